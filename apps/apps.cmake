@@ -11,7 +11,8 @@ endif()
 
 # All of the program except main.cpp is a library, so that tests can call the commands.
 file(GLOB_RECURSE app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
-list(FILTER app_sources EXCLUDE REGEX "/apps/(main.cpp|cuda_entry.cpp|capi/)")
+list(FILTER app_sources EXCLUDE REGEX
+  "/apps/(main.cpp|cuda_entry.cpp|capi/|course/units/)")
 add_library(gossamer_apps STATIC ${app_sources})
 target_link_libraries(gossamer_apps
   PUBLIC gossamer::models gossamer::data gossamer::dist
@@ -24,6 +25,14 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/lesson.cpp
     -P ${PROJECT_SOURCE_DIR}/apps/lesson/embed.cmake
   DEPENDS ${lesson_files} VERBATIM)
 target_sources(gossamer_apps PRIVATE ${PROJECT_BINARY_DIR}/lesson.cpp)
+# So are the pages and exercises of `gossamer course`.
+file(GLOB course_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/course/units/*)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/course.cpp
+  COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/course.cpp
+    -P ${PROJECT_SOURCE_DIR}/apps/course/embed.cmake
+  DEPENDS ${course_files} ${PROJECT_SOURCE_DIR}/apps/course/check.h
+    ${PROJECT_SOURCE_DIR}/apps/course/embed.cmake VERBATIM)
+target_sources(gossamer_apps PRIVATE ${PROJECT_BINARY_DIR}/course.cpp)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(tomlplusplus CONFIG REQUIRED)
 target_link_libraries(gossamer_apps PRIVATE CLI11::CLI11 tomlplusplus::tomlplusplus)

@@ -1,5 +1,5 @@
-// The command line, and the one place where exceptions become a sentence and an exit code. No other
-// file than this and cli_help.cpp includes CLI11.
+// The command line, and the one place where exceptions become a sentence and an exit code. Only the
+// files named cli* include CLI11.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +7,7 @@
 #include <new>
 
 #include "gossamer/apps/cli_help.h"
+#include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/agent.h"
 #include "gossamer/apps/launch/worker_process.h"
@@ -34,23 +35,10 @@ int report(const std::string& text, int code) {
   return code;
 }
 
-// Runs `command` with its options when `app` was parsed. Returns the options, to be bound.
-template <class Options>
-Options& run_on(CLI::App& app, int (*command)(const Options&), int& code) {
-  const auto options = std::make_shared<Options>();
-  app.callback([options, command, &code] { code = command(*options); });
-  return *options;
-}
-
 const char* const kSet = "a data set: folder of class folders, tar shards, ... as in data.train";
 
 const char* const kModelFile =
     "model.safetensors of a run, or weights of others (.safetensors, .pth)";
-
-void add_json(CLI::App& app, bool& json,
-              const std::string& help = "print the result as one JSON object") {
-  app.add_flag("--json", json, help);
-}
 
 void add_train(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
@@ -94,10 +82,9 @@ void add_config(CLI::App& app, int& code) {
 void add_eval(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
       "eval",
-      "Top-1 and top-5 of a model, perplexity of a language model: gossamer eval MODEL "
+      "Top-1 and top-5 of a model, perplexity and BLEU of one for text: gossamer eval MODEL "
       "data.val=DIR");
   EvalCommand& c = run_on(a, eval, code);
-  a.add_option("--stride", c.stride, "text: windows overlap, each begins so many ids further on");
   a.add_option("model", c.model, kModelFile)->required();
   a.add_option("arguments", c.arguments,
                "more models, to average their probabilities; data.val=DIR and other key=value; for "
@@ -109,6 +96,10 @@ void add_eval(CLI::App& app, int& code) {
   a.add_option("--html", c.html, "write both and the most confident mistakes into this page");
   a.add_flag("--flip", c.flip, "average the logits of each picture and its mirror image");
   a.add_option("--size", c.size, "side of the pictures instead of the model's; resized in ratio");
+  a.add_option("--stride", c.stride, "text: windows overlap, each begins so many ids further on");
+  a.add_option("--beam", c.beam,
+               "translation: hypotheses that are followed; default: 4; 1: greedy");
+  a.add_option("--length-penalty", c.length_penalty, "translation: default 0.6");
   add_json(a, c.json);
 }
 
@@ -132,30 +123,6 @@ void add_assumptions(CLI::App& app, std::vector<std::string>& arguments, std::st
   key("--std", "data.std", "standard deviation of each channel");
   app.add_option("--classes", classes, "file of the names of the classes, one a line")
       ->group("Instead of what the file says");
-}
-
-void add_generate(CLI::App& app, int& code) {
-  CLI::App& a = *app.add_subcommand("generate",
-                                    "Go on with a text: gossamer generate runs/NAME --prompt TEXT");
-  GenerateCommand& c = run_on(a, generate, code);
-  const auto option = [&](const char* name, auto& value, const char* text) {
-    a.add_option(name, value, text)->capture_default_str();
-  };
-  a.add_option("model", c.model, "a run, a folder of Hugging Face, or its file of weights")
-      ->required();
-  a.add_option("--prompt", c.prompt, "the text; default: the beginning of a document");
-  a.add_option("--file", c.file, "a file with the text; -: standard input");
-  a.add_option("--tokenizer", c.tokenizer, "its folder; default: beside the model");
-  option("--tokens", c.tokens, "most ids to make");
-  option("--temperature", c.temperature, "0: always the likeliest id; below 1: more likely ones");
-  option("--top-k", c.top_k, "only the K likeliest ids; 0: all");
-  option("--top-p", c.top_p, "only the likeliest ids of this probability together; 1: all");
-  option("--seed", c.seed, "of the random numbers");
-  option("--threads", c.threads, "compute threads; 0: all cores");
-  option("--dtype", c.dtype, "f32, bf16 or auto");
-  a.add_flag("--no-cache", c.no_cache, "compute the whole text anew for each id");
-  a.add_flag("--ignore-end", c.ignore_end, "go on behind the end of a document");
-  add_json(a, c.json);
 }
 
 void add_classify(CLI::App& app, int& code) {
@@ -223,38 +190,6 @@ void add_report(CLI::App& app, int& code) {
   ReportCommand& c = run_on(a, report_runs, code);
   a.add_option("run", c.runs, "runs/NAME, and others to compare it with")->required();
   a.add_option("--out", c.out, "the page [RUN/report.html; of several runs comparison.html]");
-  add_json(a, c.json);
-}
-
-void add_tokenize(CLI::App& data, int& code) {
-  CLI::App& a = *data.add_subcommand(
-      "tokenize", "Turn text into ids: gossamer data tokenize TEXT... --tokenizer T --out DIR");
-  DataTokenizeCommand& c = run_on(a, data_tokenize, code);
-  a.add_option("text", c.sources, "files of text, also .gz, or folders of .txt and .md")
-      ->required();
-  a.add_option("--tokenizer", c.tokenizer,
-               "folder with vocab.json and merges.txt, or encoder.json and vocab.bpe; bpe:8192 "
-               "makes byte pairs of the training text, characters a vocabulary of characters")
-      ->required();
-  a.add_option("--out", c.out, "a new or empty folder for ids, index.json and tokenizer")
-      ->required();
-  a.add_option("--target", c.targets,
-               "translations: line i of each file belongs to line i of the text");
-  a.add_option("--val", c.val_sources, "validation text");
-  a.add_option("--val-target", c.val_targets, "its translations");
-  a.add_option("--val-fraction", c.val_fraction,
-               "instead: this part of the documents or pairs; of a single document its end")
-      ->capture_default_str();
-  a.add_option("--separator", c.separator, "a line that ends a document")->capture_default_str();
-  a.add_option("--max-length", c.max_length, "leave out pairs with more ids on a side; 0: no limit")
-      ->capture_default_str();
-  a.add_option("--format", c.format, "of the .bin files: llm.c or nanogpt")
-      ->check(CLI::IsMember({"llm.c", "nanogpt"}))
-      ->capture_default_str();
-  a.add_option("--shard-tokens", c.shard_tokens, "most ids of a file (llm.c)")
-      ->capture_default_str();
-  a.add_flag("--any-bytes", c.any_bytes, "take bytes that are no UTF-8 as they are");
-  a.add_option("--threads", c.threads, "threads that encode")->capture_default_str();
   add_json(a, c.json);
 }
 
@@ -421,12 +356,11 @@ int parse_and_run(int argc, char** argv) {
   add_config(app, code);
   add_eval(app, code);
   add_classify(app, code);
-  add_generate(app, code);
+  add_text_commands(app, code);
   add_export(app, code);
   add_graph(app, code);
   add_simulate(app, code);
-  app.add_subcommand("lesson", "Decentralized training by hand: gossamer lesson > lesson.html")
-      ->callback([&code] { code = lesson(); });
+  add_teaching(app, code);
   add_paper(app, code);
   add_trace(app, code);
   add_report(app, code);

@@ -1,4 +1,4 @@
-// See cli_help.h. Beside cli.cpp the only file that includes CLI11.
+// See cli_help.h.
 #include "gossamer/apps/cli_help.h"
 
 #include <CLI/CLI.hpp>

@@ -16,10 +16,6 @@ namespace gossamer::apps {
 
 CommandHelp describe(const CLI::App&);
 
-// `gossamer simulate` and `gossamer paper` (cli_simulate.cpp, cli_paper.cpp)
-void add_simulate(CLI::App& app, int& code);
-void add_paper(CLI::App& app, int& code);
-
 // The sentence for arguments that `app` could not parse. It names an unknown command or option and
 // the nearest one, or the key that an option of other programs is here.
 std::string mistake(const CLI::App& app, const std::vector<std::string>& arguments,

@@ -1,8 +1,5 @@
 // The options of `gossamer paper`.
-#include <CLI/CLI.hpp>
-#include <memory>
-
-#include "gossamer/apps/cli_help.h"
+#include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
 
 namespace gossamer::apps {
@@ -10,15 +7,14 @@ namespace gossamer::apps {
 void add_paper(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
       "paper", "The papers' tables and figures, ours beside the published: gossamer paper ring64");
-  const auto c = std::make_shared<PaperCommand>();
-  a.callback([c, &code] { code = paper(*c); });
-  a.add_option("name", c->name, "one of them; default: list them");
-  a.add_option("--html", c->html, "write table and pictures into this page");
-  a.add_option("--out", c->out, "write NAME.html, NAME.svg and NAME.json into this folder");
-  a.add_option("--data", c->data, "real training: a folder with train/ and val/ of CIFAR-10");
-  a.add_option("--seeds", c->seeds, "real training: runs to average over");
-  a.add_option("--minutes", c->minutes, "real training: how long in all");
-  a.add_flag("--json", c->json, "print the result as one JSON object");
+  PaperCommand& c = run_on(a, paper, code);
+  a.add_option("name", c.name, "one of them; default: list them");
+  a.add_option("--html", c.html, "write table and pictures into this page");
+  a.add_option("--out", c.out, "write NAME.html, NAME.svg and NAME.json into this folder");
+  a.add_option("--data", c.data, "real training: a folder with train/ and val/ of CIFAR-10");
+  a.add_option("--seeds", c.seeds, "real training: runs to average over");
+  a.add_option("--minutes", c.minutes, "real training: how long in all");
+  add_json(a, c.json);
 }
 
 }  // namespace gossamer::apps

@@ -1,8 +1,6 @@
 // The options of `gossamer simulate`.
-#include <CLI/CLI.hpp>
-#include <memory>
 
-#include "gossamer/apps/cli_help.h"
+#include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
 
 namespace gossamer::apps {

@@ -37,8 +37,10 @@ struct EvalCommand {
   // more models, whose probabilities are averaged; [CONFIG.toml] key=value
   std::vector<std::string> arguments;
   std::optional<int> size;    // side of the pictures instead of the model's
-  std::optional<i64> stride;  // text: windows overlap (eval_text.cpp)
-  bool flip = false;          // the mean of each picture's logits and its mirror image's
+  std::optional<i64> stride;  // language: windows overlap (eval_text.cpp)
+  std::optional<i64> beam;    // translation: hypotheses, default 4; 1: greedy
+  std::optional<double> length_penalty;
+  bool flip = false;  // the mean of each picture's logits and its mirror image's
   bool per_class = false, confusion = false;
   std::string csv;   // folder for both as CSV; empty: none
   std::string html;  // page with both and the most confident mistakes; empty: none
@@ -61,6 +63,20 @@ struct GenerateCommand {
   bool json = false;
 };
 int generate(const GenerateCommand&);
+
+// Lines in, their translations out.
+struct TranslateCommand {
+  std::string model;       // a run's folder or its file of weights
+  std::string file = "-";  // of lines; -: standard input
+  std::string reference;   // file of right translations, for BLEU; empty: none
+  i64 beam = 4;            // 1: greedy
+  double length_penalty = 0.6;
+  int batch = 32;             // lines at once
+  int threads = 0;            // 0: all cores
+  std::string dtype = "f32";  // f32 | bf16 | auto
+  bool json = false;
+};
+int translate(const TranslateCommand&);
 
 struct ClassifyCommand {
   std::string model;
@@ -119,6 +135,25 @@ int simulate(const SimulateCommand&);
 
 // Prints the page of apps/lesson.
 int lesson();
+
+// The units of apps/course. 1: what was checked is not right.
+struct CourseCommand {
+  std::string what;  // start | check; empty: lists them
+  int unit = 0;
+  std::string file;  // to check; empty: where `start` wrote it
+  bool json = false;
+};
+int course(const CourseCommand&);
+
+// What the forward pass of a model records (core/tape.h).
+struct TapeCommand {
+  std::string model;  // as of bench step
+  i64 batch = 1, size = 0;
+  std::string dtype = "f32";  // f32 | bf16
+  std::string svg;            // file for a drawing; empty: none
+  bool json = false;
+};
+int tape_of_model(const TapeCommand&);
 
 // A table or figure of the papers (apps/paper); no name: the list of them.
 struct PaperCommand {

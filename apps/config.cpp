@@ -252,9 +252,12 @@ Config load_config(const std::vector<std::string>& arguments) {
 }
 
 void fit_to_task(Config& config) {
-  if (config.task != "language") return;
-  if (!config.origin.contains("model.name")) config.model.name = "gpt2";
+  if (config.task == "pictures") return;
+  if (!config.origin.contains("model.name"))
+    config.model.name = config.task == "language" ? "gpt2" : "transformer";
   if (!config.origin.contains("run.best_by")) config.run.best_by = "loss";
+  if (config.task == "translation" && !config.origin.contains("train.batch"))
+    config.train.batch = 4096;
 }
 
 namespace {

@@ -26,9 +26,9 @@ struct Config {
   std::string task = "pictures";
   struct {
     std::string name = "resnet8-cifar", init, freeze;
-    Auto classes, layers, width, heads;
+    Auto classes, layers, width, heads, ff;
     std::string gelu = "tanh";
-    bool bias = true;
+    bool bias = true, norm_first = false;
     double dropout = 0;
   } model;
   struct {
@@ -104,7 +104,7 @@ struct Config {
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);
   }
-  // of one gradient of one worker: images, or ids
+  // of one gradient of one worker: images, or ids; of pairs the most ids of a side
   i64 gradient_samples() const {
     return train.batch * train.accumulate * (task == "language" ? data.length : 1);
   }
@@ -116,7 +116,7 @@ struct Config {
   std::string run_folder() const;  // dir/name; "auto" becomes model-method
 };
 
-// Defaults that depend on the task, where nothing was said: model.name, run.best_by.
+// Defaults that depend on the task, where nothing was said: model.name, run.best_by, train.batch.
 void fit_to_task(Config&);
 // arguments: at most one *.toml, first; then key=value. ConfigError with file, line and column; for
 // an unknown key it proposes the nearest one.

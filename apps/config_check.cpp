@@ -28,6 +28,8 @@
 namespace gossamer::apps {
 namespace {
 
+const std::vector<std::string> kTransformers{"transformer", "transformer-big"};
+
 // The keys with few values.
 std::map<std::string, std::vector<std::string>> make_choices() {
   std::vector<std::string> models, graphs = dist::graph_names();
@@ -35,7 +37,8 @@ std::map<std::string, std::vector<std::string>> make_choices() {
   for (const std::string& rounds : dist::rounds_names())
     if (std::ranges::find(graphs, rounds) == graphs.end()) graphs.push_back(rounds);
   for (const std::string& name : models::gpt2_names()) models.push_back(name);
-  return {{"task", {"pictures", "language"}},
+  for (const std::string& name : kTransformers) models.push_back(name);
+  return {{"task", {"pictures", "language", "translation"}},
           {"model.name", models},
           {"model.gelu", {"tanh", "erf"}},
           {"data.label_base", {"auto", "0", "1"}},
@@ -110,19 +113,27 @@ void validate(const Config& c, int workers, int per_machine) {
         one_of(key, field, names);
   });
   auto_or("model.classes", c.model.classes, 2, 10000000);
-  const bool language = c.task == "language";
-  const auto& gpt2s = models::gpt2_names();
-  require((std::ranges::find(gpt2s, c.model.name) != gpt2s.end()) == language, "model.name",
-          language ? "one of " + alternatives(gpt2s) + " with task=language"
-                   : "a model of pictures, or task=language must be said");
+  const bool text = c.task != "pictures";
+  const auto is_one_of = [&](const std::vector<std::string>& names) {
+    return std::ranges::find(names, c.model.name) != names.end();
+  };
+  const std::string task_of_model = is_one_of(models::gpt2_names()) ? "language"
+                                    : is_one_of(kTransformers)      ? "translation"
+                                                                    : "pictures";
+  require(c.task == task_of_model, "model.name",
+          text ? "one of " +
+                     alternatives(c.task == "language" ? models::gpt2_names() : kTransformers) +
+                     " with task=" + c.task
+               : "a model of pictures, or task=" + task_of_model + " must be said");
+  auto_or("model.ff", c.model.ff, 1, 65536);
   auto_or("model.layers", c.model.layers, 1, 1024);
   auto_or("model.width", c.model.width, 1, 65536);
   auto_or("model.heads", c.model.heads, 1, 1024);
   require(c.model.dropout >= 0 && c.model.dropout < 1, "model.dropout", "0 to below 1");
-  require(!language || c.run.best_by == "loss", "run.best_by", "loss with task=language");
-  require(!language || (c.train.mixup == 0 && c.train.cutmix == 0), "train.mixup",
-          "0 with task=language, as train.cutmix");
-  require(language || c.data.shard != "documents", "data.shard",
+  require(!text || c.run.best_by == "loss", "run.best_by", "loss with task=" + c.task);
+  require(!text || (c.train.mixup == 0 && c.train.cutmix == 0), "train.mixup",
+          "0 with task=" + c.task + ", as train.cutmix");
+  require(c.task == "language" || c.data.shard != "documents", "data.shard",
           "another one: only text (task=language) has documents");
   named("model.freeze", [&] {
     if (!c.model.freeze.empty()) nn::Selection{c.model.freeze};

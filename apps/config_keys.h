@@ -17,17 +17,21 @@ namespace gossamer::apps {
 template <class C, class F>
 void each_key(C& c, F&& f) {
   f("task", c.task,
-    "pictures: images of classes | language: text, of which the model predicts the next piece");
+    "pictures: images of classes | language: text, of which the model predicts the next piece | "
+    "translation: pairs of sentences");
   f("model.name", c.model.name,
     "`gossamer doctor` lists the models: resnet8-cifar, resnet20-cifar, resnet50 …");
   f("model.classes", c.model.classes,
     "outputs of the model; auto: the number of classes in the data, or of ids in its vocabulary");
-  f("model.layers", c.model.layers, "language: number of blocks; auto: as model.name says");
-  f("model.width", c.model.width, "language: width of the embedding; auto: as model.name says");
-  f("model.heads", c.model.heads, "language: heads of the attention; auto: as model.name says");
+  f("model.layers", c.model.layers, "text: number of blocks; auto: as model.name says");
+  f("model.width", c.model.width, "text: width of the embedding; auto: as model.name says");
+  f("model.heads", c.model.heads, "text: heads of the attention; auto: as model.name says");
+  f("model.ff", c.model.ff, "translation: width inside the blocks; auto: as model.name says");
+  f("model.norm_first", c.model.norm_first,
+    "translation: the layer norms in front of the branches; false: behind them, as published");
   f("model.bias", c.model.bias, "language: linear layers and layer norms have biases");
   f("model.gelu", c.model.gelu, "language: form of the GELU: tanh (GPT-2) | erf (nanoGPT)");
-  f("model.dropout", c.model.dropout, "language: probability, 0 to below 1");
+  f("model.dropout", c.model.dropout, "text: probability, 0 to below 1");
   f("model.init", c.model.init,
     "file of weights to start from, .safetensors or torch's .pth: what fits is taken; without "
     "model.name its tensors say which model it is");
@@ -76,7 +80,7 @@ void each_key(C& c, F&& f) {
     "where training pictures are cropped, resized and flipped: host | device (of the model) | "
     "auto: on a GPU if possible");
   f("data.length", c.data.length,
-    "language: ids that the model sees at once, in training and evaluation");
+    "language: ids that the model sees at once; translation: most ids of a sentence");
   f("data.cache_gb", c.data.cache_gb,
     "GB (10^9 bytes) of encoded files that each worker keeps in memory after reading them; 0: "
     "none");
@@ -93,7 +97,8 @@ void each_key(C& c, F&& f) {
     "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
   f("train.quota", c.train.quota,
     "handshake: number of exchanges per gradient: poisson | exact (evenly spaced)");
-  f("train.batch", c.train.batch, "images that one worker computes on at once");
+  f("train.batch", c.train.batch,
+    "images that one worker computes on at once; language: windows; translation: ids of a side");
   f("train.accumulate", c.train.accumulate,
     "batches of one gradient: their gradients are added up before the update, as if they were one "
     "batch; batch norm still sees one at a time");

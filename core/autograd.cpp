@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <unordered_map>
 #include <unordered_set>
 
+#include "gossamer/core/tape.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
@@ -54,31 +56,17 @@ void gather(Slot& slot, const Tensor& g, const char* op) {
   accumulate(slot.value, g);
 }
 
-// The recorded nodes that lead to `root`, oldest first. A node's number is above those of its
-// inputs' makers, so walked backwards every gradient is complete when its maker's turn comes. Also
-// counts in each leaf how many gradients may come.
-std::vector<std::shared_ptr<Node>> tape_of(const Tensor& root) {
-  std::vector<std::shared_ptr<Node>> order, stack{root.slot()->maker};
-  std::unordered_set<Node*> seen;
+// Counts in each leaf how many gradients may come from these nodes.
+void expect_gradients(const std::vector<std::shared_ptr<Node>>& nodes) {
   std::unordered_set<Slot*> leaves;
-  while (!stack.empty()) {
-    std::shared_ptr<Node> node = std::move(stack.back());
-    stack.pop_back();
-    if (!node || !seen.insert(node.get()).second) continue;
+  for (const auto& node : nodes) {
     check<Error>(
         static_cast<bool>(node->back), node->name,
         ": backward ran twice on the same tape; what it had saved is freed. Run forward again");
-    for (const auto& slot : node->inputs) {
-      if (!slot) continue;
-      if (!slot->leaf)
-        stack.push_back(slot->maker);
-      else  // set at the first visit: a failed pass may have left a count
+    for (const auto& slot : node->inputs)
+      if (slot && slot->leaf)  // set at the first visit: a failed pass may have left a count
         slot->pending = leaves.insert(slot.get()).second ? 1 : slot->pending + 1;
-    }
-    order.push_back(std::move(node));
   }
-  std::ranges::sort(order, {}, [](const auto& node) { return node->sequence; });
-  return order;
 }
 
 // Calls the op's closure, if a gradient has reached its result, and gathers what it returns.
@@ -166,6 +154,35 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
   out.set_slot(std::move(slot));
 }
 
+// A node's number is above those of its inputs' makers, so walked backwards every gradient is
+// complete when its maker's turn comes.
+std::vector<std::shared_ptr<Node>> tape(const Tensor& root) {
+  std::vector<std::shared_ptr<Node>> order, stack{root.slot()->maker};
+  std::unordered_set<Node*> seen;
+  while (!stack.empty()) {
+    std::shared_ptr<Node> node = std::move(stack.back());
+    stack.pop_back();
+    if (!node || !seen.insert(node.get()).second) continue;
+    for (const auto& slot : node->inputs)
+      if (slot && !slot->leaf) stack.push_back(slot->maker);
+    order.push_back(std::move(node));
+  }
+  std::ranges::sort(order, {}, [](const auto& node) { return node->sequence; });
+  return order;
+}
+
+std::size_t tape_bytes(const std::vector<std::shared_ptr<Node>>& nodes,
+                       const std::vector<NamedTensor>& others) {
+  std::unordered_map<const void*, std::size_t> kept;  // by where they begin
+  for (const auto& node : nodes)
+    for (const Tensor& t : node->saved)
+      if (t.defined()) kept[t.data()] = std::max(kept[t.data()], t.bytes());
+  for (const NamedTensor& other : others) kept.erase(other.tensor.data());
+  std::size_t bytes = 0;
+  for (const auto& [at, size] : kept) bytes += size;
+  return bytes;
+}
+
 void backward(const Tensor& root, float gradient) {
   check<ShapeError>(root.numel() == 1, "backward: starts from one element, got ", root.shape(),
                     "; reduce it first (mean, sum, cross_entropy)");
@@ -173,7 +190,8 @@ void backward(const Tensor& root, float gradient) {
                "backward: nothing was recorded for this tensor: no input requires a gradient, "
                "NoGrad was alive, or backward already ran");
   const NoGrad off;
-  std::vector<std::shared_ptr<Node>> order = tape_of(root);
+  std::vector<std::shared_ptr<Node>> order = tape(root);
+  expect_gradients(order);
   gather(*root.slot(), Tensor::full(root.shape(), gradient, root.dtype(), root.device()),
          "backward");
   while (!order.empty()) {

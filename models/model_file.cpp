@@ -111,6 +111,8 @@ std::optional<ModelHeader> header_of(const nn::Weights& file) {
   const HeaderReader read(file);
   ModelHeader h;
   h.model = read.text("model");
+  if (const auto task = file.metadata.find("task"); task != file.metadata.end())
+    fail<IoError>(file.file, ": is a model for task=", task->second, ", not for pictures");
   check<IoError>(is_known(h.model), file.file, ": the model in the header is \"", h.model,
                  "\", which this program does not know; `gossamer doctor` lists its models");
   h.classes = split_lines(read.text("classes"));

@@ -118,7 +118,8 @@ class Transformer::Stack : public nn::Module {
  public:
   template <class Layer>
   Stack(const TransformerOptions& o, std::in_place_type_t<Layer>)
-      : layers(add("layers", nn::Sequential())),
+      : Module(),  // clang wants it said in a template
+        layers(add("layers", nn::Sequential())),
         norm(add("norm", nn::LayerNorm(o.width, {.eps = o.eps}))) {
     for (i64 i = 0; i < o.layers; ++i) layers.push(Layer(o));
   }

@@ -75,6 +75,13 @@ target_compile_definitions(test_capi PRIVATE GOSSAMER_SOURCE_DIR="${PROJECT_SOUR
 gtest_discover_tests(test_capi TEST_PREFIX "capi." DISCOVERY_TIMEOUT 60
   PROPERTIES TIMEOUT ${timeout} LABELS cpu)
 
+# tests/run does not look for leaks, but wrong calls may leave none.
+if(GOSSAMER_SANITIZE STREQUAL "address")
+  add_test(NAME capi.leaks COMMAND test_capi --gtest_filter=WrongCalls.*:CApi.*)
+  set_tests_properties(capi.leaks PROPERTIES
+    ENVIRONMENT ASAN_OPTIONS=detect_leaks=1 TIMEOUT ${timeout})
+endif()
+
 # tests/fuzz/run builds each of these with clang. Here all are in one program, so each entry point
 # gets a name of its own.
 file(GLOB fuzzers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/fuzz/*.cpp)

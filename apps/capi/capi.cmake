@@ -11,8 +11,9 @@ target_link_options(gossamer_capi PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-
   $<$<NOT:$<BOOL:${GOSSAMER_SANITIZE}>>:LINKER:-z,defs>
   LINKER:--version-script=${PROJECT_SOURCE_DIR}/apps/capi/gossamer.map)
 if(GOSSAMER_INSTALL)
-  install(TARGETS gossamer_capi
-    LIBRARY COMPONENT library NAMELINK_COMPONENT development)
+  install(TARGETS gossamer_capi LIBRARY COMPONENT library NAMELINK_SKIP)
+  # `gossamer course` installs the static libraries of a build that may lack this one.
+  install(TARGETS gossamer_capi LIBRARY COMPONENT development NAMELINK_ONLY OPTIONAL)
   install(FILES apps/capi/gossamer.h DESTINATION include COMPONENT development)
   configure_file(apps/capi/gossamer.pc.in gossamer.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/gossamer.pc DESTINATION lib/pkgconfig COMPONENT development)

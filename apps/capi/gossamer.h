@@ -94,7 +94,11 @@ gsm_status gsm_model_free(gsm_model* model);
 
 // ---- tensors: dense memory of the CPU, the last index fastest, at most 6 dimensions
 
+#ifdef __cplusplus
+typedef enum gsm_dtype : int32_t {  // so that any number may be asked about
+#else
 typedef enum gsm_dtype {
+#endif
   GSM_F32 = 0,
   GSM_BF16 = 1,
   GSM_F16 = 2,

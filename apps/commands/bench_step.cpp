@@ -2,7 +2,6 @@
 // inference, on synthetic images, on pictures that the loader feeds, or on synthetic text.
 #include <algorithm>
 #include <chrono>
-#include <cinttypes>
 #include <cstdio>
 #include <ctime>
 #include <fstream>
@@ -14,6 +13,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/gpt2_text.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
@@ -172,21 +172,6 @@ Steps picture_steps(const BenchStepOptions& o, Device device, DType type) {
   return {step, [all] { return all->feed.wait_s(); }, static_cast<double>(o.batch), "images"};
 }
 
-// gpt2:LAYERSxWIDTH:LENGTH:VOCABULARY, with heads that are 64 wide.
-models::Gpt2Options gpt2_of_text(const std::string& text) {
-  models::Gpt2Options o;
-  int read = 0;
-  check<ConfigError>(
-      std::sscanf(text.c_str(), "gpt2:%" SCNd64 "x%" SCNd64 ":%" SCNd64 ":%" SCNd64 "%n", &o.layers,
-                  &o.width, &o.positions, &o.vocabulary, &read) == 4 &&
-          static_cast<std::size_t>(read) == text.size(),
-      "bench step: --model ", text,
-      ": a language model is gpt2:LAYERSxWIDTH:LENGTH:VOCABULARY, e.g. "
-      "gpt2:4x256:128:8192");
-  o.heads = std::max<i64>(1, o.width / 64);
-  return o;
-}
-
 // As GPT-2 is trained: AdamW, decay 0.1 of matrices, the gradient's norm at most 1.
 Steps text_steps(const BenchStepOptions& o, Device device, DType type) {
   struct All {
@@ -210,7 +195,7 @@ Steps text_steps(const BenchStepOptions& o, Device device, DType type) {
   };
   check<ConfigError>(o.data.empty() && o.size == 0,
                      "bench step: --data and --size are for models of pictures");
-  const models::Gpt2Options gpt2 = gpt2_of_text(o.model);
+  const models::Gpt2Options gpt2 = gpt2_of_text("bench step: --model", o.model);
   const auto all = std::make_shared<All>(o, gpt2, device, type);
   const auto step = [all, eval = o.eval] {
     if (eval) {

@@ -171,7 +171,12 @@ int eval(const EvalCommand& command) {
   files.insert(files.end(), more_begin, arguments.end());
   arguments.erase(more_begin, arguments.end());
   Config config = load_config(arguments);
-  if (is_language_model(command.model)) return eval_text(command, config);
+  const std::string task = task_of_model(command.model);
+  if (task == "language") return eval_text(command, config);
+  if (task == "translation") return eval_pairs(command, config);
+  check<ConfigError>(!command.stride && !command.beam && !command.length_penalty,
+                     "eval: ", command.model,
+                     " is for pictures; --stride, --beam and --length-penalty are for text");
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   validate(config, 1);
   settle_cpu(config);

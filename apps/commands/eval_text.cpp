@@ -53,17 +53,29 @@ Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 l
 
 }  // namespace
 
-int eval_text(const EvalCommand& command, Config config) {
-  config.task = "language";
+void begin_text_evaluation(const EvalCommand& command, const std::string& task, Config& config) {
+  const std::filesystem::path file = weights_in(command.model);
+  check<IoError>(std::filesystem::exists(file), file.string(), ": there is no such file");
+  check<ConfigError>(!command.size && !command.flip && !command.per_class && !command.confusion &&
+                         command.csv.empty() && command.html.empty(),
+                     "eval: ", command.model, " is a ", task,
+                     " model; --size, --flip, --per-class, --confusion, --csv and --html are for "
+                     "pictures");
+  const bool language = task == "language";
+  check<ConfigError>(
+      language ? !command.beam && !command.length_penalty : !command.stride,
+      "eval: ", command.model, " is a ", task, " model; ",
+      language ? "--beam and --length-penalty are for translation" : "--stride is for language");
+  config.dist = {};  // of a run of several workers, perhaps, and this is one process
+  config.task = task;
   fit_to_task(config);
   validate(config, 1);
   settle_cpu(config);
   set_compute_threads(compute_threads_for(config, 1));
-  check<ConfigError>(!command.size && !command.flip && !command.per_class && !command.confusion &&
-                         command.csv.empty() && command.html.empty(),
-                     "eval: ", command.model,
-                     " is a language model; --size, --flip, --per-class, --confusion, --csv and "
-                     "--html are for pictures");
+}
+
+int eval_text(const EvalCommand& command, Config config) {
+  begin_text_evaluation(command, "language", config);
   const LanguageModel m = load_language_model(command.model, compute_type(config.train.dtype));
   const auto& options = m.net->options();
   check<ConfigError>(config.data.val[0] != "none" &&

@@ -1,4 +1,4 @@
-// Evaluation of a language model, which `gossamer eval` finds by its file.
+// Evaluation of models for text, which `gossamer eval` finds by their file.
 #pragma once
 
 #include "gossamer/apps/commands.h"
@@ -6,6 +6,12 @@
 
 namespace gossamer::apps {
 
+// Of a language model.
 int eval_text(const EvalCommand&, Config);
+// Of a translation model (eval_pairs.cpp).
+int eval_pairs(const EvalCommand&, Config);
+
+// Sets the configuration up for this task; of the options only those of text may be given.
+void begin_text_evaluation(const EvalCommand&, const std::string& task, Config&);
 
 }  // namespace gossamer::apps

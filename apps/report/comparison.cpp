@@ -38,11 +38,11 @@ std::string chart_of(const std::vector<RunRecord>& runs, ChartText text, PointsO
 
 // Of the workers' own models on the way, and of the final model.
 template <class X>
-Points top1(const RunRecord& run, X x) {
+Points evaluations(const RunRecord& run, X x, double EvalRow::*y) {
   Points out;
-  for (const EvalRow& e : workers_evaluations(run.evals)) out.emplace_back(x(e), e.top1);
+  for (const EvalRow& e : workers_evaluations(run.evals)) out.emplace_back(x(e), e.*y);
   for (const EvalRow& e : run.evals)
-    if (e.rank < 0) out.emplace_back(x(e), e.top1);
+    if (e.rank < 0) out.emplace_back(x(e), e.*y);
   return out;
 }
 
@@ -52,16 +52,16 @@ std::string value(const RunRecord& run, const char* key, const char* format, dou
 }
 
 std::string results(const std::vector<RunRecord>& runs) {
-  HtmlTable table({"run", "end", "top-1 %", "top-5 %", "loss", "images", "seconds", "images/s",
-                   "exchanges per gradient", "consensus distance"});
+  HtmlTable table({"run", "end", "top-1 %", "top-5 %", "loss", "BLEU", "images or tokens",
+                   "seconds", "a second", "exchanges per gradient", "consensus distance"});
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunRecord& r = runs[i];
-    table.row({fmt::format("<b style=\"color:var(--c{})\">{}</b>", i % 8, html_escape(r.name)),
-               html_escape(r.outcome), value(r, "top1", "{:.2f}", 100),
-               value(r, "top5", "{:.2f}", 100), value(r, "loss", "{:.4f}"),
-               value(r, "samples", "{:.0f}"), value(r, "wall_s", "{:.1f}"),
-               value(r, "images_per_s", "{:.0f}"), value(r, "exchanges_per_gradient", "{:.2f}"),
-               value(r, "consensus_distance", "{:.3g}")});
+    table.row(
+        {fmt::format("<b style=\"color:var(--c{})\">{}</b>", i % 8, html_escape(r.name)),
+         html_escape(r.outcome), value(r, "top1", "{:.2f}", 100), value(r, "top5", "{:.2f}", 100),
+         value(r, "loss", "{:.4f}"), value(r, "bleu", "{:.2f}"), value(r, "samples", "{:.0f}"),
+         value(r, "wall_s", "{:.1f}"), value(r, (r.unit + "_per_s").c_str(), "{:.0f}"),
+         value(r, "exchanges_per_gradient", "{:.2f}"), value(r, "consensus_distance", "{:.3g}")});
   }
   return "<h2>Results</h2>" + table.html();
 }
@@ -105,9 +105,11 @@ void write_comparison(const std::vector<RunRecord>& runs, const std::filesystem:
   charts += chart_of(runs, {"training loss against time", "minutes"},
                      [&](const RunRecord& r) { return mean_over_workers(r, minutes, loss); });
   charts += chart_of(runs, {"top-1 in % of the validation set", "images"},
-                     [&](const RunRecord& r) { return top1(r, images); });
+                     [&](const RunRecord& r) { return evaluations(r, images, &EvalRow::top1); });
   charts += chart_of(runs, {"top-1 against time", "minutes"},
-                     [&](const RunRecord& r) { return top1(r, minutes); });
+                     [&](const RunRecord& r) { return evaluations(r, minutes, &EvalRow::top1); });
+  charts += chart_of(runs, {"BLEU of the validation set", "tokens"},
+                     [&](const RunRecord& r) { return evaluations(r, images, &EvalRow::bleu); });
   charts += chart_of(runs, {"images a second, all workers", "images"},
                      [&](const RunRecord& r) { return mean_over_workers(r, images, speed); });
   charts += chart_of(runs, {"consensus distance", "images", true}, [&](const RunRecord& r) {

@@ -70,6 +70,10 @@ std::string curves(const RunRecord& run) {
   add_evaluations(top, run, &EvalRow::top5, "top-5", 2);
   add_evaluations(top, run, &EvalRow::top1, "top-1 of the EMA", 3, true);
   out += chart({"accuracy in % of the validation set", "epochs"}, top);
+  std::vector<Curve> bleu;
+  add_evaluations(bleu, run, &EvalRow::bleu, "BLEU", 0);
+  add_evaluations(bleu, run, &EvalRow::bleu, "BLEU of the EMA", 3, true);
+  out += chart({"BLEU of the validation set", "epochs"}, bleu);
   out += chart({"learning rate", "epochs"}, workers_and_mean(run, &StepRow::learning_rate, ""));
   out += chart({run.unit + " a second, all workers", "epochs"},
                workers_and_mean(run, &StepRow::images_per_s, ""));
@@ -197,8 +201,10 @@ std::string headline(const RunRecord& run) {
     out += fmt::format(": top-1 <b>{:.2f} %</b>, top-5 {:.2f} % on {:.0f} images",
                        100 * number(run.summary, "top1"), 100 * number(run.summary, "top5"),
                        number(run.summary, "val_images"));
+  const double bleu = number(run.summary, "bleu");
   if (run.finished && std::isfinite(number(run.summary, "perplexity")))
-    out += fmt::format(": loss <b>{:.4f}</b>, perplexity {:.2f} on {:.0f} tokens",
+    out += fmt::format(": {}loss <b>{:.4f}</b>, perplexity {:.2f} on {:.0f} tokens",
+                       std::isfinite(bleu) ? fmt::format("BLEU <b>{:.2f}</b>, ", bleu) : "",
                        number(run.summary, "loss"), number(run.summary, "perplexity"),
                        number(run.summary, "val_tokens"));
   if (const Json& s = run.summary; s.is_object() && s.contains("best")) {

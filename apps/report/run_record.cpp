@@ -183,7 +183,8 @@ class Reader {
                     .time = time,
                     .top1 = 100 * number(e, "top1"),
                     .top5 = 100 * number(e, "top5"),
-                    .loss = number(e, "loss")});
+                    .loss = number(e, "loss"),
+                    .bleu = number(e, "bleu")});
   }
 
   void mark(const std::string& event, int rank, double time, const Json& e) {
@@ -243,8 +244,9 @@ std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>& evals) {
   std::vector<EvalRow> means;
   for (const std::vector<EvalRow>& rows : rounds) {
     EvalRow mean;
-    for (double EvalRow::*value : {&EvalRow::images, &EvalRow::epoch, &EvalRow::time,
-                                   &EvalRow::top1, &EvalRow::top5, &EvalRow::loss}) {
+    for (double EvalRow::*value :
+         {&EvalRow::images, &EvalRow::epoch, &EvalRow::time, &EvalRow::top1, &EvalRow::top5,
+          &EvalRow::loss, &EvalRow::bleu}) {
       for (const EvalRow& row : rows) mean.*value += row.*value;
       mean.*value /= static_cast<double>(rows.size());
     }
@@ -263,7 +265,7 @@ RunRecord read_run(const fs::path& folder) {
   run.config_text = read_text(folder / "config.toml");
   run.config = read_config(run.config_text);
   for (const auto& [key, value] : run.config)
-    if (key == "task" && value == "\"language\"") run.unit = "tokens";
+    if (key == "task" && value != "\"pictures\"") run.unit = "tokens";
   run.summary = Json::parse(read_text(folder / "summary.json"), nullptr, false);
   if (!run.summary.is_object()) run.summary = nullptr;
   run.classes = parse_class_report(read_text(folder / "classes.json"));

@@ -30,7 +30,7 @@ struct StepRow {
 struct EvalRow {
   int rank = 0;
   double images = 0, epoch = 0, time = 0;
-  double top1 = 0, top5 = 0, loss = 0;  // top1, top5: in percent
+  double top1 = 0, top5 = 0, loss = 0, bleu = 0;  // top1, top5: in percent; NaN: of another task
 };
 
 // One `exchange` line of a worker: its exchanges since the line before, or (run.log_exchanges) a

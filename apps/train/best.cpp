@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <sstream>
 
 #include <fmt/format.h>
 
@@ -17,6 +18,7 @@ namespace {
 
 constexpr const char* kNumbers[] = {"top1", "top5", "loss", "images", "samples", "epoch"};
 constexpr const char* kValHash = "val_hash";
+constexpr const char* kMore = "more";
 double Score::*const kMembers[] = {&Score::top1,   &Score::top5,    &Score::loss,
                                    &Score::images, &Score::samples, &Score::epoch};
 
@@ -47,6 +49,7 @@ std::map<std::string, std::string> Score::metadata() const {
   for (std::size_t i = 0; i < std::size(kNumbers); ++i)
     out[kNumbers[i]] = fmt::format("{}", this->*kMembers[i]);
   out["of"] = ema ? "ema" : "model";
+  if (!more.empty()) out[kMore] = fmt::format("{}", fmt::join(more, " "));
   return out;
 }
 
@@ -57,7 +60,8 @@ Score score_of(const Counts& c, double samples, double epoch, bool ema) {
           .images = c.images,
           .samples = samples,
           .epoch = epoch,
-          .ema = ema};
+          .ema = ema,
+          .more = c.more};
 }
 
 bool is_better(const Score& a, const Score& b, const std::string& by) {
@@ -78,6 +82,10 @@ std::optional<Score> BestModels::score_in(const fs::path& file) const {
     for (std::size_t i = 0; i < std::size(kNumbers); ++i)
       score.*kMembers[i] = std::stod(metadata.at(kNumbers[i]));
     score.ema = metadata.at("of") == "ema";
+    if (const auto sums = metadata.find(kMore); sums != metadata.end()) {
+      std::istringstream in(sums->second);
+      for (double sum; in >> sum;) score.more.push_back(sum);
+    }
     return score;
   } catch (const std::exception&) {
     return {};

@@ -21,6 +21,7 @@ struct Score {
   double images = 0;                    // of the validation set
   double samples = 0, epoch = 0;        // seen in training until then
   bool ema = false;                     // of the moving average of the model
+  std::vector<double> more{};           // Counts::more, which only its task reads
   std::map<std::string, std::string> metadata() const;
 };
 Score score_of(const Counts&, double samples, double epoch, bool ema = false);

@@ -49,11 +49,7 @@ void Evaluations::evaluate_mean(double seen) {
   average(*mean_);
   if (ema_) ema_->take_ema(w_), average(*ema_);
   std::vector<Counts> counts = of_share(nets(*mean_->net));
-  for (Counts& c : counts) {
-    double sums[] = {c.images, c.top1, c.top5, c.loss};
-    all.all_reduce_sum(std::span<double>(sums));
-    c = {sums[0], sums[1], sums[2], sums[3]};
-  }
+  for (Counts& c : counts) c.add_up([&](std::span<double> sums) { all.all_reduce_sum(sums); });
   record(counts, seen, *mean_->net, *mean_->params, true);
 }
 

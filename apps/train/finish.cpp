@@ -139,13 +139,11 @@ class Finish {
       warnings_.push_back(
           fmt::format("eval.batch = {} needs more memory than there is; evaluated {} at a time",
                       w_.config.eval.batch, counts.batch));
-    double sums[] = {counts.images, counts.top1, counts.top5, counts.loss};
-    if (together("summing the evaluation", [&] {
-          w_.group->collectives().all_reduce_sum(std::span<double>(sums));
-          if (of_model && w_.place.size > 1) add_details();
-        })) {
-      counts = {sums[0], sums[1], sums[2], sums[3]};
-    } else if (share.parts > 1 && leader()) {
+    const bool summed = together("summing the evaluation", [&] {
+      counts.add_up([&](std::span<double> sums) { w_.group->collectives().all_reduce_sum(sums); });
+      if (of_model) add_details();
+    });
+    if (!summed && share.parts > 1 && leader()) {
       // the shares of the others are lost, so this worker evaluates the whole set
       share.part = 0, share.parts = 1;
       counts = w_.task->evaluate(one, share, of_model)[0];

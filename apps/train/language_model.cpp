@@ -72,11 +72,11 @@ Found find_model(const fs::path& file) {
   return out;
 }
 
+}  // namespace
+
 fs::path weights_in(const fs::path& path) {
   return fs::is_directory(path) ? path / "model.safetensors" : path;
 }
-
-}  // namespace
 
 models::Gpt2Options language_options(const Config& c, i64 vocabulary) {
   models::Gpt2Options o;
@@ -132,16 +132,17 @@ std::map<std::string, std::string> language_metadata(const std::string& name,
           {"gelu", o.gelu_erf ? "erf" : "tanh"}};
 }
 
-bool is_language_model(const fs::path& path) {
+std::string task_of_model(const fs::path& path) {
   std::error_code error;
   const fs::path file = weights_in(path);
-  if (!fs::exists(file, error)) return fs::is_directory(path, error);
+  if (!fs::exists(file, error)) return fs::is_directory(path, error) ? "language" : "pictures";
   try {
     if (const auto header = nn::read_metadata(file); header.contains("model"))
-      return header.contains("task") && header.at("task") == "language";
-    return models::gpt2_of(models::gpt2_weights(nn::read_weights(file)).tensors).has_value();
+      return header.contains("task") ? header.at("task") : "pictures";
+    const auto weights = models::gpt2_weights(nn::read_weights(file));
+    return models::gpt2_of(weights.tensors) ? "language" : "pictures";
   } catch (const IoError&) {
-    return false;
+    return "pictures";
   }
 }
 

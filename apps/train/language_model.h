@@ -24,8 +24,11 @@ std::string hugging_face_config(const models::Gpt2Options&, std::int32_t end);
 std::map<std::string, std::string> language_metadata(const std::string& name,
                                                      const models::Gpt2Options&);
 
-// True if a file of weights, or a folder with a model.safetensors, holds a language model.
-bool is_language_model(const std::filesystem::path&);
+// A file of weights, or model.safetensors of a folder.
+std::filesystem::path weights_in(const std::filesystem::path&);
+// What the model of a file, or of a folder, is for: "language", "translation", or "pictures", which
+// it also is if that cannot be seen. A folder without a model is "language".
+std::string task_of_model(const std::filesystem::path&);
 
 struct LanguageModel {
   std::filesystem::path file;                        // of the weights

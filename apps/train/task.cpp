@@ -3,6 +3,7 @@
 
 #include "gossamer/apps/train/language_task.h"
 #include "gossamer/apps/train/picture_task.h"
+#include "gossamer/apps/train/translation_task.h"
 
 namespace gossamer::apps {
 
@@ -15,6 +16,7 @@ Task::Numbers board_numbers(Task::Numbers numbers, bool ema) {
 std::unique_ptr<Task> make_task(const Config& config, const dist::LaunchInfo& place,
                                 Device device) {
   if (config.task == "language") return std::make_unique<LanguageTask>(config, place, device);
+  if (config.task == "translation") return std::make_unique<TranslationTask>(config, place, device);
   return std::make_unique<PictureTask>(config, place, device);
 }
 

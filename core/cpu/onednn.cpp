@@ -1,4 +1,4 @@
-// The CPU engine: oneDNN for gemm and most convolutions, own kernels where they are faster
+// The CPU engine: oneDNN for many convolutions, own kernels for products and where they are faster
 // (Winograd for 3x3 convolutions, direct ones where a stride or the image speaks against it, batch
 // norm fused with addition and ReLU). It checks nothing that the ops have checked before. The
 // choice depends on shape, type and CPU only, never on a measurement, so that a resumed run repeats
@@ -57,25 +57,11 @@ bool use_direct(Pass pass, const ConvGeometry& g, DType type) {
   return pass != Pass::forward && g.ho * g.wo <= 64 && (avx512 || (pass == Pass::dx && g.k > g.c));
 }
 
-// Whether our product is faster than oneDNN's. On a Xeon with AVX-512, one thread, as a share of
-// the core's multiply-adds in f32, ours / oneDNN's:
-//
-//                             forward      dx           dw
-//   512 x 512 x 512     f32   .89 / .93    .91 / .92    .89 / .87
-//   1024, 768 to 3072   f32   .79 / .81    .80 / .84    .77 / .82
-//   1024, 3072 to 768   f32   .79 / .83    .81 / .43    .76 / .38
-//   512 x 512 x 512     bf16  .87 / .47    .85 / .47    .86 / .47
-//   1024, 768 to 3072   bf16  .73 / .41    .71 / .40    .70 / .38
-//
-// Ours has bias and activation in the same pass. A few rows do not pay for packing w.
-bool own_product(DType type, i64 m, i64 n, bool followed) {
-  constexpr i64 least_rows = 16;
-  if (needs_f32(type)) return true;
-  if (m < least_rows) return false;
-  if (type == DType::bf16) return !cpu::onednn_has_fast_bf16();
-  // oneDNN packs rows that lie a multiple of pages apart slowly.
-  return followed || (cpu::kernel_set() == "avx512" && n >= 2048 && n % 1024 == 0);
-}
+// oneDNN sums a product in f32 in an order that depends on the number of threads; ours does not,
+// and on one thread takes 1.0 to 1.1 times as long where w is square, less in what follows a
+// multiple of pages, with bias and activation in the same pass, and where there are few rows
+// (tests/bench/RESULTS-CPU.md). In bf16 oneDNN's is faster where the CPU has instructions for that.
+bool own_product(DType type) { return type != DType::bf16 || !cpu::onednn_has_fast_bf16(); }
 
 // Forms are made when the first image of their kind comes.
 class CpuPackedConv final : public PackedConv {
@@ -110,7 +96,7 @@ class OneDnn final : public CpuBackend {
   void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
     if (c.numel() == 0) return;
     if (a.numel() == 0) return backend("reference").gemm(ta, tb, a, b, c, add);
-    if (own_product(a.dtype(), c.shape(0), c.shape(1), false))
+    if (own_product(a.dtype()))
       cpu::product(ta, tb, a, b, c, {.add = add});
     else
       cpu::onednn_gemm(ta, tb, a, b, c, add);
@@ -118,8 +104,7 @@ class OneDnn final : public CpuBackend {
 
   bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Activation activation,
               Tensor& y, const Tensor& z) override {
-    if (x.numel() == 0 || w.numel() == 0 || !own_product(x.dtype(), x.shape(0), w.shape(0), true))
-      return false;
+    if (x.numel() == 0 || w.numel() == 0 || !own_product(x.dtype())) return false;
     cpu::product(false, true, x, w, y, {.bias = bias, .activation = activation, .z = z});
     return true;
   }

@@ -22,6 +22,7 @@ namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr i64 kStretch = 256;  // of the sum: a panel of so many rows fits the first-level cache
+constexpr i64 kStretches = 8;  // of b that are packed at a time
 constexpr i64 kRows = 96;      // of a at a time: a multiple of kBlockRows
 // Numbers of b that a thread packs at a time: more where a is packed for each of them again.
 constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
@@ -161,19 +162,20 @@ void finish(const Product<T, C>& p, const float* sums, i64 sums_row, i64 row, i6
   });
 }
 
-// Columns [first, last) of b as panels of kPanel columns, which lie one after the other; the last
-// one is as wide as the vectors need.
+// Columns [first, last) of `depth` rows of op(b), from row l on, as panels of kPanel columns, which
+// lie one after the other; the last one is as wide as the vectors need.
 template <class T, class C>
-void pack_right(const Product<T, C>& p, i64 first, i64 last, float* to) {
+void pack_right(const Product<T, C>& p, i64 l, i64 depth, i64 first, i64 last, float* to) {
   const i64 whole = p.tb ? first : last - (last - first) % kPanel;  // full panels up to here
-  pack_blocks<kPanel>(p.b + first, p.n, p.k, whole - first, whole - first, kPanel * p.k, to);
+  const T* b = p.tb ? p.b + l : p.b + l * p.n;
+  pack_blocks<kPanel>(b + first, p.n, depth, whole - first, whole - first, kPanel * depth, to);
   for (i64 column = whole; column < last; column += kPanel) {
     const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
-    float* panel = to + (column - first) * p.k;
+    float* panel = to + (column - first) * depth;
     if (p.tb)
-      pack_turned(p.b + column * p.k, p.k, p.k, real, width, panel);
+      pack_turned(b + column * p.k, p.k, depth, real, width, panel);
     else
-      pack_straight(p.b + column, p.n, p.k, real, width, panel);
+      pack_straight(b + column, p.n, depth, real, width, panel);
   }
 }
 
@@ -216,44 +218,129 @@ void multiply_part(const Product<T, C>& p, i64 row0, i64 row1, i64 column0, i64 
   const bool pack_a = p.ta || !std::is_same_v<T, float>;
   const i64 stretches = (p.k + kStretch - 1) / kStretch,
             stretch = round_up((p.k + stretches - 1) / stretches, 4),
+            // of the sum, whose part of b is packed at once
+      deepest = sums_fit && p.n % kLanes == 0 ? std::min(p.k, kStretches * stretch) : p.k,
             most_columns =
                 std::min(round_up(column1 - column0, kPanel),
-                         std::max((pack_a ? kMostBIfAIsPacked : kMostB) / p.k / kPanel * kPanel,
+                         std::max((pack_a ? kMostBIfAIsPacked : kMostB) / deepest / kPanel * kPanel,
                                   4 * kPanel));
-  const auto right = floats(most_columns * p.k),
+  const auto right = floats(most_columns * deepest),
              copy = floats(pack_a ? kRows * (stretch + 1) + kLanes : 0),
              sums = floats(kRows * (sums_fit ? kPanel : most_columns));
+  const auto multiply_rows_of = [&](i64 row, i64 first, i64 last, i64 begin, i64 end) HWY_ATTR {
+    const i64 rows = std::min(kRows, row1 - row);
+    for (i64 l = begin; l < end; l += stretch) {
+      const i64 depth = std::min(stretch, end - l);
+      const Left left = left_of(p, row, rows, l, depth, data_of(copy));
+      for (i64 column = first; column < last; column += kPanel) {
+        const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
+        const float* panel =
+            data_of(right) + (column - first) * (end - begin) + (l - begin) * width;
+        // a panel that is wider than what is left of c has its sums elsewhere, too
+        const bool in_c = sums_fit && real == width;
+        float* to = data_of(sums) + (sums_fit ? 0 : column - first);
+        if constexpr (sums_fit) to = in_c ? p.c + row * p.n + column : to;
+        const i64 to_row = in_c ? p.n : sums_fit ? kPanel : most_columns;
+        const bool accumulate = l > 0 || (in_c && p.tail.add);
+        const auto multiply =
+            width == kPanel ? (accumulate ? multiply_panel<2, true> : multiply_panel<2, false>)
+                            : (accumulate ? multiply_panel<1, true> : multiply_panel<1, false>);
+        multiply(left, rows, depth, panel, to, to_row);
+        if (l + depth == p.k && !(in_c && p.plain()))
+          finish(p, to, to_row, row, rows, column, real);
+      }
+    }
+  };
   for (i64 first = column0; first < column1; first += most_columns) {
     const i64 last = std::min(first + most_columns, column1);
-    pack_right(p, first, last, data_of(right));
-    for (i64 row = row0; row < row1; row += kRows) {
-      const i64 rows = std::min(kRows, row1 - row);
-      for (i64 l = 0; l < p.k; l += stretch) {
-        const i64 depth = std::min(stretch, p.k - l);
-        const Left left = left_of(p, row, rows, l, depth, data_of(copy));
-        for (i64 column = first; column < last; column += kPanel) {
-          const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
-          const float* panel = data_of(right) + (column - first) * p.k + l * width;
-          // a panel that is wider than what is left of c has its sums elsewhere, too
-          const bool in_c = sums_fit && real == width;
-          float* to = data_of(sums) + (sums_fit ? 0 : column - first);
-          if constexpr (sums_fit) to = in_c ? p.c + row * p.n + column : to;
-          const i64 to_row = in_c ? p.n : sums_fit ? kPanel : most_columns;
-          const bool accumulate = l > 0 || (in_c && p.tail.add);
-          const auto multiply =
-              width == kPanel ? (accumulate ? multiply_panel<2, true> : multiply_panel<2, false>)
-                              : (accumulate ? multiply_panel<1, true> : multiply_panel<1, false>);
-          multiply(left, rows, depth, panel, to, to_row);
-          if (l + depth == p.k && !(in_c && p.plain()))
-            finish(p, to, to_row, row, rows, column, real);
-        }
-      }
+    for (i64 l = 0; l < p.k; l += deepest) {
+      const i64 end = std::min(l + deepest, p.k);
+      pack_right(p, l, end - l, first, last, data_of(right));
+      for (i64 row = row0; row < row1; row += kRows) multiply_rows_of(row, first, last, l, end);
     }
   }
 }
 
+// --- few rows: each number of w is read once, from where it lies, so that the products take as
+// long as reading w. ---
+constexpr i64 kFewRows = 15;
+
+// c[i][j] = sum_l a[i k + l] b[j k + l] for i < Rows, j < Columns. A vector holds sums of every
+// kLanes-th term, which are added at the end.
+template <int Rows, int Columns, class T>
+HWY_NOINLINE void multiply_dots(i64 k, const float* HWY_RESTRICT a, const T* HWY_RESTRICT b,
+                                float* HWY_RESTRICT c, i64 c_row) {
+  const Floats d;
+  Vector sum[Rows][Columns];
+#pragma GCC unroll 8
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int j = 0; j < Columns; ++j) sum[i][j] = hn::Zero(d);
+  }
+  i64 l = 0;
+  for (; l + kLanes <= k; l += kLanes) {
+    Vector right[Columns];
+#pragma GCC unroll 4
+    for (int j = 0; j < Columns; ++j) {
+      right[j] = load(d, b + j * k + l);
+      __builtin_prefetch(b + (Columns + j) * k +
+                         l);  // of the next call; past the end it does nothing
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < Rows; ++i) {
+      const Vector left = hn::LoadU(d, a + i * k + l);
+#pragma GCC unroll 4
+      for (int j = 0; j < Columns; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+    }
+  }
+  for (int i = 0; i < Rows; ++i) {
+    for (int j = 0; j < Columns; ++j) {
+      float s = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
+      for (i64 r = l; r < k; ++r) s += a[i * k + r] * gossamer::load(b, j * k + r);
+      c[i * c_row + j] = s;
+    }
+  }
+}
+
+// The same for any number of rows, four columns of c or one.
+template <int Columns, class T>
+void multiply_few(i64 rows, i64 k, const float* a, const T* b, float* c, i64 c_row) {
+  constexpr int most = kManyRegisters ? 6 : 2;  // with four columns: as many sums as registers hold
+  for (; rows >= most; rows -= most, a += most * k, c += most * c_row)
+    multiply_dots<most, Columns>(k, a, b, c, c_row);
+  for (; rows >= 2; rows -= 2, a += 2 * k, c += 2 * c_row)
+    multiply_dots<2, Columns>(k, a, b, c, c_row);
+  if (rows > 0) multiply_dots<1, Columns>(k, a, b, c, c_row);
+}
+
+template <class T, class C>
+void multiply_few_rows(const Product<T, C>& p) {
+  std::shared_ptr<Block> wide;
+  const float* a;
+  if constexpr (std::is_same_v<T, float>) {
+    a = p.a;
+  } else {
+    wide = floats(p.m * p.k);
+    pack_straight(p.a, 0, 1, p.m * p.k, p.m * p.k, data_of(wide));
+    a = data_of(wide);
+  }
+  const i64 panels = (p.n + kPanel - 1) / kPanel;
+  parallel_for(panels, kLeastWork / (p.m * p.k * kPanel) + 1, [&](i64 begin, i64 end) HWY_ATTR {
+    alignas(64) float sums[kFewRows * kPanel];
+    for (i64 panel = begin; panel < end; ++panel) {
+      const i64 first = panel * kPanel, columns = std::min(kPanel, p.n - first);
+      const T* b = p.b + first * p.k;
+      i64 j = 0;
+      for (; j + 4 <= columns; j += 4) multiply_few<4>(p.m, p.k, a, b + j * p.k, sums + j, kPanel);
+      for (; j < columns; ++j) multiply_few<1>(p.m, p.k, a, b + j * p.k, sums + j, kPanel);
+      finish(p, sums, kPanel, 0, p.m, first, columns);
+    }
+  });
+}
+
 template <class T, class C>
 void multiply(const Product<T, C>& p) {
+  if (p.m <= kFewRows && p.tb && (!p.ta || p.m == 1)) return multiply_few_rows(p);
   const i64 threads = std::clamp<i64>(p.m * p.n * p.k / kLeastWork, 1, compute_threads()),
             panels = (p.n + kPanel - 1) / kPanel, blocks = (p.m + kBlockRows - 1) / kBlockRows,
             across = std::min(threads, panels), down = std::min(threads / across, blocks);

@@ -152,8 +152,8 @@ void scatter(const Tiles& t, Image size, i64 first, i64 count, const Points& in,
     const Pixels<side, T> next(t, std::min(first + tile + 1, t.count - 1), size, Row::step, 0,
                                channels, y, discard);
     for (i64 c = 0; c < channels; c += kLanes) {
-      // half a line is written: the CPU must read it first
-      for (int i = 0; i < side && sizeof(T) == 2 && c % 16 == 0; ++i) {
+      // The CPU reads a line before it writes to it, and guesses only what is read.
+      for (int i = 0; i < side && c % 16 == 0; ++i) {
         for (int j = 0; j < side; ++j) __builtin_prefetch(next.at[i][j] + c, 1);
       }
       const float* from = in.at(0, tile) + c;

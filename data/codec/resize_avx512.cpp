@@ -7,8 +7,10 @@
 #ifdef GOSSAMER_RESIZE_AVX512
 
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // in GCC 12's own header (bug 105593)
-#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"  // in GCC 12's own header (bug 105593)
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
 #include <algorithm>
 #include <array>
 #include <cstring>

@@ -118,42 +118,72 @@ std::vector<std::string> tokens_13a(std::string_view line) {
   return words(marked);
 }
 
+void BleuCounts::add(std::string_view translation, std::string_view reference) {
+  const auto ours = tokens_13a(translation), wanted = tokens_13a(reference);
+  length_ += static_cast<i64>(ours.size());
+  reference_length_ += static_cast<i64>(wanted.size());
+  for (std::size_t n = 0; n < 4; ++n) {
+    const Grams known = grams(wanted, n + 1);
+    for (const auto& [gram, count] : grams(ours, n + 1)) {
+      total_[n] += count;
+      if (const auto at = known.find(gram); at != known.end())
+        correct_[n] += std::min(count, at->second);
+    }
+  }
+}
+
+std::vector<double> BleuCounts::numbers() const {
+  std::vector<double> out;
+  for (std::size_t n = 0; n < 4; ++n) {
+    out.push_back(static_cast<double>(correct_[n]));
+    out.push_back(static_cast<double>(total_[n]));
+  }
+  out.push_back(static_cast<double>(length_));
+  out.push_back(static_cast<double>(reference_length_));
+  return out;
+}
+
+BleuCounts BleuCounts::of(const std::vector<double>& numbers) {
+  check(numbers.size() == 10, "BLEU counts 10 numbers, not ", numbers.size());
+  const auto whole = [&](std::size_t i) { return static_cast<i64>(std::llround(numbers[i])); };
+  BleuCounts out;
+  for (std::size_t n = 0; n < 4; ++n)
+    out.correct_[n] = whole(2 * n), out.total_[n] = whole(2 * n + 1);
+  out.length_ = whole(8), out.reference_length_ = whole(9);
+  return out;
+}
+
+Bleu BleuCounts::bleu() const {
+  Bleu b;
+  b.correct = correct_, b.total = total_;
+  b.length = length_, b.reference_length = reference_length_;
+  if (length_ < reference_length_)
+    b.brevity_penalty =
+        length_ == 0
+            ? 0
+            : std::exp(1 - static_cast<double>(reference_length_) / static_cast<double>(length_));
+  if (std::ranges::all_of(correct_, [](i64 c) { return c == 0; })) return b;
+  double smooth = 1, logs = 0;
+  for (std::size_t n = 0; n < 4; ++n) {
+    if (total_[n] == 0) return b;  // no sentence has so many words: the score stays 0
+    const auto total = static_cast<double>(total_[n]);
+    if (correct_[n] == 0) smooth *= 2;
+    b.precisions[n] =
+        correct_[n] == 0 ? 100 / (smooth * total) : 100 * static_cast<double>(correct_[n]) / total;
+    logs += std::log(b.precisions[n]);
+  }
+  b.score = b.brevity_penalty * std::exp(logs / 4);
+  return b;
+}
+
 Bleu bleu(const std::vector<std::string>& translations,
           const std::vector<std::string>& references) {
   check<DataError>(!references.empty() && translations.size() == references.size(),
                    translations.size(), " translations and ", references.size(),
                    " references: BLEU wants as many of both, and at least one");
-  Bleu b;
-  for (std::size_t i = 0; i < references.size(); ++i) {
-    const auto ours = tokens_13a(translations[i]), wanted = tokens_13a(references[i]);
-    b.length += static_cast<i64>(ours.size());
-    b.reference_length += static_cast<i64>(wanted.size());
-    for (std::size_t n = 0; n < 4; ++n) {
-      const Grams known = grams(wanted, n + 1);
-      for (const auto& [gram, count] : grams(ours, n + 1)) {
-        b.total[n] += count;
-        if (const auto at = known.find(gram); at != known.end())
-          b.correct[n] += std::min(count, at->second);
-      }
-    }
-  }
-  if (b.length < b.reference_length)
-    b.brevity_penalty =
-        b.length == 0
-            ? 0
-            : std::exp(1 - static_cast<double>(b.reference_length) / static_cast<double>(b.length));
-  if (std::ranges::all_of(b.correct, [](i64 c) { return c == 0; })) return b;
-  double smooth = 1, logs = 0;
-  for (std::size_t n = 0; n < 4; ++n) {
-    if (b.total[n] == 0) return b;  // no sentence has so many words: the score stays 0
-    const auto total = static_cast<double>(b.total[n]);
-    if (b.correct[n] == 0) smooth *= 2;
-    b.precisions[n] = b.correct[n] == 0 ? 100 / (smooth * total)
-                                        : 100 * static_cast<double>(b.correct[n]) / total;
-    logs += std::log(b.precisions[n]);
-  }
-  b.score = b.brevity_penalty * std::exp(logs / 4);
-  return b;
+  BleuCounts counts;
+  for (std::size_t i = 0; i < references.size(); ++i) counts.add(translations[i], references[i]);
+  return counts.bleu();
 }
 
 std::string Bleu::text() const {

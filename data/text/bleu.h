@@ -24,6 +24,20 @@ struct Bleu {
 inline constexpr std::string_view kBleuSignature =
     "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0";
 
+// What BLEU counts of a test set, so that several programs can each count a part.
+class BleuCounts {
+ public:
+  void add(std::string_view translation, std::string_view reference);
+  Bleu bleu() const;
+  // As numbers that may be added up, and back from their sum.
+  std::vector<double> numbers() const;
+  static BleuCounts of(const std::vector<double>& numbers);
+
+ private:
+  std::array<i64, 4> correct_{}, total_{};
+  i64 length_ = 0, reference_length_ = 0;
+};
+
 // DataError: different numbers of lines, or none.
 Bleu bleu(const std::vector<std::string>& translations, const std::vector<std::string>& references);
 

@@ -174,6 +174,7 @@ PairLoader::~PairLoader() = default;
 
 i64 PairLoader::steps() const { return impl_->steps; }
 i64 PairLoader::epoch() const { return impl_->position.epoch; }
+i64 PairLoader::batches() const { return static_cast<i64>(impl_->cuts.size()) - 1; }
 i64 PairLoader::size() const { return impl_->size(); }
 i64 PairLoader::labelled() const { return impl_->sides[1].tokens->size(); }
 

@@ -51,6 +51,7 @@ class PairLoader {
   i64 steps() const;  // batches of an epoch, for this rank
   void seek(i64 epoch, i64 step = 0);
   i64 epoch() const;
+  i64 batches() const;   // of all pairs
   i64 size() const;      // pairs of the set
   i64 labelled() const;  // labels of all of them
   // After the last batch of an epoch an empty one, once; then the next epoch begins.

@@ -46,29 +46,6 @@ class Fault : public ProgramTest {
   }
 };
 
-TEST_F(Fault, TheOthersGoOnWhenOneOfFourIsKilled) {
-  auto arguments = tiny({"train.epochs=30", "train.batch=4", slowed(4, 3)});
-  arguments.insert(arguments.end(), {"--workers", "4"});
-  start(arguments);
-  const auto pids = workers_at_work(4);
-  ASSERT_EQ(pids.size(), 4u) << read_text(folder / "err");
-  kill(pids.at(2), SIGKILL);
-  const Result r = wait();
-  EXPECT_EQ(r.code, 0) << r.out << r.err;
-  EXPECT_THAT(r.err, HasSubstr("worker 2 died (signal 9)"));
-  bool dead_seen = false;
-  for (const Json& e : events("fault")) dead_seen |= e["peer"] == 2;
-  EXPECT_TRUE(dead_seen);
-  EXPECT_EQ(summary()["workers_at_end"], 3);
-  EXPECT_EQ(summary()["val_images"], 40);
-  // Each survivor trained on after the death.
-  const double when = events("fault").at(0)["time"];
-  std::map<int, int> later;
-  for (const Json& e : events("step"))
-    if (e["time"].get<double>() > when) ++later[e["rank"]];
-  for (const int rank : {0, 1, 3}) EXPECT_GT(later[rank], 2) << rank;
-}
-
 TEST_F(Fault, WhenRankZeroDiesAnotherWritesTheResults) {
   auto arguments = tiny({"train.epochs=20", "train.batch=4", slowed(3, 3)});
   arguments.insert(arguments.end(), {"--workers", "3"});
@@ -122,36 +99,6 @@ TEST_F(Fault, ADamagedImageInOneShareStopsAllWhenStrict) {
   EXPECT_THAT(r.err, HasSubstr(images.at(0).filename().string()));
 }
 
-TEST_F(Fault, AFailedReplayIsAFailedRun) {
-  const auto with = [&](const std::string& key) {
-    auto arguments = tiny({"train.threads=1", key});
-    arguments.insert(arguments.end(), {"--workers", "3"});
-    return run(arguments);
-  };
-  const Result recorded = with("run.record=record");
-  ASSERT_EQ(recorded.code, 0) << recorded.err;
-  const Result repeated = with("run.replay=record");
-  EXPECT_EQ(repeated.code, 0) << repeated.err;
-  // the digest of one worker is another
-  const fs::path file = folder / "record/events-0.jsonl";
-  std::string text = read_text(file);
-  char& digit = text.at(text.rfind("\"}") - 1);
-  digit = digit == '0' ? '1' : '0';
-  write_text(file, text);
-  const Result failed = with("run.replay=record");
-  EXPECT_EQ(failed.code, 5) << failed.err;
-  EXPECT_THAT(failed.err, HasSubstr("the parameters are not those of the recorded run"));
-  EXPECT_THAT(failed.err, HasSubstr("only 2 of 3 workers came to the end"));
-}
-
-TEST_F(Fault, ALossThatIsNoNumberStopsWithTheStepAndAdvice) {
-  const Result r =
-      run(tiny({"optim.learning_rate=1e30", "optim.warmup_epochs=0", "optim.schedule=constant"}));
-  EXPECT_EQ(r.code, 1);
-  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("the loss is not a number at step"),
-                                      HasSubstr("worker 0"), HasSubstr("optim.learning_rate")));
-}
-
 TEST_F(Fault, IfAllWorkersDieTheLauncherSaysThatThereIsNoResult) {
   auto arguments = tiny({"train.epochs=500"});
   arguments.insert(arguments.end(), {"--workers", "2"});
@@ -184,30 +131,6 @@ std::vector<std::string> with_faults(std::vector<std::string> arguments,
                                      const std::string& faults) {
   arguments.insert(arguments.end(), {"--workers", "3", "--inject", faults});
   return arguments;
-}
-
-TEST_F(Fault, AKilledWorkerIsStartedAgainAndFinishesWithTheOthers) {
-  // not over before it is back
-  const std::string slow = "slow:rank=0:x3,slow:rank=1:x3,slow:rank=2:x3";
-  const Result r = run(with_faults(tiny({"train.epochs=60", "train.batch=4"}),
-                                   "kill:rank=1@step=10,restart:rank=1@t=0," + slow));
-  EXPECT_EQ(r.code, 0) << r.out << r.err;
-  EXPECT_THAT(r.err, ::testing::AllOf(HasSubstr("worker 1 died (signal 9)"),
-                                      HasSubstr("worker 1 is started again"),
-                                      HasSubstr("worker 1 takes part again")));
-  EXPECT_EQ(summary()["workers_at_end"], 3);
-  EXPECT_EQ(summary()["val_images"], 40);
-  std::map<int, int> joined, steps_after;
-  for (const Json& e : events("joined")) ++joined[e["rank"]];
-  EXPECT_EQ(joined[0], 1);
-  EXPECT_EQ(joined[2], 1);
-  double again = 0, samples = 0;
-  for (const Json& e : events("start"))
-    if (e.contains("rejoined")) again = e["time"], samples = e["samples"];
-  EXPECT_GT(samples, 10 * 3 * 4 / 2);  // it takes up the run where it is
-  for (const Json& e : events("step"))
-    if (e["time"].get<double>() > again) ++steps_after[e["rank"]];
-  for (const int rank : {0, 1, 2}) EXPECT_GT(steps_after[rank], 5) << rank;
 }
 
 TEST_F(Fault, AWorkerThatStoodStillIsGivenUpAndComesBackWithItsState) {

@@ -1,11 +1,10 @@
 // Language models from outside: from a text to a model that goes on with it, by several methods,
-// resumed, evaluated, and what is said of wrong input.
+// evaluated, and what is said of wrong input.
 #include <cmath>
 
 #include <gmock/gmock.h>
 
-#include "apps/program.h"
-#include "gossamer/core/safetensors.h"
+#include "apps/text_data.h"
 
 namespace gossamer::apps {
 namespace {
@@ -17,17 +16,12 @@ class Language : public ProgramTest {
  protected:
   void SetUp() override {
     ProgramTest::SetUp();
-    std::string text;
-    for (int i = 0; i < 120; ++i) text += "the cat sat on the mat, and the dog ran.\n";
-    write_text(folder / "text.txt", text);
-    const Result r = run({"data", "tokenize", "text.txt", "--tokenizer", "characters",
-                          "--val-fraction", "0.1", "--out", "ids"});
-    ASSERT_EQ(r.code, 0) << r.err;
+    make_texts(folder);
   }
   static std::vector<std::string> small(std::vector<std::string> more) {
     std::vector<std::string> all{"train",
                                  "task=language",
-                                 "data.train=ids",
+                                 "data.train=language",
                                  "data.length=16",
                                  "model.layers=1",
                                  "model.width=16",
@@ -42,10 +36,6 @@ class Language : public ProgramTest {
                                  "run.name=t"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
-  }
-  void expect_same_model(const std::string& a, const std::string& b) {
-    EXPECT_EQ(read_text(folder / "runs" / a / "model.safetensors"),
-              read_text(folder / "runs" / b / "model.safetensors"));
   }
 };
 
@@ -67,11 +57,11 @@ TEST_F(Language, FromATextToASentence) {
   EXPECT_EQ(config["n_layer"], 1);
   EXPECT_EQ(config["model_type"], "gpt2");
 
-  const Result eval = run({"eval", "runs/t", "data.val=ids", "data.length=16", "--json"});
+  const Result eval = run({"eval", "runs/t", "data.val=language", "data.length=16", "--json"});
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_NEAR(Json::parse(eval.out)["loss"], s["loss"].get<double>(), 1e-4);
   const Json sliding = Json::parse(
-      run({"eval", "runs/t", "data.val=ids", "--stride", "4", "eval.batch=7", "--json"}).out);
+      run({"eval", "runs/t", "data.val=language", "--stride", "4", "eval.batch=7", "--json"}).out);
   EXPECT_EQ(sliding["tokens"], Json::parse(eval.out)["tokens"]);
   EXPECT_LT(sliding["loss"], s["loss"].get<double>()) << "each id has seen more";
 
@@ -97,19 +87,6 @@ TEST_F(Language, FromATextToASentence) {
               StartsWith("the dog"));
 }
 
-TEST_F(Language, ResumedTrainingIsTheUninterruptedOne) {
-  ASSERT_EQ(
-      run(small({"run.name=whole", "run.checkpoint_every=0.75", "run.keep=9", "model.dropout=0.1"}))
-          .code,
-      0);
-  for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {
-    const Result r = run({"train", "runs/whole/config.toml", std::string("run.name=") + label,
-                          "--resume", std::string("runs/whole/checkpoints/") + label});
-    ASSERT_EQ(r.code, 0) << r.err;
-    expect_same_model("whole", label);
-  }
-}
-
 TEST_F(Language, EveryMethodTrainsIt) {
   for (const char* method : {"a2cid2", "allreduce", "dpsgd"}) {
     SCOPED_TRACE(method);
@@ -126,7 +103,7 @@ TEST_F(Language, EveryMethodTrainsIt) {
 TEST_F(Language, AModelGoesOnFromAFile) {
   ASSERT_EQ(run(small({})).code, 0);
   const Result r =
-      run({"train", "task=language", "data.train=ids", "data.length=8",
+      run({"train", "task=language", "data.train=language", "data.length=8",
            "model.init=runs/t/model.safetensors", "train.batch=8", "run.name=next",
            "optim.name=adamw", "optim.learning_rate=1e-6", "train.epochs=0.2", "--json"});
   ASSERT_EQ(r.code, 0) << r.err;
@@ -150,8 +127,8 @@ TEST_F(Language, WrongInputIsOneSentence) {
   expect(small({"data.train=none-there"}), 3, "none-there");
   expect(small({"data.length=100000"}), 3, "ids");
   expect(small({"train.mixup=0.2"}), 2, "train.mixup");
-  expect({"eval", "ids", "data.val=ids"}, 6, "model.safetensors");
-  expect({"generate", "ids", "--prompt", "a"}, 6, "model.safetensors");
+  expect({"eval", "language", "data.val=language"}, 6, "model.safetensors");
+  expect({"generate", "language", "--prompt", "a"}, 6, "model.safetensors");
   expect({"generate", "runs", "--prompt", "a", "--top-p", "2"}, 2, "top-p = 2");
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -20,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "gossamer/core/safetensors.h"
 #include "gossamer/data/formats/shapes.h"
 
 namespace gossamer::apps {
@@ -168,8 +170,28 @@ class ProgramTest : public ::testing::Test {
         found.push_back(e);
     return found;
   }
+  // Waits until the log holds `count` events of the kind.
+  bool wait_for(const std::string& event, std::size_t count, double limit_s = kLimit) {
+    for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
+      if (events(event).size() >= count) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
   Json summary(const std::string& run = "t") const {
     return Json::parse(read_text(folder / "runs" / run / "summary.json"), nullptr, false);
+  }
+
+  // Byte-for-byte equality of all tensors of two files.
+  static void expect_same_tensors(const fs::path& a, const fs::path& b) {
+    const SafeTensors x = read_safetensors(a), y = read_safetensors(b);
+    ASSERT_EQ(x.tensors.size(), y.tensors.size());
+    ASSERT_GT(x.tensors.size(), 10u);
+    for (const NamedTensor& t : x.tensors) {
+      const Tensor* other = y.find(t.name);
+      ASSERT_NE(other, nullptr) << t.name;
+      EXPECT_EQ(std::memcmp(t.tensor.data(), other->data(), t.tensor.bytes()), 0) << t.name;
+    }
   }
 
   fs::path folder, program = GOSSAMER_PROGRAM;

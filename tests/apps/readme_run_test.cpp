@@ -1,9 +1,9 @@
-// A newcomer's path: the commands of apps/README.md, run as they stand there.
+// A newcomer's path: the commands of READMEs, run as they stand there.
 #include <sstream>
 
 #include <gmock/gmock.h>
 
-#include "apps/program.h"
+#include "apps/text_data.h"
 
 namespace gossamer::apps {
 namespace {
@@ -13,8 +13,9 @@ using ::testing::HasSubstr;
 class ReadmeRun : public ProgramTest {
  protected:
   // The lines of the first code block below a heading.
-  static std::vector<std::string> commands_below(const std::string& heading) {
-    std::istringstream in(read_text(GOSSAMER_SOURCE_DIR "/apps/README.md"));
+  static std::vector<std::string> commands_below(const std::string& readme,
+                                                 const std::string& heading) {
+    std::istringstream in(read_text(fs::path(GOSSAMER_SOURCE_DIR) / readme));
     std::vector<std::string> lines;
     bool below = false, inside = false;
     for (std::string line; std::getline(in, line);) {
@@ -41,7 +42,7 @@ class ReadmeRun : public ProgramTest {
 
 TEST_F(ReadmeRun, AFolderOfPicturesBecomesAModelAReportAndAnOnnxFile) {
   fs::create_symlink(shapes() / "train", folder / "my");
-  const std::vector<std::string> lines = commands_below("## Your own pictures");
+  const std::vector<std::string> lines = commands_below("apps/README.md", "## Your own pictures");
   ASSERT_EQ(lines.size(), 5u);
   for (const std::string& line : lines) {
     const Result r = run_line(line);
@@ -54,6 +55,23 @@ TEST_F(ReadmeRun, AFolderOfPicturesBecomesAModelAReportAndAnOnnxFile) {
   EXPECT_THAT(report, HasSubstr("top-1 <b>"));
   EXPECT_THAT(report, HasSubstr("data.val_split=0.2")) << "the command line";
   EXPECT_GT(fs::file_size(folder / "mine.onnx"), 40u << 20) << "the weights of a ResNet-18";
+}
+
+TEST_F(ReadmeRun, TwoFilesOfLinesBecomeATranslation) {
+  make_texts(folder);
+  fs::copy_file(folder / "val.en", folder / "test.en");
+  fs::copy_file(folder / "val.de", folder / "test.de");
+  fs::create_symlink(GOSSAMER_SOURCE_DIR "/apps", folder / "apps");
+  fs::create_symlink(GOSSAMER_PROGRAM, folder / "gossamer");
+  std::string script = "set -e\nPATH=.:$PATH\n";
+  for (const std::string& line : commands_below("apps/text/README.md", "## Translating"))
+    script += line + "\n";
+  program = "/bin/sh";
+  const Result r = run({"-c", script});
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_THAT(r.out, HasSubstr("BLEU = "));
+  const std::string translated = read_text(folder / "test.out");
+  EXPECT_EQ(std::ranges::count(translated, '\n'), 24);
 }
 
 }  // namespace

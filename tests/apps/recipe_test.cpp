@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "apps/program.h"
+#include "apps/text_data.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/pictures.h"
@@ -112,13 +112,7 @@ class RecipeRun : public ProgramTest {};
 
 // Each file as it stands but for the data and what makes a step of ImageNet or of GPT-2 long.
 TEST_F(RecipeRun, EveryFileOfTheConfigsStarts) {
-  std::string text;
-  for (int i = 0; i < 50; ++i) text += "the cat sat on the mat\n";
-  write_text(folder / "text.txt", text);
-  ASSERT_EQ(run({"data", "tokenize", "text.txt", "--tokenizer", "characters", "--val-fraction",
-                 "0.2", "--out", "ids"})
-                .code,
-            0);
+  make_texts(folder);
   for (const auto& entry : fs::directory_iterator(GOSSAMER_SOURCE_DIR "/apps/configs")) {
     const Config c = load_config({entry.path().string()});
     std::vector<std::string> arguments{
@@ -128,9 +122,11 @@ TEST_F(RecipeRun, EveryFileOfTheConfigsStarts) {
         "--dry-run"};
     if (c.model.name == "resnet50") arguments.push_back("model.name=resnet8-cifar");
     if (!c.data.sizes.empty()) arguments.push_back("data.sizes=24");
-    if (c.task == "language")
-      arguments.insert(arguments.end(), {"data.train=ids", "data.val=auto", "data.length=16",
+    if (c.task != "pictures")
+      arguments.insert(arguments.end(), {"data.train=" + c.task, "data.val=auto", "data.length=32",
                                          "model.layers=1", "model.width=16", "model.heads=2"});
+    if (c.task == "translation")
+      arguments.insert(arguments.end(), {"train.batch=64", "model.ff=32"});
     const Result r = run(arguments);
     EXPECT_EQ(r.code, 0) << entry.path() << "\n" << r.err;
     EXPECT_THAT(r.out, HasSubstr("dry run")) << entry.path();

@@ -62,7 +62,7 @@ words=(${=:-)" +
 };
 
 TEST_F(Shell, BashCompletesCommandsOptionsKeysAndValues) {
-  EXPECT_THAT(bash("gossamer tra"), ElementsAre("train", "trace"));
+  EXPECT_THAT(bash("gossamer tra"), ElementsAre("train", "translate", "trace"));
   EXPECT_THAT(bash("gossamer data "),
               AllOf(Contains("pack"), Contains("check"), Contains("--help")));
   EXPECT_THAT(bash("gossamer data pack --cop"), ElementsAre("--copy"));

@@ -1,7 +1,5 @@
 // Training from end to end with the real program: files, exact resume, interruption, several
 // workers.
-#include <cstring>
-
 #include <gmock/gmock.h>
 #include <pty.h>
 #include <sys/ioctl.h>
@@ -21,25 +19,6 @@ class Train : public ProgramTest {
   static std::vector<std::string> with_workers(int n, std::vector<std::string> arguments) {
     arguments.insert(arguments.end(), {"--workers", std::to_string(n)});
     return arguments;
-  }
-  // Byte-for-byte equality of all tensors of two files.
-  static void expect_same_tensors(const fs::path& a, const fs::path& b) {
-    const SafeTensors x = read_safetensors(a), y = read_safetensors(b);
-    ASSERT_EQ(x.tensors.size(), y.tensors.size());
-    ASSERT_GT(x.tensors.size(), 10u);
-    for (const NamedTensor& t : x.tensors) {
-      const Tensor* other = y.find(t.name);
-      ASSERT_NE(other, nullptr) << t.name;
-      EXPECT_EQ(std::memcmp(t.tensor.data(), other->data(), t.tensor.bytes()), 0) << t.name;
-    }
-  }
-  // Waits until the log holds `count` events of the kind.
-  bool wait_for(const std::string& event, std::size_t count, double limit_s = kLimit) {
-    for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
-      if (events(event).size() >= count) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
   }
 };
 
@@ -140,40 +119,6 @@ TEST_F(Train, TheSameSeedGivesTheSameBits) {
   expect_same_tensors(folder / "runs/a/model.safetensors", folder / "runs/b/model.safetensors");
   EXPECT_NE(read_text(folder / "runs/a/model.safetensors"),
             read_text(folder / "runs/c/model.safetensors"));
-}
-
-TEST_F(Train, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
-  // Checkpoints at 72 samples (in the first epoch) and 144 (in the second): continue from each in a
-  // run of its own.
-  for (const auto& [dtype, label] :
-       {std::pair{"f32", "epoch-0000.75"}, {"f32", "epoch-0001.50"}, {"f16", "epoch-0001.50"}}) {
-    if (label == std::string("epoch-0000.75") || dtype == std::string("f16")) {
-      fs::remove_all(folder / "runs/whole");
-      ASSERT_EQ(run(tiny({"train.epochs=2", "run.checkpoint_every=0.75", "run.keep=9",
-                          "run.name=whole", std::string("train.dtype=") + dtype}))
-                    .code,
-                0);
-    }
-    const std::string name = std::string("from-") + dtype + label;
-    const Result r = run({"train", "runs/whole/config.toml", "run.name=" + name, "--resume",
-                          std::string("runs/whole/checkpoints/") + label});
-    ASSERT_EQ(r.code, 0) << r.err;
-    expect_same_tensors(folder / "runs/whole/model.safetensors",
-                        folder / "runs" / name / "model.safetensors");
-  }
-}
-
-TEST_F(Train, AnInterruptedRunSavesAndGoesOnBitForBit) {
-  ASSERT_EQ(run(tiny({"train.epochs=12", "run.name=whole"})).code, 0);
-  start(tiny({"train.epochs=12"}));
-  ASSERT_TRUE(wait_for("step", 3));
-  kill(running, SIGTERM);
-  const Result stopped = wait();
-  ASSERT_EQ(stopped.code, 143) << stopped.err;
-  ASSERT_EQ(events("interrupted").size(), 1u);
-  const Result r = run({"train", "--resume", "runs/t/"});
-  ASSERT_EQ(r.code, 0) << r.err;
-  expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
 }
 
 TEST_F(Train, ARunWhoseTerminalIsClosedSavesAndGoesOn) {
@@ -278,36 +223,6 @@ TEST_F(Train, WorkersWithUnlikeDataEndWithOneModelAndTheSharesMatter) {
   const std::string unlike = with("dirichlet:1", "unlike");
   EXPECT_EQ(unlike, with("dirichlet:1", "again"));
   EXPECT_NE(unlike, with("false", "alike"));
-}
-
-TEST_F(Train, TwoWorkersInBf16SaveAModelInF32) {
-  const Result r = run(with_workers(2, tiny({"train.dtype=bf16"})));
-  ASSERT_EQ(r.code, 0) << r.out << r.err;
-  for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors)
-    EXPECT_NE(t.tensor.dtype(), DType::bf16) << t.name;
-}
-
-TEST_F(Train, TwoWorkersInF16CountWhatOverflowedAndSaveAModelInF32) {
-  const Result r = run(with_workers(2, tiny({"train.dtype=f16", "optim.clip_norm=1"})));
-  ASSERT_EQ(r.code, 0) << r.out << r.err;
-  EXPECT_THAT(r.out, HasSubstr("f16, loss scale 1024"));
-  EXPECT_EQ(summary()["loss_scale"], 1024);
-  EXPECT_EQ(summary()["skipped_steps"], 0);
-  for (const Json& step : events("step")) EXPECT_EQ(step["skipped_steps"], 0);
-  for (const NamedTensor& t : read_safetensors(folder / "runs/t/model.safetensors").tensors)
-    EXPECT_NE(t.tensor.dtype(), DType::f16) << t.name;
-  EXPECT_EQ(run({"eval", "runs/t/model.safetensors", "data.val=s/val", "train.dtype=f16"}).code, 0);
-  // The configuration may be that of a run of several workers.
-  const Result e = run({"eval", "runs/t/model.safetensors", "runs/t/config.toml",
-                        "dist.min_workers=2", "dist.inject=kill:rank=1@step=5"});
-  EXPECT_EQ(e.code, 0) << e.err;
-}
-
-TEST_F(Train, AScaleThatOverflowsEveryStepStopsTheRunAndSaysWhatToDo) {
-  const Result r = run(tiny({"train.dtype=f16", "train.loss_scale=16777216", "train.epochs=4"}));
-  EXPECT_EQ(r.code, 1) << r.out;
-  EXPECT_THAT(r.err, HasSubstr("train.loss_scale = 16777216 is too large"));
-  EXPECT_THAT(run(tiny({"train.loss_scale=1000"})).err, HasSubstr("train.loss_scale"));
 }
 
 TEST_F(Train, TwoWorkersStopOnCtrlCAndGoOn) {

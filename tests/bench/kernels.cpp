@@ -1,6 +1,7 @@
 // Times each kernel of the CPU beside what the cores can do: products, convolutions and attention
 // beside multiply-adds alone, passes over memory beside a copy of as many bytes.
 //     bench_kernels [--kernels SET] [--threads N] [--seconds S] [--only TEXT] [--json]
+//     bench_kernels --layers N,SIDE,C,K,R,STRIDE …   JSON: what the engine runs for these
 // SET: of `gossamer doctor`, a lower one than the best (oneDNN is held to it, too); S: of each row;
 // TEXT: rows whose name contains it.
 #include <CLI/CLI.hpp>
@@ -28,6 +29,7 @@ struct Options {
   int threads = 1;
   double seconds = 0.2;
   std::string kernels, only;
+  std::vector<std::string> layers;
   bool json = false;
 };
 
@@ -48,6 +50,22 @@ std::string text(const A&... parts) {
 class Table {
  public:
   explicit Table(const Options& options) : o_(options) {}
+
+  // What the engine runs, whichever kernel that is, and oneDNN.
+  void engine(const nlohmann::json& layer, double count, FunctionRef<void()> engine,
+              FunctionRef<void()> onednn) {
+    cpu::forget_runs();
+    engine();
+    std::string ran = "oneDNN";
+    for (const auto& [kernel, name] :
+         {std::pair{cpu::Kernel::winograd, "Winograd"}, std::pair{cpu::Kernel::direct, "direct"}})
+      if (!cpu::ran_from(kernel).empty()) ran = name;
+    const Speed s = against_fma(count, o_.threads, o_.seconds, engine),
+                v = ran == "oneDNN" ? s : against_fma(count, o_.threads, o_.seconds, onednn);
+    nlohmann::json row = layer;
+    row.update({{"ran", ran}, {"onednn_rate", v.rate}});
+    print(layer["name"], "flop", s, row);
+  }
 
   bool wants(const std::string& name) const { return name.find(o_.only) != std::string::npos; }
 
@@ -208,6 +226,35 @@ void convolutions(Table& table) {
   convolution(table, conv_of(16, 14, 256, 1024, 1, 1), false);
 }
 
+// text: images, side, channels, filters, side of the kernel, stride
+void layer(Table& table, const std::string& text) {
+  std::istringstream in(text);
+  std::vector<i64> v;
+  for (std::string number; std::getline(in, number, ',');) v.push_back(std::stoll(number));
+  check<ConfigError>(v.size() == 6, "--layers: \"", text, "\"; wanted N,SIDE,C,K,R,STRIDE");
+  const ConvGeometry g =
+      conv_of(v[0], v[1], v[2], v[3], static_cast<int>(v[4]), static_cast<int>(v[5]));
+  const double count = 2.0 * static_cast<double>(g.n * g.ho * g.wo * g.k * g.c * g.r * g.s);
+  const Tensor x = normal({g.n, g.h, g.w, g.c}), w = normal({g.k, g.r, g.s, g.c}, DType::f32, 2),
+               dy = normal({g.n, g.ho, g.wo, g.k}, DType::f32, 3);
+  Tensor y = Tensor::empty(dy.shape()), dx = Tensor::empty(x.shape()),
+         dw = Tensor::empty(w.shape());
+  Backend& engine = backend("onednn");
+  const auto of = [&](const char* pass) {
+    return nlohmann::json{{"name", text + " " + pass}, {"layer", text}, {"pass", pass}};
+  };
+  table.engine(
+      of("forward"), count, [&] { engine.conv(g, x, w, y); },
+      [&] { cpu::onednn_conv(g, x, w, y); });
+  if (g.c > 3)  // the gradient of the images is never needed
+    table.engine(
+        of("dx"), count, [&] { engine.conv_dx(g, dy, w, dx); },
+        [&] { cpu::onednn_conv_dx(g, dy, w, dx); });
+  table.engine(
+      of("dw"), count, [&] { engine.conv_dw(g, x, dy, dw); },
+      [&] { cpu::onednn_conv_dw(g, x, dy, dw); });
+}
+
 // Causal attention over one tensor of q, k and v: half of the products' results are never needed.
 void attention(Table& table, DType type, i64 batch, i64 heads, i64 length) {
   const i64 size = 64, width = heads * size;
@@ -298,6 +345,8 @@ void run(const Options& o) {
   if (!o.kernels.empty()) cpu::limit_cpu(o.kernels);
   set_compute_threads(o.threads);
   Table table(o);
+  for (const std::string& text : o.layers) layer(table, text);
+  if (!o.layers.empty()) return;
   if (!o.json) {
     const Speed peak = against_fma(1, o.threads, 0.3, [] {});
     std::printf(
@@ -329,6 +378,8 @@ int main(int argc, char** argv) {
   app.add_option("--threads", o.threads);
   app.add_option("--seconds", o.seconds, "of each measurement");
   app.add_option("--only", o.only, "rows whose name contains this");
+  app.add_option("--layers", o.layers, "only convolutions, each N,SIDE,C,K,R,STRIDE")
+      ->delimiter(' ');
   app.add_flag("--json", o.json, "one object for each row");
   CLI11_PARSE(app, argc, argv);
   try {

@@ -1,0 +1,31 @@
+// For the files that parse options (cli*.cpp): a command bound to its options.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+namespace gossamer::apps {
+
+// Runs `command` with its options when `app` was parsed. Returns the options, to be bound.
+template <class Options>
+Options& run_on(CLI::App& app, int (*command)(const Options&), int& code) {
+  const auto options = std::make_shared<Options>();
+  app.callback([options, command, &code] { code = command(*options); });
+  return *options;
+}
+
+inline void add_json(CLI::App& app, bool& json,
+                     const std::string& help = "print the result as one JSON object") {
+  app.add_flag("--json", json, help);
+}
+
+// The commands for teaching: lesson, course, tape (cli_teaching.cpp).
+void add_teaching(CLI::App& app, int& code);
+void add_paper(CLI::App& app, int& code);     // cli_paper.cpp
+void add_simulate(CLI::App& app, int& code);  // cli_simulate.cpp
+// The commands for text: generate and translate; and tokenize, of `gossamer data` (cli_text.cpp).
+void add_text_commands(CLI::App& app, int& code);
+void add_tokenize(CLI::App& data, int& code);
+
+}  // namespace gossamer::apps

@@ -1,0 +1,47 @@
+// The options of the commands for teaching.
+#include "gossamer/apps/cli_options.h"
+#include "gossamer/apps/commands.h"
+
+namespace gossamer::apps {
+
+namespace {
+
+void add_course(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "course", "Eight units to learn from, with exercises that are checked: gossamer course");
+  CourseCommand& c = run_on(a, course, code);
+  const auto unit = [&](const char* what, const char* about) {
+    CLI::App& b = *a.add_subcommand(what, about);
+    b.add_option("unit", c.unit, "its number, 1 to 8")->required();
+    b.callback([&c, what] { c.what = what; });
+    add_json(b, c.json);
+    return &b;
+  };
+  unit("start", "Show a unit's page; write it and the file to fill into course/");
+  unit("check", "Compile what was written against the library and test it (exit code 1: wrong)")
+      ->add_option("file", c.file, "the file; default: that of `start`");
+  add_json(a, c.json);
+}
+
+void add_tape(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "tape", "What a forward pass records for the backward pass: gossamer tape resnet8-cifar");
+  TapeCommand& c = run_on(a, tape_of_model, code);
+  a.add_option("model", c.model, "as of bench step: resnet50, gpt2:2x64:32:100 ...")->required();
+  a.add_option("--batch", c.batch, "pictures or texts")->capture_default_str();
+  a.add_option("--size", c.size, "side of the pictures; 0: the model's own")->capture_default_str();
+  a.add_option("--dtype", c.dtype, "f32 or bf16")->capture_default_str();
+  a.add_option("--svg", c.svg, "file for a drawing");
+  add_json(a, c.json);
+}
+
+}  // namespace
+
+void add_teaching(CLI::App& app, int& code) {
+  add_course(app, code);
+  add_tape(app, code);
+  app.add_subcommand("lesson", "Decentralized training by hand: gossamer lesson > lesson.html")
+      ->callback([&code] { code = lesson(); });
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,89 @@
+// The options of the commands for text.
+#include "gossamer/apps/cli_options.h"
+#include "gossamer/apps/commands.h"
+
+namespace gossamer::apps {
+namespace {
+
+void add_generate(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand("generate",
+                                    "Go on with a text: gossamer generate runs/NAME --prompt TEXT");
+  GenerateCommand& c = run_on(a, generate, code);
+  const auto option = [&](const char* name, auto& value, const char* text) {
+    a.add_option(name, value, text)->capture_default_str();
+  };
+  a.add_option("model", c.model, "a run, a folder of Hugging Face, or its file of weights")
+      ->required();
+  a.add_option("--prompt", c.prompt, "the text; default: the beginning of a document");
+  a.add_option("--file", c.file, "a file with the text; -: standard input");
+  a.add_option("--tokenizer", c.tokenizer, "its folder; default: beside the model");
+  option("--tokens", c.tokens, "most ids to make");
+  option("--temperature", c.temperature, "0: always the likeliest id; below 1: more likely ones");
+  option("--top-k", c.top_k, "only the K likeliest ids; 0: all");
+  option("--top-p", c.top_p, "only the likeliest ids of this probability together; 1: all");
+  option("--seed", c.seed, "of the random numbers");
+  option("--threads", c.threads, "compute threads; 0: all cores");
+  option("--dtype", c.dtype, "f32, bf16 or auto");
+  a.add_flag("--no-cache", c.no_cache, "compute the whole text anew for each id");
+  a.add_flag("--ignore-end", c.ignore_end, "go on behind the end of a document");
+  add_json(a, c.json);
+}
+
+void add_translate(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "translate", "A translation of each line: gossamer translate runs/NAME < in.txt > out.txt");
+  TranslateCommand& c = run_on(a, translate, code);
+  const auto option = [&](const char* name, auto& value, const char* text) {
+    a.add_option(name, value, text)->capture_default_str();
+  };
+  a.add_option("model", c.model, "a run, or its file of weights")->required();
+  option("--file", c.file, "a file of lines; -: standard input");
+  a.add_option("--reference", c.reference, "a file of right translations: the BLEU goes to stderr");
+  option("--beam", c.beam, "hypotheses that are followed; 1: greedy, the likeliest id each time");
+  option("--length-penalty", c.length_penalty, "0: none; more: longer translations");
+  option("--batch", c.batch, "lines at once");
+  option("--threads", c.threads, "compute threads; 0: all cores");
+  option("--dtype", c.dtype, "f32, bf16 or auto");
+  add_json(a, c.json);
+}
+
+}  // namespace
+
+void add_text_commands(CLI::App& app, int& code) {
+  add_generate(app, code);
+  add_translate(app, code);
+}
+
+void add_tokenize(CLI::App& data, int& code) {
+  CLI::App& a = *data.add_subcommand(
+      "tokenize", "Turn text into ids: gossamer data tokenize TEXT... --tokenizer T --out DIR");
+  DataTokenizeCommand& c = run_on(a, data_tokenize, code);
+  a.add_option("text", c.sources, "files of text, also .gz, or folders of .txt and .md")
+      ->required();
+  a.add_option("--tokenizer", c.tokenizer,
+               "folder with vocab.json and merges.txt, or encoder.json and vocab.bpe; bpe:8192 "
+               "makes byte pairs of the training text, characters a vocabulary of characters")
+      ->required();
+  a.add_option("--out", c.out, "a new or empty folder for ids, index.json and tokenizer")
+      ->required();
+  a.add_option("--target", c.targets,
+               "translations: line i of each file belongs to line i of the text");
+  a.add_option("--val", c.val_sources, "validation text");
+  a.add_option("--val-target", c.val_targets, "its translations");
+  a.add_option("--val-fraction", c.val_fraction,
+               "instead: this part of the documents or pairs; of a single document its end")
+      ->capture_default_str();
+  a.add_option("--separator", c.separator, "a line that ends a document")->capture_default_str();
+  a.add_option("--max-length", c.max_length, "leave out pairs with more ids on a side; 0: no limit")
+      ->capture_default_str();
+  a.add_option("--format", c.format, "of the .bin files: llm.c or nanogpt")
+      ->check(CLI::IsMember({"llm.c", "nanogpt"}))
+      ->capture_default_str();
+  a.add_option("--shard-tokens", c.shard_tokens, "most ids of a file (llm.c)")
+      ->capture_default_str();
+  a.add_flag("--any-bytes", c.any_bytes, "take bytes that are no UTF-8 as they are");
+  a.add_option("--threads", c.threads, "threads that encode")->capture_default_str();
+  add_json(a, c.json);
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,60 @@
+// `gossamer eval RUN data.val=DIR` of a translation model: loss, perplexity and BLEU.
+#include <chrono>
+#include <cmath>
+
+#include <fmt/core.h>
+
+#include "gossamer/apps/commands/eval_text.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/translation_task.h"
+#include "gossamer/core/error.h"
+
+namespace gossamer::apps {
+
+int eval_pairs(const EvalCommand& command, Config config) {
+  begin_text_evaluation(command, "translation", config);
+  const TranslateOptions search{.beam = command.beam.value_or(4),
+                                .length_penalty = command.length_penalty.value_or(0.6)};
+  check<ConfigError>(search.beam >= 1, "eval: --beam ", search.beam, " must be at least 1");
+  const TranslationModel m =
+      load_translation_model(command.model, compute_type(config.train.dtype));
+  check<ConfigError>(config.data.val[0] != "none" &&
+                         (config.data.val[0] != "auto" || config.origin.contains("data.train")),
+                     "eval: give the pairs: data.val=DIR, a folder of `gossamer data tokenize`");
+  const data::TextSet set =
+      data::open_text(config.data.val[0] == "auto" ? config.data.train[0] : config.data.val[0]);
+  check<DataError>(set.pairs && set.tokenizer, set.path, ": holds no pairs of sentences");
+  check<DataError>(set.tokenizer->hash() == m.tokenizer->hash(), set.path,
+                   ": was made with another tokenizer than the model's; tokenize it with "
+                   "--tokenizer ",
+                   m.file.parent_path().string());
+  nn::Module* const one[] = {m.net.get()};
+  const auto began = std::chrono::steady_clock::now();
+  const Counts counts = evaluate_pairs(
+      one, set.val.empty() ? set.train : set.val, *m.tokenizer,
+      {.tokens = config.train.batch, .rows = config.eval.batch, .search = search}, {}, {})[0];
+  const double loss = counts.loss / counts.images,
+               seconds =
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const data::Bleu bleu = data::BleuCounts::of(counts.more).bleu();
+  if (command.json)
+    fmt::print("{}\n", JsonObject()
+                           .add("model", command.model)
+                           .add("tokens", counts.images)
+                           .add("loss", loss)
+                           .add("perplexity", std::exp(loss))
+                           .add("bleu", bleu.score)
+                           .add("bleu_signature", std::string(data::kBleuSignature))
+                           .add("beam", search.beam)
+                           .add("length_penalty", search.length_penalty)
+                           .add("tokens_per_s", counts.images / seconds)
+                           .str());
+  else
+    fmt::print("{}: loss {:.4f}, perplexity {:.2f} on {:.0f} tokens, beam {}\n{}\n{}\n",
+               command.model, loss, std::exp(loss), counts.images, search.beam, bleu.text(),
+               data::kBleuSignature);
+  return 0;
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,38 @@
+// The course: eight units, each a page and a file of C++ with a hole and a test. They are part of
+// the program, as embed.cmake has put them there.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace gossamer::apps {
+
+struct CourseUnit {
+  int number = 0;          // from 1
+  std::string_view name;   // "2-matrices": of its files
+  std::string_view title;  // the heading of its page
+  std::string_view page, exercise;
+};
+std::span<const CourseUnit> course_units();
+// ConfigError lists those that there are.
+const CourseUnit& course_unit(int number);
+// check.h, which exercises include.
+std::string_view course_check_header();
+
+// In an exercise: the line behind which the test begins.
+inline constexpr std::string_view kTestMark = "// ---- The test";
+
+// What became of a filled file.
+struct CourseResult {
+  bool passed = false;
+  std::string text;  // what the compiler or the test said
+};
+// Compiles what stands above the mark of `file`, with the unit's own test below it, against the
+// library (of the build tree in which this program lies, or installed with it), and runs it.
+// `folder` keeps what is built. ConfigError: there is no library, cmake or compiler.
+CourseResult check_exercise(const CourseUnit&, const std::filesystem::path& file,
+                            const std::filesystem::path& folder);
+
+}  // namespace gossamer::apps

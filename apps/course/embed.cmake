@@ -1,0 +1,35 @@
+# cmake -DOUT=FILE -P embed.cmake: the pages and exercises of units/ and check.h as strings of the
+# program. The title of a unit is the heading of its page.
+set(folder ${CMAKE_CURRENT_LIST_DIR})
+set(units "")
+file(GLOB pages ${folder}/units/*.md)
+list(SORT pages COMPARE NATURAL)
+foreach(path ${pages})
+  get_filename_component(name ${path} NAME_WE)
+  string(REGEX MATCH "^[0-9]+" number ${name})
+  file(READ ${path} page)
+  file(READ ${folder}/units/${name}.cpp exercise)
+  string(REGEX MATCH "^# [0-9]+\\. ([^\n]+)" heading "${page}")
+  string(APPEND units "    {${number}, \"${name}\", \"${CMAKE_MATCH_1}\",
+     R\"page(${page})page\",
+     R\"code(${exercise})code\"},
+")
+endforeach()
+file(READ ${folder}/check.h check)
+file(WRITE ${OUT} "// Written by apps/course/embed.cmake.
+#include \"gossamer/apps/course/course.h\"
+
+namespace gossamer::apps {
+
+std::span<const CourseUnit> course_units() {
+  static constexpr CourseUnit all[] = {
+${units}  };
+  return all;
+}
+
+std::string_view course_check_header() {
+  return R\"code(${check})code\";
+}
+
+}  // namespace gossamer::apps
+")

@@ -1,0 +1,179 @@
+// See translation_model.h.
+#include "gossamer/apps/train/translation_model.h"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include <fmt/format.h>
+
+#include "gossamer/apps/train/language_model.h"
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/error.h"
+#include "gossamer/models/transformer_file.h"
+#include "gossamer/nn/checkpoint.h"
+
+namespace fs = std::filesystem;
+
+namespace gossamer::apps {
+namespace {
+
+// What the header of a file says; nullopt: it is none of `gossamer train`.
+std::optional<models::TransformerOptions> options_in(const nn::Weights& weights) {
+  const auto get = [&](const char* key) {
+    const auto at = weights.metadata.find(key);
+    check<IoError>(at != weights.metadata.end(), weights.file, ": the header has no \"", key, "\"");
+    return at->second;
+  };
+  const auto number = [&](const char* key, auto value) {
+    const std::string text = get(key);
+    const auto end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, value);
+    check<IoError>(error == std::errc() && stopped == end, weights.file, ": \"", key,
+                   "\" in the header is \"", text, "\", not a number");
+    return value;
+  };
+  if (!weights.metadata.contains("task") || get("task") != "translation") return {};
+  models::TransformerOptions o{.layers = number("layers", i64{}),
+                               .width = number("width", i64{}),
+                               .ff = number("ff", i64{}),
+                               .heads = number("heads", i64{}),
+                               .vocabulary = number("vocabulary", i64{}),
+                               .positions = number("positions", i64{}),
+                               .dropout = 0,
+                               .eps = number("eps", float{}),
+                               .norm_first = get("norm_first") == "true"};
+  // Before memory is asked for: what the header says must be what the tensors are.
+  const Tensor* table = weights.find("embedding.weight");
+  check<IoError>(table && table->shape() == Shape{o.vocabulary, o.width} && o.layers >= 1 &&
+                     o.layers <= static_cast<i64>(weights.tensors.size()) && o.positions >= 1 &&
+                     o.positions <= 1 << 20,
+                 weights.file, ": the header's vocabulary ", o.vocabulary, ", width ", o.width,
+                 ", ", o.layers, " layers and ", o.positions, " positions are not its tensors'");
+  return o;
+}
+
+}  // namespace
+
+models::TransformerOptions translation_options(const Config& c, i64 vocabulary) {
+  models::TransformerOptions o;
+  const auto of_file =
+      c.model.init.empty() ? std::nullopt : options_in(nn::read_weights(weights_in(c.model.init)));
+  if (of_file) {
+    o = *of_file;
+    check<ConfigError>(c.data.length <= o.positions || !c.origin.contains("data.length"),
+                       "data.length = ", c.data.length, ": the model of ", c.model.init, " reads ",
+                       o.positions, " ids");
+  } else {
+    if (c.model.name == "transformer-big") o.width = 1024, o.ff = 4096, o.heads = 16;
+    o.vocabulary = c.model.classes.value ? c.model.classes.value : vocabulary;
+    if (c.model.layers.value) o.layers = c.model.layers.value;
+    if (c.model.width.value) o.width = c.model.width.value;
+    if (c.model.heads.value) o.heads = c.model.heads.value;
+    if (c.model.ff.value) o.ff = c.model.ff.value;
+    o.positions = c.data.length;
+    o.norm_first = c.model.norm_first;
+    if (o.norm_first) o.eps = 1e-6f;
+  }
+  o.dropout = static_cast<float>(c.model.dropout);
+  check<ConfigError>(vocabulary <= o.vocabulary, "the data has ", vocabulary, " ids, the model ",
+                     o.vocabulary,
+                     of_file ? "; tokenize it with the tokenizer of model.init"
+                             : "; use model.classes=auto, or more");
+  return o;
+}
+
+std::map<std::string, std::string> translation_metadata(const models::TransformerOptions& o) {
+  return {{"task", "translation"},
+          {"model", "transformer"},
+          {"layers", std::to_string(o.layers)},
+          {"width", std::to_string(o.width)},
+          {"ff", std::to_string(o.ff)},
+          {"heads", std::to_string(o.heads)},
+          {"vocabulary", std::to_string(o.vocabulary)},
+          {"positions", std::to_string(o.positions)},
+          {"eps", fmt::format("{:g}", o.eps)},
+          {"norm_first", o.norm_first ? "true" : "false"}};
+}
+
+TranslationModel load_translation_model(const fs::path& path, DType dtype) {
+  TranslationModel m;
+  m.file = weights_in(path);
+  const nn::Weights weights = models::transformer_weights(nn::read_weights(m.file));
+  const auto options = options_in(weights);
+  check<IoError>(options.has_value(), m.file.string(),
+                 ": is no translation model; gossamer train with task=translation makes one");
+  m.net = std::make_unique<models::Transformer>(*options);
+  nn::load(weights, *m.net);
+  if (dtype != DType::f32)
+    m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
+                                            FlatOptions{.compute = dtype});
+  m.net->eval();
+  m.tokenizer =
+      data::open_tokenizer(m.file.has_parent_path() ? m.file.parent_path().string() : ".");
+  const data::Marks marks = m.tokenizer->marks();
+  check<IoError>(m.tokenizer->size() <= options->vocabulary, m.file.string(), ": has ",
+                 options->vocabulary, " ids, the tokenizer beside it ", m.tokenizer->size());
+  check<IoError>(marks.begin >= 0 && marks.end >= 0 && marks.pad >= 0, m.file.string(),
+                 ": the tokenizer beside it lacks one of the marks <s>, </s> and <pad>");
+  return m;
+}
+
+std::vector<Sentence> translate_sentences(models::Transformer& net, const data::Marks& marks,
+                                          const std::vector<Sentence>& sources,
+                                          const TranslateOptions& options) {
+  if (sources.empty()) return {};
+  const NoGrad no_grad;
+  const Device device = net.parameters().front().tensor.device();
+  const i64 positions = net.options().positions, rows = static_cast<i64>(sources.size());
+  const i64 width = static_cast<i64>(
+      std::ranges::max_element(sources, {}, &Sentence::size)->size());  // of the longest
+  Tensor source = Tensor::full({rows, width}, static_cast<float>(marks.pad), DType::i32);
+  Tensor lengths = Tensor::empty({rows}, DType::i32);
+  std::vector<i64> limits;
+  for (i64 row = 0; row < rows; ++row) {
+    const Sentence& s = sources[static_cast<std::size_t>(row)];
+    std::ranges::copy(s, source.as<std::int32_t>() + row * width);
+    lengths.as<std::int32_t>()[row] = static_cast<std::int32_t>(s.size());
+    limits.push_back(std::min(static_cast<i64>(s.size()) + options.extra, positions));
+  }
+  models::BeamSearch beams({.beam = options.beam,
+                            .length_penalty = options.length_penalty,
+                            .begin = marks.begin,
+                            .end = marks.end},
+                           limits);
+  source = source.to(device), lengths = lengths.to(device);
+  auto cache = net.cache(net.encode(source, lengths), lengths, *std::ranges::max_element(limits));
+  i64 in_cache = rows;
+  while (!beams.rows().empty()) {
+    std::vector<i64> parents;
+    Sentence last;
+    bool moved = false;  // a row does not go on with what it was
+    for (const models::BeamSearch::Row& row : beams.rows()) {
+      moved = moved || row.parent != static_cast<i64>(parents.size());
+      parents.push_back(row.parent), last.push_back(row.id);
+    }
+    const i64 count = static_cast<i64>(last.size());
+    if (moved || count != in_cache) cache = models::Transformer::rows_of(cache, parents);
+    in_cache = count;
+    const Tensor logits = net.step(Tensor::from(last, {count, 1}).to(device), cache);
+    beams.advance(logits.to(Device{}).to(DType::f32).span<float>());
+  }
+  std::vector<Sentence> out;
+  for (models::BeamSearch::Hypothesis& h : beams.results()) out.push_back(std::move(h.ids));
+  return out;
+}
+
+std::string sentence_text(const data::Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+  const data::Marks marks = tokenizer.marks();
+  Sentence text;
+  for (const std::int32_t id : ids) {
+    if (id == marks.end || id < 0) break;
+    if (id != marks.begin && id != marks.pad && id < tokenizer.size()) text.push_back(id);
+  }
+  std::string out;
+  tokenizer.decode(text, out);
+  return out;
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,48 @@
+// A translation model and its tokenizer in a run's folder, and what it does with sentences.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/apps/config.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/data/text/tokenizer.h"
+#include "gossamer/models/beam_search.h"
+#include "gossamer/models/transformer.h"
+
+namespace gossamer::apps {
+
+// The model of a configuration for this vocabulary: model.name with what model.layers … say
+// otherwise; with model.init that of the file, if its header says it. ConfigError, IoError.
+models::TransformerOptions translation_options(const Config&, i64 vocabulary);
+// Entries of the header of its file: all that it takes to make it again.
+std::map<std::string, std::string> translation_metadata(const models::TransformerOptions&);
+
+struct TranslationModel {
+  std::filesystem::path file;                // of the weights
+  std::unique_ptr<models::Transformer> net;  // in eval mode
+  std::unique_ptr<FlatParams> params;        // set if it computes in 16 bits
+  std::shared_ptr<const data::Tokenizer> tokenizer;
+};
+// path: a run's folder, or its file of weights with the tokenizer beside it. IoError.
+TranslationModel load_translation_model(const std::filesystem::path&, DType);
+
+struct TranslateOptions {
+  i64 beam = 1;  // hypotheses of a sentence; 1: greedy
+  double length_penalty = 0.6;
+  i64 extra = 50;  // a translation has at most so many ids more than its source
+};
+using Sentence = std::vector<std::int32_t>;  // ids, with the end mark
+// Of several sentences at once, on the device of the model. Each has as many ids as the model has
+// positions, at most.
+std::vector<Sentence> translate_sentences(models::Transformer&, const data::Marks&,
+                                          const std::vector<Sentence>&, const TranslateOptions&);
+// The text of ids up to the end mark, or up to a label that counts for nothing. A model that has
+// learnt little may write other marks: they are left out.
+std::string sentence_text(const data::Tokenizer&, std::span<const std::int32_t>);
+
+}  // namespace gossamer::apps

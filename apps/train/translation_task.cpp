@@ -1,0 +1,280 @@
+// See translation_task.h.
+#include "gossamer/apps/train/translation_task.h"
+
+#include <chrono>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/model_file.h"
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/data/mix.h"
+#include "gossamer/models/transformer_file.h"
+#include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/init.h"
+
+namespace gossamer::apps {
+namespace {
+
+// Lengths that batches are padded to are multiples of it, so that there are fewer shapes.
+constexpr int kMultiple = 8;
+
+data::TextSet open_pairs(const Config& c) {
+  check<ConfigError>(c.data.train.size() == 1, "data.train has ", c.data.train.size(),
+                     " paths; pairs are one folder, made by `gossamer data tokenize --target`");
+  data::TextSet set = data::open_text(c.data.train[0]);
+  check<DataError>(set.pairs && !set.train.empty() && set.tokenizer, set.path,
+                   ": has no pairs of sentences to train on; `gossamer data tokenize SOURCE "
+                   "--target TARGET` makes them");
+  return set;
+}
+
+data::TextPart validation_pairs(const Config& c, const data::TextSet& train) {
+  const std::string& name = c.data.val[0];
+  if (name == "none") return {};
+  if (name == "auto") {
+    check<ConfigError>(!train.val.empty(), "data.train = ", train.path,
+                       " comes without validation pairs. Give them to `gossamer data tokenize` "
+                       "(--val, --val-target), name another folder (data.val=DIR), or do without "
+                       "(data.val=none)");
+    return train.val;
+  }
+  const data::TextSet other = data::open_text(name);
+  check<DataError>(other.pairs && other.tokenizer, name, ": holds no pairs of sentences");
+  check<DataError>(other.tokenizer->hash() == train.tokenizer->hash(), name,
+                   ": was made with another tokenizer than ", train.path,
+                   "; tokenize it with --tokenizer ", train.path);
+  return other.val.empty() ? other.train : other.val;
+}
+
+// Which ids these are: their numbers, and the tokenizer that made them.
+std::uint64_t identity(const data::TextPart& part, const data::Tokenizer& tokenizer) {
+  return data::mix(data::mix(static_cast<std::uint64_t>(part.tokens->size()),
+                             static_cast<std::uint64_t>(part.targets->size())),
+                   tokenizer.hash());
+}
+
+StepBatch batch_of(const data::PairBatch& b) {
+  return {{b.source, b.source_lengths, b.inputs, b.labels},
+          {},
+          Shape{b.source.shape(0), b.source.shape(1), b.inputs.shape(1)}};
+}
+
+data::PairLoaderOptions loader_options(const Config& c, const dist::LaunchInfo& place,
+                                       i64 positions, Device device) {
+  const std::string& shard = c.data.shard;
+  check<ConfigError>(!shard.starts_with("dirichlet"), "data.shard = ", shard,
+                     ": pairs have no classes; use true, false or auto");
+  return {.tokens = c.train.batch,
+          .max_length = positions,
+          .multiple = kMultiple,
+          .rank = place.rank,
+          .world = place.size,
+          .shard = shares_epochs(c),
+          .seed = static_cast<std::uint64_t>(c.train.seed),
+          .pinned = !device.is_cpu()};
+}
+
+std::unique_ptr<data::PairLoader> validation_loader(const data::TextPart& pairs,
+                                                    const data::Marks& marks, i64 positions,
+                                                    const PairEvaluation& how, Device device,
+                                                    const Task::Share& share) {
+  return std::make_unique<data::PairLoader>(
+      pairs, marks,
+      data::PairLoaderOptions{// Any pair that the model can read fits in.
+                              .tokens = std::max(how.tokens, positions + kMultiple),
+                              .rows = how.rows,
+                              .max_length = positions,
+                              .multiple = kMultiple,
+                              .rank = share.part,
+                              .world = share.parts,
+                              .shard = true,
+                              .shuffle = false,
+                              .drop_last = false,
+                              .pinned = !device.is_cpu()});
+}
+
+// Adds the model's translations of a batch.
+void count_bleu(models::Transformer& net, const data::Tokenizer& tokenizer,
+                const data::PairBatch& pairs, const TranslateOptions& search,
+                data::BleuCounts& bleu) {
+  const auto row_of = [](const Tensor& ids, i64 row, i64 length) {
+    return std::span(ids.as<std::int32_t>() + row * ids.shape(1), static_cast<std::size_t>(length));
+  };
+  const i64 rows = pairs.source.shape(0);
+  std::vector<Sentence> sources;
+  for (i64 row = 0; row < rows; ++row) {
+    const auto ids = row_of(pairs.source, row, pairs.source_lengths.as<std::int32_t>()[row]);
+    sources.emplace_back(ids.begin(), ids.end());
+  }
+  const auto found = translate_sentences(net, tokenizer.marks(), sources, search);
+  for (i64 row = 0; row < rows; ++row)
+    bleu.add(sentence_text(tokenizer, found[static_cast<std::size_t>(row)]),
+             sentence_text(tokenizer, row_of(pairs.labels, row, pairs.labels.shape(1))));
+}
+
+}  // namespace
+
+std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data::TextPart& pairs,
+                                   const data::Tokenizer& tokenizer, const PairEvaluation& how,
+                                   Device device, const Task::Share& share) {
+  const NoGrad no_grad;
+  const auto& options = static_cast<models::Transformer*>(nets[0])->options();
+  const auto loader =
+      validation_loader(pairs, tokenizer.marks(), options.positions, how, device, share);
+  std::vector<bool> was_training;
+  for (nn::Module* net : nets) {
+    was_training.push_back(net->training());
+    net->eval();
+  }
+  StepInputs inputs(device);
+  std::vector<Counts> all(nets.size(), Counts{.batch = how.rows});
+  std::vector<data::BleuCounts> bleu(nets.size());
+  for (i64 step = 0; share.max_batches == 0 || step < share.max_batches; ++step) {
+    const data::PairBatch batch = loader->next();
+    if (!batch.source.defined()) break;
+    const StepBatch in = inputs.put(batch_of(batch), {}).batch;
+    for (std::size_t i = 0; i < nets.size(); ++i) {
+      auto& net = static_cast<models::Transformer&>(*nets[i]);
+      const double loss = static_cast<double>(
+          net.loss(in.tensors[0], in.tensors[1], in.tensors[2], in.tensors[3]).item());
+      all[i].images += static_cast<double>(batch.labelled);
+      all[i].loss += static_cast<double>(batch.labelled) * loss;
+      // A model that is no number translates nothing; the loss says why.
+      if (std::isfinite(loss)) count_bleu(net, tokenizer, batch, how.search, bleu[i]);
+    }
+    inputs.step_ends();
+  }
+  for (std::size_t i = 0; i < nets.size(); ++i) {
+    all[i].more = bleu[i].numbers();
+    nets[i]->train(was_training[i]);
+  }
+  return all;
+}
+
+TranslationTask::TranslationTask(const Config& config, const dist::LaunchInfo& place, Device device)
+    : Task(compute_type(config.train.dtype)),
+      config_(config),
+      device_(device),
+      set_(open_pairs(config)),
+      val_(validation_pairs(config, set_)),
+      model_(translation_options(config, set_.vocabulary)),
+      loader_(std::make_unique<data::PairLoader>(
+          set_.train, set_.marks, loader_options(config, place, model_.positions, device))) {
+  // Pairs that are too long are found now, not at the first evaluation.
+  if (validates())
+    validation_loader(val_, set_.marks, model_.positions, {.tokens = config.train.batch}, device,
+                      {});
+}
+
+// --- the data
+
+double TranslationTask::epoch() const {
+  return static_cast<double>(loader_->batches() * config_.train.batch);
+}
+
+std::string TranslationTask::val_hash() const {
+  return fmt::format("{:016x}", identity(val_, *set_.tokenizer));
+}
+
+std::string TranslationTask::description() const {
+  return fmt::format(
+      "{}: {} pairs to train, {} to validate, {} ids, {} batches, {:.0f} % full", set_.path,
+      loader_->size(), validates() ? std::to_string(val_.items) : "none", model_.vocabulary,
+      loader_->batches(),
+      50 * static_cast<double>(set_.train.tokens->size() + loader_->labelled()) / epoch());
+}
+
+void TranslationTask::add_facts(JsonObject& facts) const {
+  facts.add("vocabulary", model_.vocabulary)
+      .add("train_pairs", loader_->size())
+      .add("source_tokens", set_.train.tokens->size())
+      .add("target_tokens", loader_->labelled());
+  if (validates()) facts.add("val_pairs", val_.items).add("val_hash", val_hash());
+}
+
+// --- the model
+
+std::unique_ptr<nn::Module> TranslationTask::make_model(bool from_start,
+                                                        std::vector<std::string>& notes) const {
+  nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
+  auto net = std::make_unique<models::Transformer>(model_);
+  if (!config_.model.init.empty() && from_start) {
+    const nn::Weights file = models::transformer_weights(initial_weights(config_));
+    nn::load(file, *net);
+    notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
+  }
+  freeze_and_check(config_, *net, notes);
+  return net;
+}
+
+void TranslationTask::save_model(const std::filesystem::path& path, nn::Module& net,
+                                 const FlatParams& params,
+                                 const std::map<std::string, std::string>& more) const {
+  auto metadata = translation_metadata(model_);
+  metadata.insert(more.begin(), more.end());
+  nn::save(path, net, params, params.values(), metadata);
+}
+
+void TranslationTask::save_beside_model(const std::filesystem::path& folder) const {
+  for (const data::Tokenizer::StoredFile& file : set_.tokenizer->files())
+    write_file(folder / file.name, file.bytes);
+}
+
+// --- training
+
+// The number of ids of a batch is part of what the pairs are: it decides which are a batch.
+ImageOrder TranslationTask::order() const {
+  return {.batch = config_.train.batch,
+          .seed = static_cast<std::uint64_t>(config_.train.seed),
+          .shared = shares_epochs(config_),
+          .set = data::mix(identity(set_.train, *set_.tokenizer),
+                           static_cast<std::uint64_t>(config_.train.batch))};
+}
+
+DrawnBatch TranslationTask::next(const Position&, double) {
+  using Clock = std::chrono::steady_clock;
+  const auto began = Clock::now();
+  const data::PairBatch batch = loader_->next();
+  wait_s_ += std::chrono::duration<double>(Clock::now() - began).count();
+  return batch.source.defined() ? DrawnBatch{batch_of(batch), {}} : DrawnBatch();
+}
+
+Tensor TranslationTask::loss(nn::Module& net, const StepBatch& b, const Tensor&) const {
+  return static_cast<models::Transformer&>(net).loss(
+      b.tensors[0], b.tensors[1], b.tensors[2], b.tensors[3],
+      static_cast<float>(config_.optim.label_smoothing));
+}
+
+void TranslationTask::run(nn::Module& net, const StepBatch& b) const {
+  auto& model = static_cast<models::Transformer&>(net);
+  const Tensor lengths = b.tensors[1].to(device_);
+  model.decode(model.encode(b.tensors[0].to(device_), lengths), lengths, b.tensors[2].to(device_));
+}
+
+// --- evaluation
+
+std::vector<Counts> TranslationTask::evaluate(std::span<nn::Module* const> nets, const Share& share,
+                                              bool) {
+  return evaluate_pairs(nets, val_, *set_.tokenizer,
+                        {.tokens = config_.train.batch, .rows = config_.eval.batch}, device_,
+                        share);
+}
+
+Task::Numbers TranslationTask::numbers(const Score& s) const {
+  Numbers out{{"loss", s.loss}, {"perplexity", std::exp(s.loss)}};
+  if (!s.more.empty()) out.emplace_back("bleu", data::BleuCounts::of(s.more).bleu().score);
+  return out;
+}
+
+std::string TranslationTask::sentence(const Score& s) const {
+  return fmt::format("loss {:.4f}, perplexity {:.2f}{}", s.loss, std::exp(s.loss),
+                     s.more.empty()
+                         ? ""
+                         : fmt::format(", BLEU {:.2f}", data::BleuCounts::of(s.more).bleu().score));
+}
+
+}  // namespace gossamer::apps

@@ -1,0 +1,370 @@
+// `gossamer course`: for each unit a right filling passes and wrong ones fail with their hints;
+// every command of every page prints what the page shows.
+#include "gossamer/apps/course/course.h"
+
+#include <cmath>
+#include <sstream>
+
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Code that is put before the line of an exercise that contains `before`.
+struct Part {
+  std::string before, code;
+};
+using Filling = std::vector<Part>;
+struct Wrong {
+  Filling filling;
+  std::string hint;  // a part of it
+};
+struct Solution {
+  Filling right;
+  std::vector<Wrong> wrong;
+};
+
+const std::map<int, Solution>& solutions() {
+  static const std::map<int, Solution> all{
+      {1,
+       {{{"return y;", R"(
+  for (std::size_t k = 0; k < x.span<float>().size(); ++k) {
+    const float v = x.span<float>()[k];
+    y.span<float>()[k] = v / (1 + std::exp(-v));
+  }
+  record("swish", y, {x}, {x}, [](const Tensor& g, const std::vector<Tensor>& kept) -> Grads {
+    Tensor dx = Tensor::empty(g.shape());
+    for (std::size_t k = 0; k < g.span<float>().size(); ++k) {
+      const float v = kept[0].span<float>()[k], s = 1 / (1 + std::exp(-v));
+      dx.span<float>()[k] = g.span<float>()[k] * (s + v * s * (1 - s));
+    }
+    return {dx};
+  });)"}},
+        {{{{"return y;", R"(
+  for (std::size_t k = 0; k < x.span<float>().size(); ++k)
+    y.span<float>()[k] = x.span<float>()[k] / (1 + std::exp(-x.span<float>()[k]));)"}},
+          "nothing is on the tape"},
+         {{{"return y;", R"(
+  for (std::size_t k = 0; k < x.span<float>().size(); ++k)
+    y.span<float>()[k] = x.span<float>()[k] / (1 + std::exp(-x.span<float>()[k]));
+  record("swish", y, {x}, {x}, [](const Tensor& g, const std::vector<Tensor>& kept) -> Grads {
+    Tensor dx = Tensor::empty(g.shape());
+    for (std::size_t k = 0; k < g.span<float>().size(); ++k) {
+      const float v = kept[0].span<float>()[k], s = 1 / (1 + std::exp(-v));
+      dx.span<float>()[k] = s + v * s * (1 - s);
+    }
+    return {dx};
+  });)"}},
+          "what comes back is g dy/dx"}}}},
+      {2,
+       {{{"return w;", R"(
+  for (int i = 0; i < graph.n; ++i) {
+    const auto mine = graph.neighbours(i);
+    w(i, i) = 1;
+    for (const int j : mine) {
+      const auto degree = std::max(mine.size(), graph.neighbours(j).size());
+      w(i, j) = 1.0 / (1.0 + static_cast<double>(degree));
+      w(i, i) -= w(i, j);
+    }
+  })"}},
+        {{{{"return w;", R"(
+  for (int i = 0; i < graph.n; ++i) {
+    const auto mine = graph.neighbours(i);
+    w(i, i) = 1.0 / (1.0 + static_cast<double>(mine.size()));
+    for (const int j : mine) w(i, j) = w(i, i);
+  })"}},
+          "both ends of an edge must use the same weight"},
+         {{{"return w;", R"(
+  for (int i = 0; i < graph.n; ++i)
+    for (const int j : graph.neighbours(i)) w(i, j) = .1, w(i, i) = 1;)"}},
+          "W(i, i) is 1 minus the rest of row i"}}}},
+      {3,
+       {{{"return chi;", R"(
+  const Square l = laplacian(graph);
+  chi.one = 1 / symmetric_eigenvalues(l)[1];
+  Square raised = l;
+  for (double& v : raised.values) v += 1.0 / graph.n;
+  const LinearSystem system(raised);
+  for (const Edge& e : graph.edges) {
+    std::vector<double> b(static_cast<std::size_t>(graph.n));
+    b[static_cast<std::size_t>(e.a)] = 1, b[static_cast<std::size_t>(e.b)] = -1;
+    const auto v = system.solve(b);
+    chi.two = std::max(chi.two,
+                       (v[static_cast<std::size_t>(e.a)] - v[static_cast<std::size_t>(e.b)]) / 2);
+  })"}},
+        {{{{"return chi;", "chi.one = 1 / symmetric_eigenvalues(laplacian(graph))[0];"}},
+          "take the second"},
+         {{{"return chi;", "chi.one = 1 / symmetric_eigenvalues(laplacian(graph))[1];"}},
+          "the largest over all edges"}}}},
+      {4,
+       {{{"return numbers;", R"(
+  numbers.eta = 1 / (2 * std::sqrt(chi1 * chi2));
+  numbers.alpha_tilde = std::sqrt(chi1 / chi2) / 2;)"},
+         {"(void)x, (void)twin, (void)eta, (void)dt;", R"(
+  const double c = (1 + std::exp(-2 * eta * dt)) / 2, s = 1 - c, before = x;
+  x = c * x + s * twin, twin = s * before + c * twin;)"},
+         {"(void)x, (void)twin, (void)d, (void)alpha_tilde;",
+          "x -= d / 2, twin -= alpha_tilde * d;"}},
+        {{{{"(void)x, (void)twin, (void)eta, (void)dt;", "x += eta * (twin - x) * dt;"}},
+          "what x gains the twin loses"},
+         {{{"(void)x, (void)twin, (void)eta, (void)dt;", R"(
+  const double move = eta * (twin - x) * dt;
+  x += move, twin -= move;)"}},
+          "right for a small dt only"},
+         {{{"return numbers;", R"(
+  numbers.eta = 1 / (2 * std::sqrt(chi1 * chi2));)"},
+           {"(void)x, (void)twin, (void)eta, (void)dt;", R"(
+  const double c = (1 + std::exp(-2 * eta * dt)) / 2, s = 1 - c, before = x;
+  x = c * x + s * twin, twin = s * before + c * twin;)"},
+           {"(void)x, (void)twin, (void)d, (void)alpha_tilde;",
+            "x -= d / 2, twin -= alpha_tilde * d;"}},
+          "sqrt(chi1 / chi2) / 2"}}}},
+      {5,
+       {{{"(void)x, (void)twin, (void)d, (void)late", R"(
+  const double c = (1 + std::exp(-2 * eta * late)) / 2, s = 1 - c;
+  x -= (c / 2 + s * alpha_tilde) * d, twin -= (s / 2 + c * alpha_tilde) * d;)"}},
+        {{{{"(void)x, (void)twin, (void)d, (void)late", "x -= d / 2, twin -= alpha_tilde * d;"}},
+          "would have drifted too"},
+         {{{"(void)x, (void)twin, (void)d, (void)late", R"(
+  const double s = (1 + std::exp(-2 * eta * late)) / 2, c = 1 - s;
+  if (late == 0) {
+    x -= d / 2, twin -= alpha_tilde * d;
+    return;
+  }
+  x -= (c / 2 + s * alpha_tilde) * d, twin -= (s / 2 + c * alpha_tilde) * d;)"}},
+          "c and s have changed places"}}}},
+      {6,
+       {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"},
+         {"(void)self, (void)from;", "if (self.asked < 0 && self.paired < 0) return Answer::yes;"}},
+        {{{{"(void)self, (void)peer;", "if (peer >= 0) return true;"},
+           {"(void)self, (void)from;",
+            "if (self.asked < 0 && self.paired < 0) return Answer::yes;"}},
+          "They wait in a circle"},
+         {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"},
+           {"(void)self, (void)from;", "if (self.paired < 0) return Answer::yes;"}},
+          "While it waits (asked != -1) it must say later"},
+         {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"}},
+          "which is free and says later"}}}},
+      {7,
+       {{{"return healed;", R"(
+  const std::vector<int> left = graph.neighbours(dead);
+  for (const Edge& e : graph.edges)
+    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
+  for (std::size_t k = 0; k + 1 < left.size(); ++k)
+    if (healed.rate(left[k], left[k + 1]) == 0) healed.edges.push_back({left[k], left[k + 1], 1});
+  double rates = 0;
+  for (const Edge& e : healed.edges) rates += e.rate;
+  for (Edge& e : healed.edges) e.rate *= rate_of_a_worker * alive / 2 / rates;)"}},
+        {{{{"return healed;", R"(
+  for (const Edge& e : graph.edges)
+    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
+  double rates = 0;
+  for (const Edge& e : healed.edges) rates += e.rate;
+  for (Edge& e : healed.edges) e.rate *= rate_of_a_worker * alive / 2 / rates;)"}},
+          "join the neighbours of the dead worker"},
+         {{{"return healed;", R"(
+  const std::vector<int> left = graph.neighbours(dead);
+  for (const Edge& e : graph.edges)
+    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
+  for (std::size_t k = 0; k + 1 < left.size(); ++k)
+    if (healed.rate(left[k], left[k + 1]) == 0)
+      healed.edges.push_back({left[k], left[k + 1], 1});)"}},
+          "multiply all by what is missing"}}}},
+      {8,
+       {{{"++done_;", R"(
+    optimizer_.step(static_cast<float>(learning_rate));
+    int powers = 0;
+    while (1 << powers < group_.size()) ++powers;
+    const int peer = group_.rank() ^ (1 << (done_ % powers));
+    group_.payload().exchange(peer, static_cast<std::uint64_t>(done_), params_.values(), received_,
+                              {}, Seconds(5));
+    Event e;
+    do e = group_.control().next(Seconds(5));
+    while (e.kind != Event::Kind::exchanged && e.kind != Event::Kind::none);
+    check<DistError>(e.ok, "the exchange with worker ", peer, " failed");
+    const auto x = params_.values().span<float>(), other = received_.span<float>();
+    for (std::size_t k = 0; k < x.size(); ++k) x[k] = (x[k] + other[k]) / 2;)"}},
+        {{{{"++done_;", "optimizer_.step(static_cast<float>(learning_rate));"}},
+          "the workers are where they were"},
+         {{{"++done_;", R"(
+    const int peer = group_.rank() ^ 1;
+    group_.payload().exchange(peer, static_cast<std::uint64_t>(done_), params_.values(), received_,
+                              {}, Seconds(5));
+    while (group_.control().next(Seconds(5)).kind != Event::Kind::exchanged) {
+    }
+    const auto x = params_.values().span<float>(), other = received_.span<float>();
+    for (std::size_t k = 0; k < x.size(); ++k) x[k] = (x[k] + other[k]) / 2;)"}},
+          "k grows by one each step"}}}}};
+  return all;
+}
+
+std::string filled(const CourseUnit& unit, const Filling& filling) {
+  std::string text(unit.exercise);
+  for (const Part& part : filling) {
+    const std::size_t at = text.find(part.before);
+    EXPECT_NE(at, std::string::npos) << part.before;
+    text.insert(text.rfind('\n', at) + 1, part.code + "\n");
+  }
+  return text;
+}
+
+class Course : public ProgramTest, public ::testing::WithParamInterface<int> {
+ protected:
+  const CourseUnit& unit = course_unit(GetParam());
+  const fs::path file() const { return folder / "course" / (std::string(unit.name) + ".cpp"); }
+  Result check_it() { return run({"course", "check", std::to_string(unit.number)}, flags()); }
+
+  // What compiles against a library with a sanitizer needs it too.
+  static std::vector<std::string> flags() {
+#if defined(__SANITIZE_ADDRESS__)
+    return {"CXXFLAGS=-fsanitize=address,undefined"};
+#elif defined(__SANITIZE_THREAD__)
+    return {"CXXFLAGS=-fsanitize=thread"};
+#else
+    return {};
+#endif
+  }
+};
+
+TEST_P(Course, ItsRightFillingPassesAndWrongOnesFailWithAHint) {
+  const std::string number = std::to_string(unit.number);
+  ASSERT_EQ(run({"course", "start", number}).code, 0);
+  EXPECT_EQ(read_text(file()), unit.exercise);
+  const Result empty = check_it();
+  EXPECT_EQ(empty.code, 1) << empty.out << empty.err;
+  EXPECT_THAT(empty.out, HasSubstr("  hint   "));
+
+  const Solution& solution = solutions().at(unit.number);
+  const std::string right = filled(unit, solution.right);
+  write_text(file(), right);
+  const Result unpredicted = check_it();
+  EXPECT_EQ(unpredicted.code, 1) << unpredicted.out << unpredicted.err;
+  EXPECT_THAT(unpredicted.out, HasSubstr("replace NAN")) << "a prediction belongs to it";
+  std::string predicted = right;
+  predicted.replace(predicted.find("NAN"), 3, "1e9");
+  write_text(file(), predicted);
+  const Result passed = check_it();
+  EXPECT_EQ(passed.code, 0) << passed.out << passed.err;
+  EXPECT_THAT(passed.out, HasSubstr("unit " + number + " passed"));
+  EXPECT_THAT(passed.out, HasSubstr("you predicted 1e+09"));
+  EXPECT_THAT(passed.out, Not(HasSubstr("warning:")));
+
+  for (const Wrong& wrong : solution.wrong) {
+    write_text(file(), filled(unit, wrong.filling));
+    const Result r = check_it();
+    EXPECT_EQ(r.code, 1) << r.out << r.err;
+    EXPECT_THAT(r.out, HasSubstr(wrong.hint));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, Course, ::testing::Range(1, 9));
+
+// A word as a number, if it is one, with the text around it ("0.0567," and "n^2" keep what is not).
+bool is_number(const std::string& word, double& value) {
+  std::size_t used = 0;
+  try {
+    value = std::stod(word, &used);
+  } catch (const std::exception&) {
+    return false;
+  }
+  return used == word.size();
+}
+
+// `shown` stands in `said`: the same words, numbers to 2 %.
+bool stands_in(const std::string& shown, const std::string& said) {
+  std::istringstream a(shown), b(said);
+  for (std::string wanted, got; a >> wanted;) {
+    if (!(b >> got)) return false;
+    double x = 0, y = 0;
+    if (wanted == got) continue;
+    if (!is_number(wanted, x) || !is_number(got, y) || std::abs(x - y) > .02 * std::abs(x))
+      return false;
+  }
+  std::string more;
+  return !(b >> more);
+}
+
+// Blocks of a page that begin with ```console: a line `$ gossamer …`, then lines that it prints,
+// some of them.
+class CoursePage : public Course {};
+
+TEST_P(CoursePage, ItsCommandsPrintWhatItShows) {
+  std::istringstream page{std::string(unit.page)};
+  bool inside = false;
+  int commands = 0, lines = 0, words = 0;
+  std::vector<std::string> said;
+  std::size_t at = 0;
+  for (std::string line; std::getline(page, line);) {
+    std::istringstream in(line);
+    for (std::string word; in >> word;) ++words;
+    if (line.starts_with("```")) {
+      inside = line == "```console";
+      continue;
+    }
+    if (!inside) continue;
+    if (line.starts_with("$ gossamer ")) {
+      std::istringstream arguments(line.substr(11));
+      std::vector<std::string> all;
+      for (std::string word; arguments >> word;) all.push_back(word);
+      const Result r = run(all);
+      ASSERT_EQ(r.code, 0) << line << "\n" << r.out << r.err;
+      said.clear();
+      std::istringstream out(r.out + r.err);
+      for (std::string each; std::getline(out, each);) said.push_back(each);
+      at = 0;
+      ++commands;
+      continue;
+    }
+    ++lines;
+    while (at < said.size() && !stands_in(line, said[at])) ++at;
+    ASSERT_LT(at, said.size()) << "unit " << unit.number << " shows a line that was not printed:\n"
+                               << line;
+    ++at;
+  }
+  EXPECT_GE(commands, 1);
+  EXPECT_GE(lines, 1);
+  EXPECT_LE(words, 1500);
+  for (const char* part : {"## Predict", "## Try", "## Fill the hole"})
+    EXPECT_THAT(std::string(unit.page), HasSubstr(part));
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, CoursePage, ::testing::Range(1, 9));
+
+using CourseProgram = ProgramTest;
+
+TEST_F(CourseProgram, ListsItsUnitsAndOverwritesNothing) {
+  const Json list = Json::parse(run({"course", "--json"}).out);
+  ASSERT_EQ(list["units"].size(), 8u);
+  EXPECT_THAT(run({"course"}).out, HasSubstr("8  A method of your own"));
+  const std::string file = list["units"][1]["file"];
+  write_text(folder / file, "// mine\n");
+  const Result r = run({"course", "start", "2"});
+  EXPECT_EQ(r.code, 0);
+  EXPECT_THAT(r.out, HasSubstr("is left as it is"));
+  EXPECT_EQ(read_text(folder / file), "// mine\n");
+}
+
+TEST_F(CourseProgram, NamesAUnitAndAFileThatDoNotExist) {
+  const Result unit = run({"course", "start", "9"});
+  EXPECT_EQ(unit.code, 2);
+  EXPECT_THAT(unit.err, HasSubstr("there is no unit 9; there are 1 to 8"));
+  const Result file = run({"course", "check", "2"});
+  EXPECT_EQ(file.code, 2);
+  EXPECT_THAT(file.err, HasSubstr("`gossamer course start 2` writes it"));
+}
+
+TEST_F(CourseProgram, ShowsWhatTheCompilerSays) {
+  write_text(folder / "two.cpp", "#include \"check.h\"\nthis is no C++;\n");
+  const Result r = run({"course", "check", "2", "two.cpp"});
+  EXPECT_EQ(r.code, 1);
+  EXPECT_THAT(r.out, HasSubstr("two.cpp:2"));
+  EXPECT_THAT(r.out, HasSubstr("it does not compile"));
+}
+
+}  // namespace
+}  // namespace gossamer::apps

@@ -1,0 +1,61 @@
+// Small texts for the tests of the program, tokenized by it: documents that repeat themselves, and
+// pairs of few sentences, so that small models learn them by heart.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/program.h"
+#include "gossamer/data/text/tokenize.h"
+
+namespace gossamer::apps {
+
+struct Pairs {
+  std::string source, target;  // lines
+};
+// Line i is sentence i of 24.
+inline Pairs pairs_of_sentences(int count) {
+  struct Word {
+    const char *source, *target;
+  };
+  const Word who[] = {{"the cat", "die Katze"},
+                      {"the dog", "der Hund"},
+                      {"a boy", "ein Junge"},
+                      {"a girl", "ein Kind"}};
+  const Word does[] = {{"sees", "sieht"}, {"likes", "mag"}, {"hears", "hört"}};
+  const Word what[] = {{"music.", "Musik."}, {"the sea.", "das Meer."}};
+  Pairs out;
+  for (int i = 0; i < count; ++i) {
+    const Word &a = who[i % 4], &b = does[i / 4 % 3], &c = what[i / 12 % 2];
+    out.source += std::string(a.source) + " " + b.source + " " + c.source + "\n";
+    out.target += std::string(a.target) + " " + b.target + " " + c.target + "\n";
+  }
+  return out;
+}
+
+// Writes FOLDER/language (characters) and FOLDER/translation (byte pairs), tokenized.
+inline void make_texts(const fs::path& folder) {
+  std::string text;
+  for (int i = 0; i < 120; ++i) text += "the cat sat on the mat, and the dog ran.\n";
+  write_text(folder / "text.txt", text);
+  const Pairs train = pairs_of_sentences(192), val = pairs_of_sentences(24);
+  write_text(folder / "train.en", train.source);
+  write_text(folder / "train.de", train.target);
+  write_text(folder / "val.en", val.source);
+  write_text(folder / "val.de", val.target);
+  const auto path = [&](const char* name) { return (folder / name).string(); };
+  data::tokenize({.sources = {path("text.txt")},
+                  .folder = path("language"),
+                  .tokenizer = "characters",
+                  .val_fraction = 0.1},
+                 [](i64) { return true; });
+  data::tokenize({.sources = {path("train.en")},
+                  .targets = {path("train.de")},
+                  .val_sources = {path("val.en")},
+                  .val_targets = {path("val.de")},
+                  .folder = path("translation"),
+                  .tokenizer = "bpe:310"},
+                 [](i64) { return true; });
+}
+
+}  // namespace gossamer::apps

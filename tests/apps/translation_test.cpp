@@ -1,0 +1,230 @@
+// Translation from outside: from pairs of sentences to a model that translates, by several methods,
+// evaluated by BLEU, and what is said of wrong input.
+#include <cmath>
+
+#include <gmock/gmock.h>
+
+#include "apps/text_data.h"
+#include "gossamer/data/text/bleu.h"
+#include "gossamer/data/text/text_set.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class Translation : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    make_texts(folder);
+  }
+  static std::vector<std::string> small(std::vector<std::string> more) {
+    std::vector<std::string> all{"train",
+                                 "task=translation",
+                                 "data.train=translation",
+                                 "data.length=32",
+                                 "model.layers=1",
+                                 "model.width=32",
+                                 "model.ff=64",
+                                 "model.heads=2",
+                                 "model.norm_first=true",
+                                 "train.batch=128",
+                                 "train.epochs=1",
+                                 "train.threads=1",
+                                 "optim.name=adam",
+                                 "optim.learning_rate=0.005",
+                                 "optim.weight_decay=0",
+                                 "optim.warmup_epochs=0",
+                                 "run.log_every=1",
+                                 "run.name=t"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+  void expect_error(const std::vector<std::string>& arguments, int code, const std::string& says) {
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, code) << r.out << r.err;
+    EXPECT_THAT(r.err, HasSubstr(says));
+    EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
+  }
+  // Runs the program with a file as its standard input.
+  Result translate_file(const std::string& file, std::vector<std::string> more = {}) {
+    in_child = [path = (folder / file).string()] {
+      const int in = open(path.c_str(), O_RDONLY);
+      dup2(in, 0);
+    };
+    std::vector<std::string> all{"translate", "runs/t"};
+    all.insert(all.end(), more.begin(), more.end());
+    const Result r = run(all);
+    in_child = nullptr;
+    return r;
+  }
+};
+
+TEST_F(Translation, FromPairsToASentence) {
+  const Result trained =
+      run(small({"train.epochs=25", "eval.every=5", "optim.label_smoothing=0.05", "--json"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Json s = Json::parse(trained.out);
+  EXPECT_GT(s["bleu"], 90) << "there are 24 sentences only";
+  EXPECT_NEAR(s["perplexity"], std::exp(s["loss"].get<double>()), 1e-3);
+  EXPECT_GT(s["tokens_per_s"], 0);
+  EXPECT_EQ(s["model"], "transformer");
+  const data::TextSet set = data::open_text((folder / "translation").string());
+  EXPECT_EQ(s["val_tokens"], set.val.targets->size());
+  ASSERT_EQ(events("eval").size(), 5u);
+  EXPECT_LT(events("eval").front()["bleu"], events("eval").back()["bleu"]);
+  EXPECT_GT(s["best"]["bleu"], 90);
+  for (const char* name : {"model.safetensors", "vocab.json", "merges.txt", "report.html"})
+    EXPECT_TRUE(fs::exists(folder / "runs/t" / name)) << name;
+
+  // The file is a whole model: greedy, it scores as at the end of training.
+  const auto eval = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", "runs/t", "data.val=translation", "--json"});
+    const Result r = run(more);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out);
+  };
+  const Json greedy = eval({"--beam", "1"}), one_by_one = eval({"--beam", "1", "eval.batch=1"});
+  EXPECT_NEAR(greedy["loss"], s["loss"].get<double>(), 1e-5);
+  EXPECT_NEAR(greedy["bleu"], s["bleu"].get<double>(), 1e-9);
+  EXPECT_NEAR(one_by_one["loss"], s["loss"].get<double>(), 1e-5) << "padding changes nothing";
+  EXPECT_NEAR(one_by_one["bleu"], s["bleu"].get<double>(), 1e-9);
+  EXPECT_GT(eval({})["bleu"], 90) << "beam 4";
+
+  // Lines in, lines out, in their order; a line without text has none.
+  write_text(folder / "in.txt",
+             "the dog sees music.\n\na girl likes the sea.\r\na boy hears music.");
+  const Result text = translate_file("in.txt");
+  ASSERT_EQ(text.code, 0) << text.err;
+  EXPECT_EQ(text.out, "der Hund sieht Musik.\n\nein Kind mag das Meer.\nein Junge hört Musik.\n");
+  EXPECT_EQ(translate_file("in.txt", {"--beam", "1", "--batch", "1"}).out, text.out);
+  EXPECT_EQ(run({"translate", "runs/t/model.safetensors", "--file", "in.txt"}).out, text.out);
+  const Result scored = run({"translate", "runs/t", "--file", "val.en", "--reference", "val.de"});
+  const Json json = Json::parse(
+      run({"translate", "runs/t", "--file", "val.en", "--reference", "val.de", "--json"}).out);
+  EXPECT_EQ(std::ranges::count(scored.out, '\n'), 24);
+  EXPECT_THAT(scored.err, AllOf(HasSubstr("BLEU = "), HasSubstr("tok:13a")));
+  EXPECT_EQ(json["translations"].size(), 24u);
+  EXPECT_NEAR(json["bleu"], eval({})["bleu"].get<double>(), 1e-9);
+  write_text(folder / "empty.txt", "");
+  EXPECT_EQ(translate_file("empty.txt").out, "");
+  EXPECT_EQ(translate_file("empty.txt").code, 0);
+}
+
+TEST_F(Translation, EveryMethodTrainsIt) {
+  for (const char* method : {"a2cid2", "allreduce", "dadam", "accum-adam", "diloco"}) {
+    SCOPED_TRACE(method);
+    const Result r =
+        run(small({"--workers", "2", std::string("train.method=") + method, "optim.name=auto",
+                   "train.epochs=6", "eval.every=3", "eval.of=mean", "--json"}));
+    ASSERT_EQ(r.code, 0) << r.err;
+    const Json s = Json::parse(r.out);
+    EXPECT_TRUE(s["bleu"].is_number());
+    EXPECT_EQ(s["workers_at_end"], 2);
+    // Each pair once, whoever translated it: the model's file says the same.
+    const Json e =
+        Json::parse(run({"eval", "runs/t", "data.val=translation", "--beam", "1", "--json"}).out);
+    EXPECT_EQ(s["val_tokens"], e["tokens"]);
+    EXPECT_NEAR(s["loss"], e["loss"].get<double>(), 1e-5);
+    EXPECT_NEAR(s["bleu"], e["bleu"].get<double>(), 1e-9);
+    fs::remove_all(folder / "runs");
+  }
+}
+
+TEST_F(Translation, AModelGoesOnFromAFile) {
+  ASSERT_EQ(run(small({"train.epochs=10"})).code, 0);
+  const double before = summary()["loss"];
+  const Result r = run({"train", "task=translation", "data.train=translation", "data.length=20",
+                        "model.init=runs/t/model.safetensors", "train.batch=128", "run.name=next",
+                        "optim.name=adam", "optim.learning_rate=1e-6", "train.epochs=0.5"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_NEAR(summary("next")["loss"], before, 0.05);
+}
+
+TEST_F(Translation, TheMovingAverageIsScoredToo) {
+  ASSERT_EQ(run(small({"train.epochs=4", "eval.every=2", "train.ema=0.9"})).code, 0);
+  EXPECT_TRUE(summary()["ema_bleu"].is_number());
+  EXPECT_EQ(run({"eval", "runs/t/model-ema.safetensors", "data.val=translation"}).code, 0);
+}
+
+TEST_F(Translation, WrongInputIsOneSentence) {
+  ASSERT_EQ(run(small({})).code, 0);
+  expect_error(small({"model.name=gpt2"}), 2, "with task=translation");
+  expect_error({"train", "model.name=transformer"}, 2, "task=translation must be said");
+  expect_error(small({"model.heads=3"}), 2, "3 heads");
+  expect_error(small({"data.shard=dirichlet:0.3"}), 2, "pairs have no classes");
+  expect_error(small({"model.classes=20"}), 2, "the data has 310 ids, the model 20");
+  expect_error(small({"data.train=language"}), 3, "language: has no pairs of sentences");
+  expect_error(small({"task=language"}), 3, "translation: holds pairs of sentences");
+  expect_error(small({"data.train=none-there"}), 3, "none-there");
+  expect_error(small({"data.val=language"}), 3, "language: holds no pairs of sentences");
+  expect_error(small({"data.length=4"}), 3, "ids with their marks; the limit is 4");
+  expect_error(small({"train.batch=4"}), 3, "more than a batch of 4");
+  expect_error({"translate", "language"}, 6, "model.safetensors");
+  expect_error({"translate", "runs/t", "--file", "none.txt"}, 6, "none.txt");
+  expect_error({"translate", "runs/t", "--file", "val.en", "--beam", "0"}, 2, "--beam 0");
+  expect_error({"generate", "runs/t"}, 6, "is no GPT-2");
+  const std::string model = "runs/t/model.safetensors";
+  expect_error({"export", model, "--to", "torch", "--out", "x"}, 6, "is a model for task=trans");
+  expect_error({"eval", "runs/t", "data.val=language"}, 3, "holds no pairs of sentences");
+  expect_error({"eval", "runs/t"}, 2, "give the pairs");
+  expect_error({"eval", "runs/t", "data.val=translation", "--stride", "4"}, 2, "--stride");
+  expect_error({"eval", "runs/t", "data.val=translation", "--flip"}, 2, "--flip");
+  write_text(folder / "latin.txt", "the cat\nthe \xfc\xdf\n");
+  expect_error({"translate", "runs/t", "--file", "latin.txt"}, 3,
+               "latin.txt:2: byte 5 of the line is no UTF-8");
+  write_text(folder / "long.txt", "the cat\n" + std::string(400, 'z') + "\nthe dog\n");
+  expect_error({"translate", "runs/t", "--file", "long.txt"}, 3,
+               "long.txt:2: the line has 401 ids, the model reads 32");
+  write_text(folder / "short.de", "die Katze\n");
+  const Result r = run({"translate", "runs/t", "--file", "val.en", "--reference", "short.de"});
+  EXPECT_EQ(r.code, 3);
+  EXPECT_THAT(r.err, HasSubstr("24 translations and 1 references"));
+}
+
+// Of the data: a file cut in half, an empty one, a vocabulary of another size; and a model cut in
+// half, or without its tokenizer.
+TEST_F(Translation, DamagedFilesAreNamed) {
+  ASSERT_EQ(run(small({})).code, 0);
+  const auto damaged = [&](const char* name, auto&& damage, const std::string& says) {
+    SCOPED_TRACE(name);
+    fs::remove_all(folder / "d");
+    fs::copy(folder / "translation", folder / "d");
+    damage(folder / "d" / name);
+    expect_error(small({"data.train=d"}), 3, says);
+  };
+  const auto half = [](const fs::path& f) { fs::resize_file(f, fs::file_size(f) / 2); };
+  const auto empty = [](const fs::path& f) { fs::resize_file(f, 0); };
+  for (const char* file : {"train-source-00000.bin", "train-target-00000.bin",
+                           "val-source-00000.bin", "val-target-00000.bin"}) {
+    damaged(file, half, file);
+    damaged(file, empty, file);
+  }
+  damaged("index.json", half, "index.json");
+  damaged("index.json", empty, "index.json");
+  damaged("merges.txt", half, "");
+  damaged(
+      "train-target-00000.bin", [](const fs::path& f) { fs::remove(f); }, "train-target-00000.bin");
+  // Of another vocabulary.
+  ASSERT_EQ(run({"data", "tokenize", "val.en", "--target", "val.de", "--tokenizer", "bpe:280",
+                 "--out", "other"})
+                .code,
+            0);
+  expect_error(small({"data.val=other"}), 3, "other: was made with another tokenizer");
+  expect_error({"eval", "runs/t", "data.val=other"}, 3, "was made with another tokenizer");
+  ASSERT_EQ(run(small({"run.name=u", "data.train=other", "data.val=none"})).code, 0);
+  for (const char* name : {"vocab.json", "merges.txt"})
+    fs::copy_file(folder / "runs/t" / name, folder / "runs/u" / name,
+                  fs::copy_options::overwrite_existing);
+  expect_error({"translate", "runs/u", "--file", "val.en"}, 6,
+               "has 280 ids, the tokenizer beside it 310");
+  fs::remove(folder / "runs/u/vocab.json");
+  expect_error({"translate", "runs/u", "--file", "val.en"}, 3, "runs/u");
+  half(folder / "runs/t/model.safetensors");
+  expect_error({"translate", "runs/t", "--file", "val.en"}, 6, "model.safetensors");
+}
+
+}  // namespace
+}  // namespace gossamer::apps
