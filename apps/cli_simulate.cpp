@@ -1,5 +1,4 @@
 // The options of `gossamer simulate`.
-
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
 
