@@ -1,6 +1,7 @@
 // The options of the commands for teaching.
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/what_if.h"
 
 namespace gossamer::apps {
 
@@ -35,11 +36,27 @@ void add_tape(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_what_if(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "what-if", "Speed of a run that was not made: gossamer what-if runs/NAME --workers 64");
+  WhatIfCommand& c = run_on(a, what_if, code);
+  a.add_option("run", c.run, "runs/NAME of two or more workers, trained with run.trace=true")
+      ->required();
+  a.add_option("--workers", c.workers, "number of workers [as of the run]");
+  a.add_option("--machines", c.machines, "that share them; their cores are shared [as of the run]");
+  a.add_option("--graph", c.graph, "a graph that `gossamer graph --help` lists [as of the run]");
+  a.add_option("--method", c.method, "a method that `simulate timeline` takes [as of the run]");
+  a.add_option("--bandwidth", c.bandwidth, "bits a second of a link, as 10G [as of the run]");
+  a.add_option("--slow", c.slow, "3:0.5 makes worker 3 half as fast; may be repeated");
+  add_json(a, c.json);
+}
+
 }  // namespace
 
 void add_teaching(CLI::App& app, int& code) {
   add_course(app, code);
   add_tape(app, code);
+  add_what_if(app, code);
   app.add_subcommand("lesson", "Decentralized training by hand: gossamer lesson > lesson.html")
       ->callback([&code] { code = lesson(); });
 }
