@@ -103,6 +103,7 @@ struct GraphCommand {
   std::string name;
   int workers = 0;
   double rate = 1;
+  std::string html;  // page for pictures; empty: none
   bool json = false;
 };
 int graph(const GraphCommand&);
@@ -125,6 +126,7 @@ struct SimulateCommand {
   std::vector<std::string> graphs = {"star", "ring", "complete"};  // exchanges
   std::vector<int> sizes = {16, 32, 64, 128, 256, 512, 1024};
   std::string events;  // file for the events of the first seed (simulate_events.h); empty: none
+  std::string html;    // page for pictures (simulate_page.h); empty: none
   bool json = false;
   // The options that were given. One that has no effect in this mode is an error.
   std::vector<std::string> given;

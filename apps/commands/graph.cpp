@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/simulate_page.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/plural.h"
@@ -43,8 +44,8 @@ std::string text_or_unknown(const std::optional<double>& v) {
   return v ? fmt::format("{:<10.6g}", *v) : "unknown   ";
 }
 
-void print_json(const GraphCommand& command, const std::optional<Gossip>& g,
-                const dist::Rounds& rounds, const std::optional<dist::Mixing>& mixing) {
+std::string json_of(const GraphCommand& command, const std::optional<Gossip>& g,
+                    const dist::Rounds& rounds, const std::optional<dist::Mixing>& mixing) {
   JsonObject out;
   out.add("graph", command.name).add("workers", command.workers);
   if (g) {
@@ -62,7 +63,18 @@ void print_json(const GraphCommand& command, const std::optional<Gossip>& g,
   out.raw("rho", json_or_null(mixing ? std::optional(mixing->rho) : std::nullopt));
   out.raw("spectral_gap", json_or_null(mixing ? std::optional(mixing->gap) : std::nullopt));
   out.raw("rounds", mixing && mixing->rounds > 0 ? json_text(mixing->rounds) : "null");
-  fmt::print("{}\n", out.str());
+  return out.str();
+}
+
+void write_pictures(const GraphCommand& command, const std::optional<Gossip>& g,
+                    const std::optional<dist::Mixing>& mixing, const std::string& json) {
+  std::string pictures;
+  if (g)
+    pictures = graph_pictures(g->graph, {{"pairwise gossip", g->plain.value_or(0)},
+                                         {"A2CiD2", g->accelerated.value_or(0)}});
+  if (mixing) pictures += rounds_picture(mixing->rho);
+  write_result_page(command.html, fmt::format("{} of {} workers", command.name, command.workers),
+                    pictures, json);
 }
 
 void print_gossip(const Gossip& g, double rate) {
@@ -124,8 +136,10 @@ int graph(const GraphCommand& command) {
   if (dist::known_graph(command.name))
     gossip = gossip_on(dist::make_graph(command.name, command.workers, command.rate));
   const auto mixing = dist::mixing(*rounds);
+  const std::string json = json_of(command, gossip, *rounds, mixing);
+  if (!command.html.empty()) write_pictures(command, gossip, mixing, json);
   if (command.json) {
-    print_json(command, gossip, *rounds, mixing);
+    fmt::print("{}\n", json);
     return 0;
   }
   if (gossip) print_gossip(*gossip, command.rate);

@@ -8,6 +8,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/simulate_events.h"
+#include "gossamer/apps/commands/simulate_page.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/consensus.h"
@@ -73,8 +74,12 @@ void check_given(const SimulateCommand& c) {
       {{"--rounds"},
        !exchanges && (synchronous || c.options.pairing == "matching"),
        "synchronous methods and to pairing matching"},
-      {{"--period"}, !exchanges && dist::mixing_method(c.options) == "local-sgd", "local-sgd"},
-      {{"--compute-s", "--compute", "--slow", "--latency-s", "--bandwidth", "--bytes", "--link"},
+      {{"--period"},
+       !exchanges && (dist::mixing_method(c.options) == "local-sgd" || method == "diloco" ||
+                      method == "noloco" || method == "accum-adam"),
+       "local-sgd, diloco, noloco and accum-adam"},
+      {{"--compute-s", "--compute", "--slow", "--latency-s", "--bandwidth", "--bytes", "--link",
+        "--node-size", "--node-bandwidth", "--node-latency-s", "--flow-bandwidth"},
        timeline || (!exchanges && !synchronous && !ideal),
        "mode timeline and to pairings with latencies: handshake, schedule, rounds"},
       {{"--buckets"}, timeline && method == "allreduce", "timeline with method allreduce"},
@@ -144,11 +149,16 @@ void print_over_time(const std::vector<double>& time, const std::vector<double>&
   }
 }
 
+int print_line(const std::string& text) {
+  fmt::print("{}\n", text);
+  return 0;
+}
+
 int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   const auto r = dist::simulate_consensus(plan, c.time, c.seeds, c.from);
   if (!c.events.empty()) write_events(c.events, head(c, plan, 1), plan, nullptr, r.time.back());
-  if (c.json) {
-    JsonObject out = head(c, plan, r.seeds);
+  JsonObject out = head(c, plan, r.seeds);
+  if (c.json || !c.html.empty()) {
     out.add("decay_rate", r.decay_rate)
         .add("decay_error", r.decay_error)
         .add("typical_rate", r.typical_rate)
@@ -164,9 +174,10 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
           .add("alpha_tilde", k.alpha_tilde);
     }
     out.add("time", r.time).add("distance", r.distance);
-    fmt::print("{}\n", out.str());
-    return 0;
   }
+  if (!c.html.empty())
+    write_result_page(c.html, title(plan, r.seeds), consensus_pictures(r), out.str());
+  if (c.json) return print_line(out.str());
   fmt::print("{}\n", title(plan, r.seeds));
   print_over_time(r.time, r.distance, "(x - mean)^2");
   if (std::isfinite(r.decay_rate)) {
@@ -206,8 +217,8 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
   const auto r = dist::simulate_training(plan, problem, c.time > 0 ? c.time : 500,
                                          c.seeds > 0 ? c.seeds : 4, c.from);
   if (!c.events.empty()) write_events(c.events, head(c, plan, 1), plan, &problem, r.time.back());
-  if (c.json) {
-    JsonObject out = head(c, plan, r.seeds);
+  JsonObject out = head(c, plan, r.seeds);
+  if (c.json || !c.html.empty()) {
     out.add("learning_rate", plan.options.learning_rate).add("momentum", plan.options.momentum);
     out.add("heterogeneity", c.quadratic.heterogeneity);
     out.add("final_loss", r.loss.back())
@@ -223,9 +234,10 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
           .add("target", r.control->target);
     }
     out.add("time", r.time).add("loss", r.loss).add("distance", r.distance);
-    fmt::print("{}\n", out.str());
-    return 0;
   }
+  if (!c.html.empty())
+    write_result_page(c.html, title(plan, r.seeds), training_pictures(r), out.str());
+  if (c.json) return print_line(out.str());
   fmt::print("{}\n", title(plan, r.seeds));
   // Without curvature no model has a loss.
   if (c.mode == "quadratic" && c.quadratic.curvature == 0)
@@ -244,14 +256,14 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   const double time = c.time > 0 ? c.time : 500;
   const auto r = dist::simulate_timeline(plan, time * plan.options.machines.compute_s);
   if (!c.events.empty()) write_events(c.events, head(c, plan, 1), plan, nullptr, time);
-  if (c.json) {
+  JsonObject out = head(c, plan, 1);
+  if (c.json || !c.html.empty()) {
     std::vector<double> steps, computing, waiting, exposed, exchanges;
     for (const auto& w : r.workers) {
       steps.push_back(w.steps_per_s), computing.push_back(w.computing),
           waiting.push_back(w.waiting), exposed.push_back(w.exposed);
       exchanges.push_back(w.exchanges_per_step);
     }
-    JsonObject out = head(c, plan, 1);
     out.add("seconds", r.seconds)
         .add("steps_per_s", r.steps_per_s)
         .add("perfect_steps_per_s", r.perfect_steps_per_s);
@@ -260,9 +272,9 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
         .add("computing", computing)
         .add("waiting", waiting);
     out.add("exposed", exposed).add("exchanges_per_step", exchanges);
-    fmt::print("{}\n", out.str());
-    return 0;
   }
+  if (!c.html.empty()) write_result_page(c.html, title(plan, 1), timeline_pictures(r), out.str());
+  if (c.json) return print_line(out.str());
   fmt::print("{}\n  worker   steps/s  computing   waiting   exposed\n", title(plan, 1));
   for (std::size_t i = 0; i < r.workers.size(); ++i) {
     if (r.workers.size() > 16 && i == kRows) {
@@ -280,6 +292,7 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
 
 int exchanges(const SimulateCommand& c) {
   std::string rows, powers;
+  std::vector<dist::ExchangeCount> all;
   if (!c.json)
     fmt::print(
         "exchanges until |x - mean| is 1e-6 of what it was\n  graph     workers  synchronous  "
@@ -289,6 +302,7 @@ int exchanges(const SimulateCommand& c) {
     for (const int size : c.sizes) {
       const auto r = dist::count_exchanges(
           graph, size, c.seeds > 0 ? c.seeds : std::max(8, 4096 / std::max(1, size)));
+      all.push_back(r);
       n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated),
           a2cid2.push_back(r.a2cid2);
       JsonObject row;
@@ -318,6 +332,9 @@ int exchanges(const SimulateCommand& c) {
     powers += (powers.empty() ? "" : ", ") + row.str();
     if (!c.json) fmt::print("  {:<9}  ~ n^    {:>11.2f}  {:>11.2f}  {:>11.2f}\n", graph, s, a, x);
   }
+  if (!c.html.empty())
+    write_result_page(c.html, "Exchanges until |x - mean| is a millionth of what it was",
+                      exchange_pictures(all), R"({"mode": "exchanges"})");
   if (c.json)
     fmt::print("{{\"mode\": \"exchanges\", \"rows\": [{}], \"powers\": [{}]}}\n", rows, powers);
   return 0;

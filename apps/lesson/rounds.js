@@ -44,7 +44,9 @@ const Rounds = (() => {
       });
       const last = Math.max(...ended);
       const together = buckets => {
-        const one = 2 * (n - 1) * m.latencyS + 2 * (n - 1) / n * m.bytes / buckets / m.bandwidth;
+        const bytes = m.bytes / buckets / m.bandwidth,  // on a ring, or on a tree
+              one = Math.min(2 * (n - 1) / n * (n * m.latencyS + bytes),
+                             2 * (Math.ceil(Math.log2(n)) * m.latencyS + bytes));
         let done = 0;
         for (let b = 1; b <= buckets; ++b) {
           const part = forward + (1 - forward) * b / buckets;

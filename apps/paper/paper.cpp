@@ -20,6 +20,18 @@ const std::vector<Paper>& papers() {
       {"ring64", "A2CiD2: a ring of 64 agrees with and without acceleration", ring_page, false},
       {"published-order", "A2CiD2: what the published code's order of events costs",
        published_order, false},
+      {"cifar-minutes", "A2CiD2: minutes of CIFAR-10 with 4 to 64 workers, against all-reduce",
+       cifar_minutes, false},
+      {"imagenet-idle", "A2CiD2: gradients of the fastest and slowest worker; all-reduce waits",
+       imagenet_idle, false},
+      {"aer-iteration", "Decent-DP: milliseconds of an iteration on three clusters", aer_iteration,
+       false},
+      {"straggler", "one worker three times slower: efficiency by method and number of workers",
+       straggler_page, false},
+      {"control-phases", "Consensus Control: distances by phase; with --minutes real training",
+       control_phases, true},
+      {"accum-adam", "Decent-DP: accumulated Adam against two others, by real training",
+       accumulated_adam, true},
   };
   return all;
 }

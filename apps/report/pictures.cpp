@@ -253,9 +253,63 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
     if (workers <= 48) svg += label(tx, ty + 4, "m", std::to_string(w));
     lowest = std::max(lowest, ty + 4);
   }
+  const bool asked = std::ranges::any_of(edges, [](const auto& e) { return e.requested > 0; });
   return "<figure>" + head("exchanges per gradient on each edge", lowest + 2) + svg +
-         "</svg><figcaption>thicker: more; red: less than two thirds of the requested rate"
+         "</svg><figcaption>thicker: more" +
+         (asked ? "; red: less than two thirds of the requested rate" : "") +
          "</figcaption></figure>";
+}
+
+std::string bars_picture(const std::string& title, const std::vector<std::string>& names,
+                         const std::vector<std::vector<double>>& rows) {
+  constexpr std::size_t kMostRows = 64;
+  const double right = kWidth - 8, thick = rows.size() > 24 ? 5 : 12, step = thick + 3;
+  std::string svg;
+  double y = kTop;
+  for (std::size_t i = 0; i < std::min(rows.size(), kMostRows); ++i, y += step) {
+    double x = kLeft;
+    if (thick > 10 || i % 8 == 0) svg += label(kLeft - 6, y + thick - 2, "r", std::to_string(i));
+    for (std::size_t k = 0; k < rows[i].size(); ++k) {
+      const double wide = rows[i][k] * (right - kLeft);
+      svg += fmt::format(
+          "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" "
+          "style=\"fill:var(--c{})\"><title>{}: {:.1f} %</title></rect>",
+          x, y, wide, thick, k, html_escape(names[k]), 100 * rows[i][k]);
+      x += wide;
+    }
+  }
+  for (const int percent : {0, 25, 50, 75, 100})
+    svg += label(kLeft + percent * (right - kLeft) / 100, y + 14, percent == 100 ? "r" : "m",
+                 fmt::format("{} %", percent));
+  std::string key;
+  for (std::size_t k = 0; k < names.size(); ++k)
+    key += fmt::format("<span style=\"color:var(--c{})\"><b>■</b> {}</span> &ensp;", k,
+                       html_escape(names[k]));
+  return "<figure>" + head(title, y + 20) + svg + "</svg><figcaption>" + key +
+         "</figcaption></figure>";
+}
+
+void PictureOfRows::row(const std::string& name) {
+  y_ += 15;
+  svg_ += label(kLeft - 6, y_ + 4, "r", name);
+}
+
+void PictureOfRows::span(double from, double to, double dark, const std::string& text) {
+  const double right = kWidth - 8;
+  const auto px = [&](double t) { return kLeft + t / end_ * (right - kLeft); };
+  svg_ += fmt::format(
+      "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"11\" opacity=\"{:.2f}\" "
+      "style=\"fill:var(--c0)\"><title>{}</title></rect>",
+      px(from), y_ - 6, px(to) - px(from), dark, html_escape(text));
+}
+
+std::string PictureOfRows::figure(const std::string& caption) const {
+  const double right = kWidth - 8;
+  std::string ticks;
+  for (const double t : round_ticks(0, end_, 5))
+    ticks += label(kLeft + t / end_ * (right - kLeft), y_ + 22, "m", short_number(t) + " " + unit_);
+  return "<figure>" + head(title_, y_ + 30) + svg_ + ticks + "</svg><figcaption>" +
+         html_escape(caption) + "</figcaption></figure>";
 }
 
 std::string timeline(const RunRecord& run) {

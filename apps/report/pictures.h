@@ -14,7 +14,7 @@ namespace gossamer::apps {
 using Points = std::vector<std::pair<double, double>>;
 
 struct Curve {
-  std::string name;
+  std::string name{};
   Points points{};
   int colour = 0;      // of the page's eight
   bool dots = false;   // single measurements, not joined by a line; so is a curve of one point
@@ -48,6 +48,24 @@ struct DrawnEdge {
 // Workers on a circle, joined by lines: the thicker, the higher the rate; red below two thirds of
 // the requested rate.
 std::string graph_picture(int workers, const std::vector<DrawnEdge>&);
+
+// Rows with spans over time: the darker, the more.
+class PictureOfRows {
+ public:
+  PictureOfRows(std::string title, double end, std::string unit)
+      : title_(std::move(title)), unit_(std::move(unit)), end_(end) {}
+  void row(const std::string& name);  // spans that follow are of it
+  void span(double from, double to, double dark, const std::string& text);  // dark: 0 to 1
+  std::string figure(const std::string& caption) const;
+
+ private:
+  std::string title_, unit_, svg_;
+  double end_, y_ = 14;
+};
+
+// A bar for each row, of parts that are fractions of a whole, in the colours of `names`.
+std::string bars_picture(const std::string& title, const std::vector<std::string>& names,
+                         const std::vector<std::vector<double>>& rows);
 
 // A row for each worker, with a line while it was alive and with its marks.
 std::string timeline(const RunRecord&);

@@ -7,10 +7,12 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/csv.h"
+#include "gossamer/apps/report/exchange_report.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/pictures.h"
 #include "gossamer/core/safetensors.h"
+#include "gossamer/dist/method.h"
 
 namespace fs = std::filesystem;
 
@@ -85,6 +87,10 @@ std::string curves(const RunRecord& run) {
     if (!run.exact_consensus.empty())
       consensus.push_back(
           {.name = "exact", .points = run.exact_consensus, .colour = 1, .dots = true});
+    Curve target{.name = "target", .colour = 4};  // consensus control: the same of all workers
+    for (const StepRow& row : run.steps.begin()->second)
+      if (row.target > 0) target.points.emplace_back(row.epoch, row.target);
+    if (!target.points.empty()) consensus.push_back(std::move(target));
     out += chart({"consensus distance", "epochs", true}, consensus);
   }
   std::vector<Curve> by_time;
@@ -104,20 +110,28 @@ struct Edges {
   std::string picture, table;
 };
 
-Edges edges(const Json& summary) {
+// In a method with rounds nobody asks for rates: the edges that a round joins exchange.
+Edges edges(const RunRecord& run) {
+  const Json& summary = run.summary;
+  bool rounds = false;
+  for (const auto& [key, value] : run.config)
+    if (key == "train.method")
+      rounds = value.size() > 2 && dist::method_is_synchronous(value.substr(1, value.size() - 2));
   if (!summary.is_object() || !summary.contains("edges") || !summary["edges"].is_array()) return {};
   std::vector<DrawnEdge> drawn;
   HtmlTable table({"workers", "rate", "requested", "exchanges", "failed", "staleness", "at most",
                    "distance", "ms"});
   for (const Json& e : summary["edges"]) {
     if (!e.is_object() || !std::isfinite(number(e, "rate"))) continue;
-    const DrawnEdge edge{whole(e, "a"), whole(e, "b"), number(e, "rate"), number(e, "wanted"),
-                         fmt::format("{} – {}: {:.3f} of {:.3f} requested", whole(e, "a"),
-                                     whole(e, "b"), number(e, "rate"), number(e, "wanted"))};
+    const double wanted = rounds ? 0 : number(e, "wanted");
+    const DrawnEdge edge{
+        whole(e, "a"), whole(e, "b"), number(e, "rate"), wanted,
+        fmt::format("{} – {}: {:.3f}{}", whole(e, "a"), whole(e, "b"), number(e, "rate"),
+                    rounds ? "" : fmt::format(" of {:.3f} requested", wanted))};
     drawn.push_back(edge);
     const int a = whole(e, "exchanges_a"), b = whole(e, "exchanges_b");
     table.row({fmt::format("{} – {}", edge.a, edge.b), fmt::format("{:.3f}", edge.rate),
-               fmt::format("{:.3f}", edge.requested),
+               rounds ? "by rounds" : fmt::format("{:.3f}", edge.requested),
                a == b ? std::to_string(a) : fmt::format("{} / {}", a, b),
                std::to_string(whole(e, "failed")),
                fmt::format("{:.2f}", number(e, "staleness_mean")),
@@ -128,7 +142,7 @@ Edges edges(const Json& summary) {
   if (table.empty()) return {};
   std::string note;
   if (const double c1 = number(summary, "chi1_hat"), c2 = number(summary, "chi2_hat");
-      std::isfinite(c1) && std::isfinite(c2))
+      !rounds && std::isfinite(c1) && std::isfinite(c2))
     note = fmt::format(
         "<p>Measured: &chi;&#770;<sub>1</sub> = {:.4g}, &chi;&#770;<sub>2</sub> = {:.4g}; the "
         "graph at the requested rate: {:.4g}, {:.4g}. Staleness: gradients of the worker between "
@@ -218,13 +232,14 @@ std::string headline(const RunRecord& run) {
 }  // namespace
 
 void write_page(const RunRecord& run, const fs::path& page) {
-  const Edges graph = edges(run.summary);
+  const Edges graph = edges(run);
   const bool several = run.alive.size() > 1 || !run.marks.empty();
   const std::string pictures = (several ? timeline(run) : "") + graph.picture;
   std::string body = headline(run) + curves(run);
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
-  body += faults(run) + graph.table + workers(run.summary) + class_report_html(run.classes) +
-          values("Result", run.summary) + values("Command and machine", run.launch) +
+  body += exchange_report(run) + faults(run) + graph.table + workers(run.summary) +
+          class_report_html(run.classes) + values("Result", run.summary) +
+          values("Command and machine", run.launch) +
           "<h2>Configuration</h2><details><summary>config.toml</summary><pre>" +
           html_escape(run.config_text) + "</pre></details>";
   write_file(page, html_page(run.name, body));

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -66,6 +67,8 @@ class Reader {
     if (event == "start") begin_worker(rank, time);
     if (event == "step")
       step(rank, time, e);
+    else if (event == "exchange")
+      exchange(rank, time, e);
     else if (event == "eval")
       evaluation(rank, time, e);
     else if (event == "consensus" && rank == 0)
@@ -127,6 +130,7 @@ class Reader {
                 .loss = number(e, "loss"),
                 .learning_rate = number(e, "learning_rate"),
                 .consensus = number(e, "consensus_distance"),
+                .target = number(e, "target"),
                 .images_per_s = NAN,
                 .data_wait = NAN,
                 .exposed = NAN};
@@ -141,6 +145,28 @@ class Reader {
     }
     waits_[rank] = now;
     run_.steps[rank].push_back(row);
+  }
+
+  void exchange(int rank, double time, const Json& e) {
+    ExchangeRow row{.time = time,
+                    .staleness = number(e, "staleness"),
+                    .distance = number(e, "distance"),
+                    .count = number(e, "exchanges"),
+                    .failed = number(e, "failed"),
+                    .with = {}};
+    if (const int peer = whole(e, "peer", -1); peer >= 0) {  // a single one
+      const bool ok = e.value("ok", true);
+      row.count = ok ? 1 : 0;
+      row.failed = ok ? 0 : 1;
+      if (ok)
+        row.with[peer] = 1;
+      else
+        row.staleness = row.distance = NAN;
+    } else if (e.contains("peers") && e["peers"].is_object()) {
+      for (const auto& [name, count] : e["peers"].items())
+        if (count.is_number()) row.with[std::atoi(name.c_str())] = count.get<double>();
+    }
+    run_.exchanges[rank].push_back(std::move(row));
   }
 
   void evaluation(int rank, double time, const Json& e) {

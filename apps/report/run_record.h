@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <filesystem>
 #include <limits>
 #include <map>
@@ -19,6 +20,7 @@ struct StepRow {
   double images = 0, epoch = 0;  // seen by all workers
   double time = 0;               // seconds of the run; pauses between stop and resume do not count
   double loss = 0, learning_rate = 0, consensus = 0;
+  double target = NAN;  // of consensus control; NaN or 0: none
   // Since the worker's line before: images a second of all workers, and the parts of the time in
   // which it waited for data and for communication.
   double images_per_s = 0, data_wait = 0, exposed = 0;
@@ -29,6 +31,15 @@ struct EvalRow {
   int rank = 0;
   double images = 0, epoch = 0, time = 0;
   double top1 = 0, top5 = 0, loss = 0, bleu = 0;  // top1, top5: in percent; NaN: of another task
+};
+
+// One `exchange` line of a worker: its exchanges since the line before, or (run.log_exchanges) a
+// single one.
+struct ExchangeRow {
+  double time = 0;                     // seconds of the run
+  double staleness = 0, distance = 0;  // means; NaN: not written
+  double count = 0, failed = 0;
+  std::map<int, double> with;  // peer -> exchanges; empty: not written
 };
 
 struct Mark {
@@ -49,6 +60,7 @@ struct RunRecord {
   std::vector<std::pair<std::string, std::string>> config;  // "train.batch" -> "32", as in the file
   std::string config_text;
   std::map<int, std::vector<StepRow>> steps;
+  std::map<int, std::vector<ExchangeRow>> exchanges;
   std::vector<EvalRow> evals, ema_evals;                   // ema: of moving averages (train.ema)
   std::vector<std::pair<double, double>> exact_consensus;  // epoch, distance
   // When each worker was alive, as [from, to] in seconds of the run: from its start until another

@@ -2,6 +2,7 @@
 #include "gossamer/apps/train/step_log.h"
 
 #include <cmath>
+#include <map>
 
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/core/error.h"
@@ -106,9 +107,16 @@ void StepLog::log_step(double seen, double learning_rate) {
   if (!w_.config.run.log_exchanges &&
       (s.exchanges > logged_.exchanges || s.failed > logged_.failed)) {
     i64 staleness = 0;
-    for (const dist::EdgeStats& e : s.edges) staleness += e.staleness_sum;
-    for (const dist::EdgeStats& e : logged_.edges) staleness -= e.staleness_sum;
+    double distance = 0;
+    std::map<int, i64> with;  // since the last line: exchanges with each peer
+    for (const dist::EdgeStats& e : s.edges)
+      staleness += e.staleness_sum, distance += e.distance_sum, with[e.peer] += e.exchanges;
+    for (const dist::EdgeStats& e : logged_.edges)
+      staleness -= e.staleness_sum, distance -= e.distance_sum, with[e.peer] -= e.exchanges;
     const i64 exchanges = s.exchanges - logged_.exchanges;
+    JsonObject peers;
+    for (const auto& [peer, count] : with)
+      if (count > 0) peers.add(std::to_string(peer), count);
     w_.folder.log("exchange", JsonObject()
                                   .add("step", s.gradients)
                                   .add("samples", seen)
@@ -118,6 +126,8 @@ void StepLog::log_step(double seen, double learning_rate) {
                                   .add("bytes_sent", s.bytes_sent - logged_.bytes_sent)
                                   .add("staleness", ratio(static_cast<double>(staleness),
                                                           static_cast<double>(exchanges)))
+                                  .add("distance", ratio(distance, static_cast<double>(exchanges)))
+                                  .add("peers", peers)
                                   .add("consensus_distance", s.consensus_distance));
   }
   const auto now = Clock::now();

@@ -60,7 +60,8 @@ bool use_direct(Pass pass, const ConvGeometry& g, DType type) {
 // oneDNN sums a product in f32 in an order that depends on the number of threads; ours does not,
 // and on one thread takes 1.0 to 1.1 times as long where w is square, less in what follows a
 // multiple of pages, with bias and activation in the same pass, and where there are few rows
-// (tests/bench/RESULTS-CPU.md). In bf16 oneDNN's is faster where the CPU has instructions for that.
+// (tests/bench/RESULTS-KERNELS.md). In bf16 oneDNN's is faster where the CPU has instructions for
+// that.
 bool own_product(DType type) { return type != DType::bf16 || !cpu::onednn_has_fast_bf16(); }
 
 // Forms are made when the first image of their kind comes.

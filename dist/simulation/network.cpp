@@ -27,7 +27,8 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
       plan_(plan),
       problem_(problem),
       random_(seed, 1),
-      noise_(seed, 2) {
+      noise_(seed, 2),
+      crossing_(static_cast<std::size_t>(workers_)) {
   const bool twin = plan.options.method != "adpsgd";
   const double rate = mean_rate(plan.graph);
   if (twin) eta_at_rate_1_ = plan.options.eta_scale * plan.constants.eta / rate;
@@ -124,6 +125,7 @@ void NetworkSimulation::handle(const Due& h) {
       return turn(h.who);
     case What::exchange_done: {
       Worker& other = at(h.other);
+      share(h.who, h.other, -1);
       w.received = other.own;
       other.received = w.own;
       w.arrived = other.arrived = true;
@@ -155,7 +157,7 @@ void NetworkSimulation::send(int i) {
   for (const auto& [name, message] : w.policy->take_messages()) {
     const int to = outside(w, name);
     double& newest = w.newest[to];
-    newest = std::max(newest, now_ + plan_.options.machines.latency_s *
+    newest = std::max(newest, now_ + plan_.options.machines.message_s(i, to) *
                                          plan_.options.machines.link.draw(random_));
     queue_.push(newest, {What::message, to, i, 0, message});
   }
@@ -215,6 +217,16 @@ void NetworkSimulation::end_wait(int i) {
   begin_gradient(i);
 }
 
+// Counts a transfer on the links of both nodes; returns how many share the fuller of the two. One
+// that begins later does not slow it down.
+int NetworkSimulation::share(int i, int j, int change) {
+  const Machines& m = plan_.options.machines;
+  if (m.together(i, j)) return 1;
+  int& a = crossing_[static_cast<std::size_t>(m.node_of(i))];
+  int& b = crossing_[static_cast<std::size_t>(m.node_of(j))];
+  return std::max(a += change, b += change);
+}
+
 // The transfer begins when both sides have taken their snapshots.
 void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
   Worker& w = at(i);
@@ -229,8 +241,8 @@ void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
   watch("snapshot", i, peer, own);
   const Worker& other = at(peer);
   if (other.partner != i || other.session != w.session) return;
-  const double took =
-      plan_.options.machines.transfer_s() * plan_.options.machines.link.draw(random_);
+  const Machines& m = plan_.options.machines;
+  const double took = m.transfer_s(i, peer, share(i, peer, 1)) * m.link.draw(random_);
   queue_.push(now_ + took, {What::exchange_done, i, peer, 0, {}});
   ++exchanges_;
 }

@@ -85,6 +85,7 @@ class NetworkSimulation final : public Simulation {
   void end_wait(int i);
   void begin_exchange(int i, const Meeting&);
   void end_exchange(int i);
+  int share(int i, int j, int change);
   void watch(const char* kind, int i, int j, double own, std::span<const double> update = {}) const;
   Now now(const Worker& w) const { return {now_, w.clock.now(now_), w.clock.mean()}; }
 
@@ -93,7 +94,8 @@ class NetworkSimulation final : public Simulation {
   Rng random_, noise_;
   std::vector<Worker> all_;
   SimulationQueue<Due> queue_;
-  double now_ = 0;  // seconds
+  std::vector<int> crossing_;  // transfers under way between each node and others
+  double now_ = 0;             // seconds
   double eta_at_rate_1_ = 0;
 };
 

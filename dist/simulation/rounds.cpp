@@ -6,6 +6,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
+#include "gossamer/dist/method.h"
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {
@@ -48,10 +49,21 @@ struct SparseRound {
 
 constexpr i64 kMostRoundsKept = 64;  // of a period; longer ones are made anew each time
 
-enum class Method { combine_while_adapting, adapt_then_combine, all_reduce, push_sum, local_sgd };
+enum class Method {
+  combine_while_adapting,
+  adapt_then_combine,
+  all_reduce,
+  push_sum,
+  local_sgd,
+  outer_all,        // diloco
+  outer_neighbours  // noloco
+};
 
 Method method_of(const std::string& name) {
-  if (name == "dpsgd") return Method::combine_while_adapting;
+  if (name == "dpsgd" || name == "dadam" || name == "accum-adam")
+    return Method::combine_while_adapting;
+  if (name == "diloco") return Method::outer_all;
+  if (name == "noloco") return Method::outer_neighbours;
   if (name == "dpsgd-atc") return Method::adapt_then_combine;
   if (name == "sgp") return Method::push_sum;
   return name == "allreduce" ? Method::all_reduce : Method::local_sgd;
@@ -74,6 +86,10 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
     step_.assign(x_.size(), 0.0);
     if (problem)
       momentum_.assign(x_.size(), 0.0), gradient_.resize(static_cast<std::size_t>(dims_));
+    if (plan.options.method == "dadam" || plan.options.method == "accum-adam")
+      second_.assign(momentum_.size(), 0.0), sum_ = second_;
+    if (method_ == Method::outer_all || method_ == Method::outer_neighbours)
+      outer_ = x_, velocity_.assign(x_.size(), 0.0);
     weight_.assign(static_cast<std::size_t>(workers_), 1.0);
     mixed_weight_ = weight_;
   }
@@ -151,13 +167,21 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
         if (shared)
           step_[k] += gradient_[k] / static_cast<double>(n);
         else
-          step_[i * d + k] = direction(z[k], gradient_[k], momentum_[i * d + k]);
+          step_[i * d + k] = own_direction(z[k], gradient_[k], i * d + k);
       }
     }
     if (!shared) return;
     for (std::size_t k = 0; k < d; ++k) step_[k] = direction(z[k], step_[k], momentum_[k]);
     for (std::size_t i = 1; i < n; ++i)
       std::copy_n(step_.begin(), d, step_.begin() + static_cast<std::ptrdiff_t>(i * d));
+  }
+  double own_direction(double x, double g, std::size_t at) {
+    if (second_.empty()) return direction(x, g, momentum_[at]);
+    const bool accumulates = plan_.options.method == "accum-adam";
+    const auto f = AdamFactors<double>::at(step_number_ + 1, accumulates ? plan_.options.period : 1,
+                                           plan_.options.learning_rate, .9, .999, 1e-8);
+    return accumulates ? adam_direction<true>(f, g, momentum_[at], second_[at], sum_[at])
+                       : adam_direction<false>(f, g, momentum_[at], second_[at], sum_[at]);
   }
   double direction(double x, double g, double& m) const {
     return plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0, false, x, g, m);
@@ -177,8 +201,32 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
         return average();
       case Method::local_sgd:
         subtract_steps();
-        if ((step_number_ + 1) % plan_.options.period == 0) average();
+        if (ends_period()) average();
         return;
+      case Method::outer_all:
+      case Method::outer_neighbours:
+        subtract_steps();
+        if (ends_period()) outer_step();
+        return;
+    }
+  }
+  bool ends_period() const { return (step_number_ + 1) % plan_.options.period == 0; }
+
+  // As rounds/diloco.h writes it: d = o - (mean of the models), v <- mu v + d, o <- o - r u, x <-
+  // o.
+  void outer_step() {
+    const bool all = method_ == Method::outer_all;
+    if (all)
+      average();
+    else
+      combine();
+    const MethodOptions presets;
+    const double mu = all ? .9 : .5, r = presets.outer_rate;
+    for (std::size_t k = 0; k < x_.size(); ++k) {
+      const double way = outer_[k] - x_[k];
+      double& v = velocity_[k];
+      v = mu * v + way;
+      x_[k] = outer_[k] -= r * (all ? way + mu * v : v);
     }
   }
 
@@ -227,6 +275,8 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
   std::vector<SparseRound> kept_;
   SparseRound anew_;
   std::vector<double> x_, mixed_, step_, momentum_;  // [workers, dims]
+  std::vector<double> second_, sum_;                 // of Adam; momentum_ is its first moment
+  std::vector<double> outer_, velocity_;             // of outer steps
   std::vector<double> gradient_;                     // [dims]
   // push-sum: x_ is u, the model is u / weight
   std::vector<double> weight_, mixed_weight_;

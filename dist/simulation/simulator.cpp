@@ -3,7 +3,6 @@
 #include "gossamer/dist/simulation/simulator.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "gossamer/core/error.h"
@@ -13,8 +12,9 @@ namespace gossamer::dist {
 namespace {
 
 constexpr int kMostWorkers = 4096;
-const std::vector<std::string> kSynchronous = {"dpsgd", "dpsgd-atc", "allreduce",
-                                               "sgp",   "local-sgd", "consensus-control"};
+const std::vector<std::string> kSynchronous = {
+    "dpsgd", "dpsgd-atc", "dadam",  "accum-adam", "allreduce",
+    "sgp",   "local-sgd", "diloco", "noloco",     "consensus-control"};
 const std::vector<std::string> kControlled = {"dpsgd", "dpsgd-atc", "sgp", "local-sgd"};
 const std::vector<std::string> kAsynchronous = {"a2cid2", "adpsgd", "published"};
 const std::vector<std::string> kPairings = {"poisson", "matching", "handshake", "schedule",
@@ -57,32 +57,6 @@ bool in_pairs(const Rounds& rounds) {
 
 }  // namespace
 
-double Spread::draw(Rng& random) const {
-  switch (kind) {
-    case Kind::lognormal:
-      return std::exp(sigma * random.normal() - sigma * sigma / 2);
-    case Kind::exponential:
-      return random.exponential();
-    default:
-      return 1;
-  }
-}
-
-Spread make_spread(const std::string& text) {
-  if (text == "constant") return {};
-  if (text == "exponential") return {Spread::Kind::exponential, 1};
-  constexpr std::string_view prefix = "lognormal:";
-  if (text.starts_with(prefix)) {
-    Spread out{Spread::Kind::lognormal, -1};
-    const char* end = text.data() + text.size();
-    if (const auto [last, error] = std::from_chars(text.data() + prefix.size(), end, out.sigma);
-        error == std::errc() && last == end && out.sigma >= 0 && out.sigma <= 5)
-      return out;
-  }
-  fail<ConfigError>("a spread of times \"", text,
-                    "\"; known are: constant, lognormal:SIGMA with SIGMA from 0 to 5, exponential");
-}
-
 bool is_synchronous(const std::string& method) {
   return std::ranges::find(kSynchronous, method) != kSynchronous.end();
 }
@@ -121,11 +95,17 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
                      "; it must be 0 or more");
   positive(o.machines.compute_s, "compute time");
   positive(o.machines.bandwidth, "bandwidth");
+  positive(o.machines.node_bandwidth, "bandwidth within a node");
+  check<ConfigError>(o.machines.flow_bandwidth > 0, "simulate: flow bandwidth ",
+                     o.machines.flow_bandwidth, "; it must be above 0");
+  check<ConfigError>(o.machines.node_size >= 1, "simulate: ", o.machines.node_size,
+                     " workers of a node; at least 1 is needed");
   const auto finite = [](double value, const char* what) {
     check<ConfigError>(value >= 0 && std::isfinite(value), "simulate: ", what, " ", value,
                        "; it must be 0 or more");
   };
   finite(o.machines.latency_s, "latency");
+  finite(o.machines.node_latency_s, "latency within a node");
   finite(o.machines.bytes, "a model's bytes");
   finite(o.learning_rate, "learning rate");
   check<ConfigError>(o.machines.buckets >= 1, "simulate: ", o.machines.buckets,
@@ -148,7 +128,7 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   }
   if (!is_synchronous(o.method)) plan.constants = constants(plan.graph);
   if (const std::string name = rounds_for(o); !name.empty())
-    plan.rounds = make_rounds(name, o.workers);
+    plan.rounds = make_rounds(name, o.workers, o.machines.node_size);
   else if (is_synchronous(o.method))
     plan.rounds = make_rounds(plan.graph);
   check<ConfigError>(

@@ -22,43 +22,17 @@
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/rounds/consensus_controller.h"
+#include "gossamer/dist/simulation/machines.h"
 
 namespace gossamer::dist {
-
-// How long something takes, as a factor with mean 1: always the same, log-normal with this sigma,
-// or exponential.
-struct Spread {
-  enum class Kind : std::uint8_t { constant, lognormal, exponential } kind = Kind::constant;
-  double sigma = 0;
-  double draw(Rng&) const;
-};
-// "constant", "lognormal:0.3", "exponential"; ConfigError otherwise
-Spread make_spread(const std::string& text);
-
-// The machines and the wires between them. Times in seconds.
-struct Machines {
-  double compute_s = 0.25;  // one gradient of a worker at normal speed
-  Spread compute{Spread::Kind::lognormal, 0.02};
-  // worker i needs slow[i] times as long; those not listed: 1
-  std::vector<double> slow;
-  double latency_s = 1e-4, bandwidth = 3.125e9, bytes = 102e6;  // 25 Gb/s; a ResNet-50 in f32
-  // all-reduce begins with a part of the gradients while backward computes the others
-  int buckets = 4;
-  Spread link;  // of latencies and transfers
-  double slowness(int worker) const {
-    return static_cast<std::size_t>(worker) < slow.size() ? slow[static_cast<std::size_t>(worker)]
-                                                          : 1;
-  }
-  // of a model; both directions at once
-  double transfer_s() const { return latency_s + bytes / bandwidth; }
-};
 
 struct SimulationOptions {
   std::string graph = "ring";
   int workers = 64;
   // a2cid2, adpsgd, published (A2CiD2 with the events in the order of the published code: for
   // teaching); synchronous: dpsgd (adapt while communicating), dpsgd-atc (adapt, then combine),
-  // allreduce, sgp (push-sum), local-sgd, consensus-control (of one of these, see `control`)
+  // allreduce, sgp (push-sum), local-sgd, diloco, noloco, consensus-control (of one of these, see
+  // `control`); dadam and accum-adam are dpsgd with Adam's directions (betas .9, .999)
   std::string method = "a2cid2";
   // Of asynchronous methods. Ideal: poisson, or matching (by rounds of pairs, at whole times); with
   // latencies, as in training: handshake, schedule, rounds (policy.h).
@@ -69,7 +43,9 @@ struct SimulationOptions {
   double rate = 1;
   // no worker does more than `rate`: the hub of a star then slows down the network
   bool rate_is_limit = false;
-  int period = 8;                     // local-sgd: steps between averages
+  // local-sgd: steps between averages; diloco, noloco: between outer steps, whose rate and momentum
+  // are those of MethodOptions; accum-adam: s
+  int period = 8;
   ConsensusControlOptions control{};  // its method may be dpsgd-atc as well
   // of the whole run: what its phases are fractions of; 0: it has no end
   double steps = 0;

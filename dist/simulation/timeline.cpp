@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/network.h"
@@ -16,6 +17,79 @@ struct Clocks {  // of one worker, seconds
   double now = 0, computed = 0, waited = 0, exposed = 0;
 };
 
+// Who meets whom in one round, and for how long.
+struct TimedRound {
+  struct Meeting {
+    int worker;
+    double seconds;
+  };
+  // Of each worker: transfers, one after the other, or (all == true) one all-reduce with these.
+  struct Met {
+    std::vector<Meeting> with;
+    bool all = false;
+  };
+  std::vector<Met> of;
+};
+
+// Workers that take the uniform mean of the same four or more meet in an all-reduce (Decent-DP's
+// groups); others exchange models.
+TimedRound timed_round(const Rounds& rounds, i64 k, const Machines& m) {
+  const int n = rounds.workers();
+  std::vector<std::vector<int>> groups;  // of each worker: who meets, itself too; ascending
+  for (int i = 0; i < n; ++i) {
+    const Round round = rounds.round(i, k);
+    std::vector<int> group{i};
+    bool even = round.in.size() >= 3;
+    for (const Neighbour& j : round.in) {
+      group.push_back(j.worker);
+      even = even && std::abs(j.weight - round.own) < 1e-12;
+    }
+    std::ranges::sort(group);
+    groups.push_back(std::move(group));
+    if (!even) groups.back().insert(groups.back().begin(), -1);
+  }
+  std::vector<std::size_t> names;  // equal for equal groups
+  for (const std::vector<int>& g : groups) {
+    std::size_t name = g.size();
+    for (const int j : g) name = name * 1'000'003 + static_cast<std::size_t>(j + 1);
+    names.push_back(name);
+  }
+  const auto is_all = [&](int i) {
+    const std::vector<int>& g = groups[static_cast<std::size_t>(i)];
+    const std::size_t name = names[static_cast<std::size_t>(i)];
+    return g[0] >= 0 && std::ranges::all_of(
+                            g, [&](int j) { return names[static_cast<std::size_t>(j)] == name; });
+  };
+  // transfers on the link of each node: a group counts once, of others each worker that sends out
+  std::vector<int> crossing(static_cast<std::size_t>(m.node_of(n - 1)) + 1);
+  TimedRound out;
+  out.of.resize(groups.size());
+  for (int i = 0; i < n; ++i) {
+    std::vector<int>& g = groups[static_cast<std::size_t>(i)];
+    const bool all = out.of[static_cast<std::size_t>(i)].all = is_all(i);
+    const bool out_of_node =
+        std::ranges::any_of(g, [&](int j) { return j >= 0 && !m.together(i, j); });
+    const bool first_here =
+        !all || std::ranges::none_of(g, [&](int j) { return j < i && m.together(i, j); });
+    crossing[static_cast<std::size_t>(m.node_of(i))] += out_of_node && first_here;
+  }
+  for (int i = 0; i < n; ++i) {
+    std::vector<int> g = groups[static_cast<std::size_t>(i)];
+    if (g[0] < 0) g.erase(g.begin());
+    TimedRound::Met& met = out.of[static_cast<std::size_t>(i)];
+    const auto sharing = [&](int j) {
+      return std::max({1, crossing[static_cast<std::size_t>(m.node_of(i))],
+                       crossing[static_cast<std::size_t>(m.node_of(j))]});
+    };
+    int most = 1;
+    for (const int j : g) most = std::max(most, sharing(j));
+    const double together = met.all ? m.all_reduce_s(g, m.bytes, most) : 0;
+    for (const int j : g)
+      if (j != i) met.with.push_back({j, met.all ? together : m.transfer_s(i, j, sharing(j))});
+  }
+  return out;
+}
+
 class Synchronous {
  public:
   explicit Synchronous(const SimulationPlan& plan)
@@ -24,7 +98,10 @@ class Synchronous {
         random_(plan.options.seed, 1),
         workers_(static_cast<std::size_t>(plan.options.workers)),
         began_(workers_.size()),
-        ended_(workers_.size()) {}
+        ended_(workers_.size()),
+        everyone_(workers_.size()) {
+    std::iota(everyone_.begin(), everyone_.end(), 0);
+  }
 
   void step(i64 k) {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
@@ -35,9 +112,13 @@ class Synchronous {
       workers_[i].computed += took;
     }
     const std::string& method = plan_.options.method;
+    const int period = plan_.options.period;
     if (method == "allreduce") return all_reduce(m_.buckets);
-    if (method == "local-sgd") return (k + 1) % plan_.options.period == 0 ? all_reduce(1) : go_on();
-    mix(k, method == "dpsgd" ? began_ : ended_);
+    if (method == "local-sgd" || method == "diloco")
+      return (k + 1) % period == 0 ? all_reduce(1) : go_on();
+    if (method == "noloco") return (k + 1) % period == 0 ? mix(k / period, ended_) : go_on();
+    const bool overlaps = method == "dpsgd" || method == "dadam" || method == "accum-adam";
+    mix(k, overlaps ? began_ : ended_);
   }
   const std::vector<Clocks>& workers() const { return workers_; }
 
@@ -48,9 +129,7 @@ class Synchronous {
 
   // Bucket b of the gradients is ready when its part of backward is done on all workers.
   void all_reduce(int buckets) {
-    const auto n = static_cast<double>(workers_.size());
-    const double took =
-        2 * (n - 1) * m_.latency_s + 2 * (n - 1) / n * m_.bytes / buckets / m_.bandwidth;
+    const double took = m_.all_reduce_s(everyone_, m_.bytes / buckets);
     double done = 0;
     for (int b = 1; b <= buckets; ++b) {
       const double part = kForward + (1 - kForward) * b / buckets;
@@ -69,17 +148,20 @@ class Synchronous {
 
   // Worker i needs the models that its neighbours in round k had at their `ready` time.
   void mix(i64 k, const std::vector<double>& ready) {
+    const TimedRound& round = timed(k);
     for (std::size_t i = 0; i < workers_.size(); ++i) {
-      const Round round = plan_.rounds->round(static_cast<int>(i), k);
-      std::vector<double> at;
-      for (const Neighbour& j : round.in) at.push_back(ready[static_cast<std::size_t>(j.worker)]);
+      const TimedRound::Met& met = round.of[i];
+      std::vector<std::pair<double, double>> at;  // when it is there, how long the transfer takes
+      for (const auto& [j, seconds] : met.with)
+        at.emplace_back(ready[static_cast<std::size_t>(j)], seconds);
       std::ranges::sort(at);
+      if (met.all) at.erase(at.begin(), at.end() - 1);  // it begins when the last is there
       // The wire is free when this worker has begun to listen: a transfer begins when both are
       // ready and the one before is over.
       double here = ready[i], busy = 0;
-      for (const double there : at) {
-        const double took = m_.transfer_s() * m_.link.draw(random_), begins = std::max(here, there);
-        here = begins + took;
+      for (const auto& [there, seconds] : at) {
+        const double begins = std::max(here, there);
+        here = begins + seconds * m_.link.draw(random_);
         busy += std::max(0.0, here - std::max(begins, ended_[i]));
       }
       const double late = std::max(0.0, here - ended_[i]);
@@ -89,11 +171,23 @@ class Synchronous {
     }
   }
 
+  const TimedRound& timed(i64 k) {
+    constexpr i64 kMostKept = 64;
+    const i64 period = plan_.rounds->period(), place = k % period;
+    if (period > kMostKept) return anew_ = timed_round(*plan_.rounds, place, m_);
+    while (static_cast<i64>(kept_.size()) <= place)
+      kept_.push_back(timed_round(*plan_.rounds, static_cast<i64>(kept_.size()), m_));
+    return kept_[static_cast<std::size_t>(place)];
+  }
+
   const SimulationPlan& plan_;
   const Machines& m_;
   Rng random_;
   std::vector<Clocks> workers_;
   std::vector<double> began_, ended_;
+  std::vector<int> everyone_;
+  std::vector<TimedRound> kept_;
+  TimedRound anew_;
 };
 
 void finish(TimelineResult& out) {

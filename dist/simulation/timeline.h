@@ -22,14 +22,17 @@ struct TimelineResult {
 };
 // seconds: simulated for about so long. What each method waits for:
 //   a2cid2, adpsgd     by plan.options.pairing (poisson, which takes no time, counts as handshake)
-//   allreduce          ring all-reduce of each bucket, 2 (n-1) latency + 2 (n-1)/n bytes/bandwidth,
-//                      once the slowest has it and the bucket before is through; forward takes a
-//                      third of the computation
-//   local-sgd          the same of the whole model, every `period` steps
-//   dpsgd              own end of step k, and the models that the neighbours had at the beginning
-//                      of step k
+//   allreduce          all-reduce of each bucket (machines.h) once the slowest has it and the
+//   bucket
+//                      before is through; forward takes a third of the computation
+//   local-sgd, diloco  the same of the whole model, every `period` steps
+//   dpsgd, dadam,      own end of step k, and the models that the neighbours had at the beginning
+//   accum-adam         of step k
 //   dpsgd-atc, sgp     the models that the neighbours have at the end of step k
-// Transfers with several neighbours follow one another on the wire.
+//   noloco             the same, every `period` steps
+// Transfers with several neighbours follow one another on the wire; four or more that take the mean
+// of the same models meet in an all-reduce. The link of a node is shared by the transfers of a
+// round that use it.
 TimelineResult simulate_timeline(const SimulationPlan&, double seconds);
 
 }  // namespace gossamer::dist

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 
 #include "apps/browser.h"
+#include "gossamer/apps/paper/local_training.h"
+#include "gossamer/core/error.h"
 
 namespace gossamer::apps {
 namespace {
@@ -47,6 +49,39 @@ TEST_F(PaperTest, ListsItsPages) {
 TEST_F(PaperTest, ThePowersOfTableOne) { check_page("slides-table1"); }
 TEST_F(PaperTest, T11_TheRingOf64) { check_page("ring64"); }
 TEST_F(PaperTest, T12_ThePublishedOrder) { check_page("published-order"); }
+
+TEST_F(PaperTest, TheMinutesOfCifar) { check_page("cifar-minutes"); }
+TEST_F(PaperTest, WhoWaitsOnImagenet) { check_page("imagenet-idle"); }
+TEST_F(PaperTest, TheIterationsOfDecentDp) { check_page("aer-iteration"); }
+TEST_F(PaperTest, OneSlowWorker) { check_page("straggler"); }
+
+TEST_F(PaperTest, TheDistancesOfConsensusControl) { check_page("control-phases"); }
+
+TEST_F(PaperTest, AdamIsReallyTrained) {
+  const Result r = run({"paper", "accum-adam", "--minutes", "0.01", "--seeds", "2", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json page = Json::parse(r.out);
+  ASSERT_EQ(page["rows"].size(), 9u);
+  for (const Json& row : page["rows"]) EXPECT_TRUE(row["ours"].is_number()) << row;
+}
+
+TEST_F(PaperTest, WorkersAreTrainedAsThreadsOfOneProcess) {
+  const LocalData data = read_local_data((folder / "s").string(), 96, 40);
+  EXPECT_EQ(data.train.labels.numel(), 96);
+  EXPECT_EQ(data.val.labels.numel(), 40);
+  LocalTraining t;
+  t.workers = 4;
+  t.images = 4 * 8 * 12;
+  t.method = "consensus-control";
+  t.options.control.fractions = {0, 0, 0};
+  t.options.control.phases = {.5, .75};
+  const LocalOutcome out = train_locally(t, data);
+  EXPECT_GT(out.train_loss, 0);
+  EXPECT_LE(out.top1, 1);
+  EXPECT_FALSE(out.distance.empty());
+  t.options.rounds = "ring-of-none";
+  EXPECT_THROW(train_locally(t, data), Error);
+}
 
 TEST_F(PaperTest, WritesAPageAPictureAndItsNumbers) {
   const Result r = run({"paper", "ring64", "--out", "paper", "--html", "page.html"});

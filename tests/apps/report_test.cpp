@@ -45,6 +45,37 @@ class Report : public ProgramTest {
   }
 };
 
+TEST_F(Report, ItSaysWhoMetWhomHowLateAndHowFarApart) {
+  std::vector<Json> lines{started(100, 0), started(100, 1)};
+  for (int i = 1; i <= 5; ++i)
+    for (int rank = 0; rank < 2; ++rank) {
+      Json row = step(100 + i, rank, 10 * i);
+      row["target"] = .25;
+      row["consensus_distance"] = .3;
+      lines.push_back(row);
+      lines.push_back({{"event", "exchange"},
+                       {"time", 100.5 + i},
+                       {"rank", rank},
+                       {"exchanges", 3},
+                       {"staleness", .5},
+                       {"distance", 1.5},
+                       {"peers", {{std::to_string(1 - rank), 3}}}});
+    }
+  // run.log_exchanges: one line for each
+  lines.push_back({{"event", "exchange"}, {"time", 106}, {"rank", 0}, {"peer", 1}, {"ok", false}});
+  const RunRecord run =
+      read_run(leave("r", lines, "[train]\nmethod = \"consensus-control\"    # how\n"));
+  ASSERT_EQ(run.exchanges.at(0).size(), 6u);
+  EXPECT_EQ(run.exchanges.at(1)[0].with.at(0), 3);
+  EXPECT_EQ(run.exchanges.at(0).back().failed, 1);
+  EXPECT_EQ(run.steps.at(0)[0].target, .25);
+  write_page(run, folder / "page.html");
+  const std::string page = read_text(folder / "page.html");
+  for (const char* said : {"<h2>Exchanges</h2>", "staleness in own gradients", "who met whom",
+                           "0 – 1: 3.0 exchanges", "</b> target"})
+    EXPECT_THAT(page, HasSubstr(said));
+}
+
 // --- what a run has left
 
 TEST_F(Report, ADeathEndsTheLineOfTheDeadWorkerOnly) {

@@ -153,6 +153,7 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
         {"cli_help", {"commands", "config"}},
         {"cli_options", {}},
         {"cli_paper", {"cli_options", "commands"}},
+        {"cli_simulate", {"cli_options", "commands"}},
         {"cli_teaching", {"cli_options", "commands"}},
         {"cli_text", {"cli_options", "commands"}},
         {"cli", {"cli_help", "cli_options", "commands", "launch", "version"}},

@@ -64,11 +64,15 @@ TEST_F(Simulate, TheReadmeShowsWhatItsCommandsPrint) {
     } else {
       ++timeline;
       EXPECT_LE(r["efficiency"].get<double>(), 1);
+      if (arguments.back() == "aer")
+        EXPECT_THAT(page, HasSubstr("efficiency of " + shown("efficiency", 3)));
+      else if (arguments.back() == "one-peer-exp")
+        EXPECT_THAT(page, HasSubstr(" and " + shown("efficiency", 3) + "."));
     }
   }
   EXPECT_EQ(consensus, 1);
   EXPECT_EQ(quadratic, 2);
-  EXPECT_EQ(timeline, 1);
+  EXPECT_EQ(timeline, 3);
 }
 
 TEST_F(Simulate, WithoutCurvatureItShowsTheDistanceForThereIsNoLoss) {
@@ -123,6 +127,26 @@ TEST_F(Simulate, ItSaysWhoMetWhom) {
       json({"consensus", "--workers", "8", "--time", "20", "--pairing", "matching"})["rounds"],
       "ring-matching");
   EXPECT_FALSE(json({"consensus", "--workers", "8", "--time", "20"}).contains("rounds"));
+}
+
+TEST_F(Simulate, EveryModeAndGraphsArePictures) {
+  const std::vector<std::vector<std::string>> modes = {
+      {"simulate", "consensus", "--workers", "8", "--time", "30"},
+      {"simulate", "quadratic", "--workers", "8", "--time", "50", "--method", "consensus-control"},
+      {"simulate", "logreg", "--workers", "8", "--time", "50"},
+      {"simulate", "timeline", "--workers", "8", "--time", "50", "--slow", "3:x3"},
+      {"simulate", "exchanges", "--sizes", "16,32"},
+      {"graph", "ring", "8"},
+      {"graph", "one-peer-exp", "8"}};
+  for (std::vector<std::string> mode : modes) {
+    mode.insert(mode.end(), {"--html", "page.html"});
+    const Result r = run(mode);
+    EXPECT_EQ(r.code, 0) << mode[1] << r.err;
+    const std::string page = read_text(folder / "page.html");
+    EXPECT_EQ(page.find("<svg") == std::string::npos, mode[1] == "one-peer-exp") << mode[1];
+    EXPECT_THAT(page, HasSubstr("<h2>Numbers</h2>"));
+    EXPECT_GT(std::ranges::count(r.out, '\n'), 1) << "the text is printed too";
+  }
 }
 
 // tests/apps/lesson_test.cpp repeats such files, number by number.

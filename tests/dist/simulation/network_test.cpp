@@ -3,11 +3,13 @@
 #include "gossamer/dist/simulation/network.h"
 
 #include <cmath>
+#include <numeric>
 
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/consensus.h"
+#include "gossamer/dist/simulation/coordinator.h"
 #include "gossamer/dist/simulation/timeline.h"
 
 namespace gossamer::dist {
@@ -238,6 +240,69 @@ TEST(SimulatedTimeline, NoMethodIsFasterThanWorkersThatNeverWait) {
   }
   o.machines.slow = {1, 1, 1, 1000};  // has not ended its first gradient
   EXPECT_NEAR(timeline(o, "adpsgd", 50).efficiency, 1, .05);
+}
+
+// Nodes of 4 behind one link: half of the nodes use it at a time in AER, all workers in one-peer
+// exponential rounds. With a link for each worker it does not matter.
+TEST(SimulatedTimeline, AlternatingRingsSpareTheLinksOfNodes) {
+  SimulationOptions o = machines_of("ring", 16);
+  o.machines.compute = {};
+  o.machines.bytes = 4e8;
+  const auto efficiency = [&](const char* rounds) {
+    o.rounds = rounds;
+    return timeline(o, "dadam", 400).efficiency;
+  };
+  // the mean of eight workers: 14/8 of the bytes pass each wire
+  EXPECT_NEAR(efficiency("aer:4"), 1, .01);
+  EXPECT_NEAR(efficiency("one-peer-exp"), 1, .01);
+  o.machines.node_size = 4;
+  EXPECT_NEAR(efficiency("aer:4"), 1, .01);
+  EXPECT_NEAR(efficiency("aer"), 1, .01);
+  // four models of .4 s leave each node in every other round: 1.6 s instead of 1
+  EXPECT_NEAR(efficiency("one-peer-exp"), 2 / 2.6, .01);
+  o.machines.flow_bandwidth = o.machines.bandwidth / 8;
+  EXPECT_LT(efficiency("one-peer-exp"), 2 / 3.9);
+}
+
+TEST(SimulatedTimeline, AnAllReduceTakesTheFasterOfRingAndTree) {
+  Machines m = machines_of("ring", 64).machines;
+  std::vector<int> all(64);
+  std::iota(all.begin(), all.end(), 0);
+  // ring: 126 turns and 126/64 of the bytes; tree of six levels: 12 turns and twice the bytes
+  EXPECT_DOUBLE_EQ(m.all_reduce_s(all, 1e10), 126 * 1e-3 + 1260. / 64);
+  EXPECT_DOUBLE_EQ(m.all_reduce_s(all, 1e6), 12 * 1e-3 + 2e-3);
+  EXPECT_DOUBLE_EQ(m.all_reduce_s(all, 1e6, 2), 12 * 1e-3 + 4e-3);
+  m.node_size = 8;
+  m.node_latency_s = 0;
+  EXPECT_DOUBLE_EQ(m.all_reduce_s(all, 1e6), 6 * 1e-3 + 2e-3);
+  m.node_size = 64;  // within a node
+  EXPECT_DOUBLE_EQ(m.all_reduce_s(all, 1e9), 126. / 64 * 1e9 / m.node_bandwidth);
+}
+
+TEST(SimulatedTimeline, OuterStepsMeetOncePerPeriod) {
+  SimulationOptions o = machines_of("ring", 8);
+  o.machines.compute = {};
+  o.machines.latency_s = 0;
+  o.machines.bytes = 1e9;
+  o.period = 4;
+  EXPECT_NEAR(timeline(o, "diloco", 400).efficiency, 4 / (4 + 14. / 8), .01);
+  o.rounds = "one-peer-exp";
+  EXPECT_NEAR(timeline(o, "noloco", 400).efficiency, 4 / (4 + 1.), .01);
+}
+
+// A gradient waits for its exchange: with two workers of different speed, both have the slow one's.
+TEST(SimulatedNetwork, ThePublishedPairingHoldsGradientsUp) {
+  SimulationOptions o = machines_of("complete", 2, "a2cid2");
+  o.machines.compute = {};
+  o.machines.slow = {1, 2};
+  const CoordinatedRun pair = coordinated_run(plan_simulation(o), 1000, true);
+  EXPECT_NEAR(static_cast<double>(pair.gradients[0]), 500, 2);
+  EXPECT_NEAR(pair.seconds, 1000, 5);
+  EXPECT_NEAR(pair.waited_s[0], 500, 10);
+  EXPECT_EQ(pair.exchanges[0], pair.exchanges[1]);
+  o = machines_of("ring", 8, "a2cid2");  // alike: the exchanges hide behind gradients
+  o.machines.compute = {};
+  EXPECT_NEAR(coordinated_run(plan_simulation(o), 8000).seconds, 1000, 50);
 }
 
 TEST(SimulatedTimeline, WrongOptionsAreNamed) {

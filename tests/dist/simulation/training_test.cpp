@@ -99,8 +99,8 @@ TEST(SimulatedTraining, T26_DistanceOfSynchronousGossipOnRings) {
 TEST(SimulatedTraining, EveryMethodFindsTheMinimumOfTheMeanOfDifferentFunctions) {
   const auto problem =
       make_quadratic(8, {.dims = 8, .curvature = 1, .heterogeneity = 1, .noise = 0});
-  for (const char* method :
-       {"a2cid2", "adpsgd", "dpsgd", "dpsgd-atc", "allreduce", "sgp", "local-sgd"}) {
+  for (const char* method : {"a2cid2", "adpsgd", "dpsgd", "dpsgd-atc", "allreduce", "sgp",
+                             "local-sgd", "diloco", "noloco"}) {
     SimulationOptions o = options_of("ring", 8, method, 0);
     o.learning_rate = .02;
     const auto r = simulate_training(plan_simulation(o), *problem, 600, 1);
@@ -121,6 +121,23 @@ TEST(SimulatedTraining, AllReduceKeepsWorkersEqualAndLocalSgdOnlyOnAverage) {
   EXPECT_LT(simulate_training(plan_simulation(o), *problem, 100, 1).stationary_distance, 1e-25);
   o.period = 10;
   EXPECT_GT(simulate_training(plan_simulation(o), *problem, 99, 1).stationary_distance, 1e-4);
+}
+
+// With period 1 accumulated Adam is Adam (T19); a longer one keeps the workers' steps smaller.
+TEST(SimulatedTraining, AccumulatedAdamOfPeriodOneIsDecentralizedAdam) {
+  const auto problem = make_quadratic(8, {.dims = 8, .noise = 1});
+  SimulationOptions o = options_of("ring", 8, "dadam", 0);
+  o.learning_rate = .02;
+  const auto adam = simulate_training(plan_simulation(o), *problem, 400, 2);
+  EXPECT_LT(adam.stationary_loss, .2 * adam.loss.front());
+  o.method = "accum-adam";
+  o.period = 1;
+  const auto one = simulate_training(plan_simulation(o), *problem, 400, 2);
+  EXPECT_EQ(one.loss, adam.loss);
+  o.period = 4;
+  const auto four = simulate_training(plan_simulation(o), *problem, 400, 2);
+  EXPECT_NE(four.loss, adam.loss);
+  EXPECT_LT(four.stationary_loss, .2 * four.loss.front());
 }
 
 TEST(SimulatedTraining, LogisticRegressionEndsNearItsMinimum) {
