@@ -1,6 +1,5 @@
 // `gossamer simulate MODE`: many workers in simulated time, all in this process.
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -9,6 +8,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/simulate_events.h"
 #include "gossamer/apps/commands/simulate_page.h"
+#include "gossamer/apps/commands/slow_workers.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/consensus.h"
@@ -19,23 +19,6 @@ namespace {
 
 constexpr int kRows = 12;  // of a table over time
 constexpr int kBar = 40;
-
-void read_slow(const std::string& text, dist::Machines& machines, int workers) {
-  int worker = -1;
-  double factor = 0;
-  const char *begin = text.data(), *end = begin + text.size();
-  const auto [colon, error] = std::from_chars(begin, end, worker);
-  const bool split = error == std::errc() && end - colon > 2 && colon[0] == ':' && colon[1] == 'x';
-  const auto [last, error2] = split ? std::from_chars(colon + 2, end, factor)
-                                    : std::from_chars_result{begin, std::errc::invalid_argument};
-  check<ConfigError>(
-      error2 == std::errc() && last == end && worker >= 0 && worker < workers && factor > 0,
-      "simulate: --slow ", text,
-      "; wanted is WORKER:xFACTOR such as 3:x10, with a worker from 0 to ", workers - 1);
-  if (machines.slow.size() <= static_cast<std::size_t>(worker))
-    machines.slow.resize(static_cast<std::size_t>(worker) + 1, 1.0);
-  machines.slow[static_cast<std::size_t>(worker)] = factor;
-}
 
 // An option without effect is probably a mistake, so it is an error.
 void check_given(const SimulateCommand& c) {
@@ -356,7 +339,8 @@ int simulate(const SimulateCommand& given) {
   if (c.mode == "timeline") c.options.dims = 1;
   if (!c.compute.empty()) c.options.machines.compute = dist::make_spread(c.compute);
   if (!c.link.empty()) c.options.machines.link = dist::make_spread(c.link);
-  for (const std::string& each : c.slow) read_slow(each, c.options.machines, c.options.workers);
+  for (const std::string& each : c.slow)
+    read_slow("simulate", each, c.options.workers, c.options.machines.slow);
   check<ConfigError>(c.seeds >= 0 && c.time >= 0, "simulate: --seeds ", c.seeds, ", --time ",
                      c.time, "; they can't be negative");
   if (c.mode == "exchanges") return exchanges(c);

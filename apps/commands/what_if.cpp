@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/commands/slow_workers.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/run_record.h"
@@ -32,25 +33,6 @@ double bytes_per_s(const std::string& text) {
   check<ConfigError>(error == std::errc() && value > 0 && factor > 0, "what-if: --bandwidth ", text,
                      "; wanted are bits a second such as 10G or 800M");
   return value * factor / 8;
-}
-
-// "3:0.5": worker 3 at half the speed
-void add_slow(const std::string& text, int workers, std::vector<double>& slow) {
-  int worker = -1;
-  double speed = 0;
-  const char* const end = text.data() + text.size();
-  const auto [colon, error] = std::from_chars(text.data(), end, worker);
-  const bool split = error == std::errc() && colon != end && *colon == ':';
-  const auto [last, error2] =
-      split ? std::from_chars(colon + 1, end, speed)
-            : std::from_chars_result{text.data(), std::errc::invalid_argument};
-  check<ConfigError>(
-      error2 == std::errc() && last == end && worker >= 0 && worker < workers && speed > 0,
-      "what-if: --slow ", text,
-      "; wanted is WORKER:SPEED such as 3:0.5 for half the speed, with a worker from "
-      "0 to ",
-      workers - 1);
-  slow[static_cast<std::size_t>(worker)] /= speed;
 }
 
 std::string configured(const RunRecord& run, const std::string& key) {
@@ -137,7 +119,8 @@ int what_if(const WhatIfCommand& c) {
     asked.machines.compute_s *= crowded(asked.workers, machines, threads, cores) /
                                 crowded(made_of, times.machines, threads, cores);
   asked.machines.slow.assign(static_cast<std::size_t>(asked.workers), 1);
-  for (const std::string& each : c.slow) add_slow(each, asked.workers, asked.machines.slow);
+  for (const std::string& each : c.slow)
+    read_slow("what-if", each, asked.workers, asked.machines.slow);
   const Prediction p = predict(asked, batch);
   const double images = factor * p.images_per_s;
 

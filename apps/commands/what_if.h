@@ -11,7 +11,7 @@ struct WhatIfCommand {
   std::string run;                       // folder
   int workers = 0, machines = 0;         // 0: as of the run
   std::string graph, method, bandwidth;  // "10G" bits a second; empty: as of the run
-  std::vector<std::string> slow;         // "3:0.5": worker 3 at half the speed
+  std::vector<std::string> slow;         // "3:x2": worker 3 needs twice as long
   bool json = false;
 };
 int what_if(const WhatIfCommand&);

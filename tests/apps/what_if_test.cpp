@@ -68,7 +68,7 @@ TEST_F(WhatIf, WorkersShareTheCoresOfAMachine) {
 
 TEST_F(WhatIf, ASlowWorkerHoldsUpAllOfAllReduceOnly) {
   write_run(0);
-  const std::vector<std::string> slow{"--workers", "8", "--machines", "4", "--slow", "3:0.5"};
+  const std::vector<std::string> slow{"--workers", "8", "--machines", "4", "--slow", "3:x2"};
   std::vector<std::string> all = slow;
   all.insert(all.end(), {"--method", "allreduce"});
   EXPECT_NEAR(ask(slow)["images_per_s"].get<double>(), 2560 * 7.5 / 8, 60);
@@ -90,7 +90,7 @@ TEST_F(WhatIf, TimeThatWasExposedIsNotComputation) {
 TEST_F(WhatIf, SaysWhatItNeeds) {
   write_run(0);
   for (const auto& [arguments, said] :
-       {std::pair{std::vector<std::string>{"--slow", "2:0.5"}, "with a worker from 0 to 1"},
+       {std::pair{std::vector<std::string>{"--slow", "2:x2"}, "with a worker from 0 to 1"},
         {{"--bandwidth", "fast"}, "wanted are bits a second such as 10G"},
         {{"--graph", "rung"}, "rung"}}) {
     std::vector<std::string> all{"what-if", "r"};
