@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kFirst = 3;  // steps that do not count
+constexpr double kMost = 1e15;     // microseconds, 30 years: no time of a run
 
 struct Slices {
   std::vector<std::pair<double, double>> steps;  // begin, duration; microseconds
@@ -24,14 +25,16 @@ struct Slices {
 
 StepTimes times_of(int rank, Slices& s) {
   std::ranges::sort(s.steps);
+  std::ranges::sort(s.waits);
   StepTimes out{.rank = rank};
   std::vector<double> logs;
   double waited = 0;
+  auto next = s.waits.begin();  // of those that no step before has passed
   for (std::size_t k = kFirst; k + 1 < s.steps.size(); ++k) {
     const double begin = s.steps[k].first, end = s.steps[k + 1].first;
     double wait = 0;
-    for (const auto& [at, took] : s.waits)
-      if (at >= begin && at < end) wait += took;
+    while (next != s.waits.end() && next->first < begin) ++next;
+    for (; next != s.waits.end() && next->first < end; ++next) wait += next->second;
     ++out.steps;
     waited += wait;
     out.step_s += end - begin;
@@ -49,24 +52,18 @@ StepTimes times_of(int rank, Slices& s) {
 
 }  // namespace
 
-TraceTimes read_trace_times(const std::filesystem::path& folder) {
-  const std::filesystem::path path = folder / "trace.json";
-  std::ifstream in(path);
-  check<ConfigError>(in.good(), path.string(),
-                     " is not there; train with run.trace=true, or join its parts: gossamer trace "
-                     "merge ",
-                     folder.string());
-  const Json trace = Json::parse(in, nullptr, false);
+TraceTimes parse_trace_times(const std::string& json, const std::string& file) {
+  const Json trace = Json::parse(json, nullptr, false);
   check<DataError>(
-      trace.is_object() && trace.contains("traceEvents") && trace["traceEvents"].is_array(),
-      path.string(), " is no trace: it has no list traceEvents");
+      trace.is_object() && trace.contains("traceEvents") && trace["traceEvents"].is_array(), file,
+      " is no trace: it has no list traceEvents");
   std::map<int, Slices> workers;
   TraceTimes out;
   for (const Json& e : trace["traceEvents"]) {
     if (text(e, "ph") != "X") continue;
     const std::string name = text(e, "name");
     const std::pair slice{number(e, "ts"), number(e, "dur")};
-    if (!std::isfinite(slice.first) || !std::isfinite(slice.second)) continue;
+    if (!(std::abs(slice.first) < kMost && slice.second >= 0 && slice.second < kMost)) continue;
     Slices& worker = workers[whole(e, "pid")];
     if (name == "step")
       worker.steps.push_back(slice);
@@ -77,9 +74,9 @@ TraceTimes read_trace_times(const std::filesystem::path& folder) {
   }
   for (auto& [rank, slices] : workers) out.workers.push_back(times_of(rank, slices));
   for (const StepTimes& w : out.workers)
-    check<ConfigError>(w.steps > 0, path.string(), ": worker ", w.rank, " has fewer than ",
-                       kFirst + 2, " steps in it, from which nothing can be learnt");
-  check<ConfigError>(!out.workers.empty(), path.string(), " holds no steps of training");
+    check<ConfigError>(w.steps > 0, file, ": worker ", w.rank, " has fewer than ", kFirst + 2,
+                       " steps in it, from which nothing can be learnt");
+  check<ConfigError>(!out.workers.empty(), file, " holds no steps of training");
   std::ranges::sort(out.transfers_s);
   std::set<std::string> machines;
   if (trace.contains("otherData") && trace["otherData"].is_object() &&
@@ -87,6 +84,16 @@ TraceTimes read_trace_times(const std::filesystem::path& folder) {
     for (const Json& w : trace["otherData"]["workers"]) machines.insert(text(w, "machine"));
   out.machines = std::max(1, static_cast<int>(machines.size()));
   return out;
+}
+
+TraceTimes read_trace_times(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / "trace.json";
+  std::ifstream in(path);
+  check<ConfigError>(in.good(), path.string(),
+                     " is not there; train with run.trace=true, or join its parts: gossamer trace "
+                     "merge ",
+                     folder.string());
+  return parse_trace_times({std::istreambuf_iterator<char>(in), {}}, path.string());
 }
 
 }  // namespace gossamer::apps

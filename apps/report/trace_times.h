@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace gossamer::apps {
@@ -23,5 +24,7 @@ struct TraceTimes {
 // Reads trace.json of a run's folder. ConfigError: there is none, or nothing can be learnt from it;
 // DataError: it is no trace.
 TraceTimes read_trace_times(const std::filesystem::path& folder);
+// The same of the text of such a file; errors name it.
+TraceTimes parse_trace_times(const std::string& json, const std::string& file);
 
 }  // namespace gossamer::apps

@@ -22,6 +22,7 @@ int fuzz_tfrecord(const std::uint8_t*, std::size_t);
 int fuzz_text_file(const std::uint8_t*, std::size_t);
 int fuzz_token_files(const std::uint8_t*, std::size_t);
 int fuzz_tokenizer(const std::uint8_t*, std::size_t);
+int fuzz_trace_times(const std::uint8_t*, std::size_t);
 int fuzz_wire(const std::uint8_t*, std::size_t);
 int fuzz_zip(const std::uint8_t*, std::size_t);
 }
@@ -56,6 +57,16 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     return bytes_of(R"({"classes": ["a", "b"], "label_predicted_images": [[0, 0, 3], [0, 1, 2]],
 "mistakes": [{"name": "a/1.jpg", "label": 0, "predicted": 1, "probability": 0.75,
 "picture": "data:image/jpeg;base64,AAAA"}]})");
+  if (target == "trace_times") {
+    std::string events;
+    for (int k = 0; k < 8; ++k)
+      events += (k ? "," : "") + std::string(R"({"ph":"X","pid":0,"name":"step","dur":9,"ts":)") +
+                std::to_string(10 * k) + "}";
+    return bytes_of(R"({"traceEvents": [)" + events + R"(,
+{"ph":"X","pid":0,"name":"meet","dur":2,"ts":41},
+{"ph":"X","pid":0,"name":"transfer","dur":5,"ts":42}],
+"otherData": {"workers": [{"machine": "a"}]}})");
+  }
   if (target == "tokenizer")
     return bytes_of(std::string("x") + R"({"a": 0})" + '\0' + "a b\nab c\n" + '\0' + "ab abc <s>");
   if (target == "token_files" && rng.below(2))
@@ -94,7 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
                     Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
                     Target{"token_files", fuzz_token_files}, Target{"tokenizer", fuzz_tokenizer},
-                    Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),
+                    Target{"trace_times", fuzz_trace_times}, Target{"wire", fuzz_wire},
+                    Target{"zip", fuzz_zip}),
     [](const auto& p) { return p.param.name; });
 
 }  // namespace
