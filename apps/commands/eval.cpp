@@ -141,15 +141,15 @@ Models load_models(std::vector<std::string> files, const Config& config) {
 }
 
 JsonObject& add_counts(JsonObject& out, const Counts& counts) {
-  return out.add("top1", counts.top1 / counts.images)
-      .add("top5", counts.top5 / counts.images)
-      .add("loss", counts.loss / counts.images);
+  return out.add("top1", counts.top1 / counts.items)
+      .add("top5", counts.top5 / counts.items)
+      .add("loss", counts.loss / counts.items);
 }
 
 std::string counts_text(const Counts& counts) {
   return fmt::format("top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f}",
-                     100 * counts.top1 / counts.images, 100 * counts.top5 / counts.images,
-                     counts.loss / counts.images);
+                     100 * counts.top1 / counts.items, 100 * counts.top5 / counts.items,
+                     counts.loss / counts.items);
 }
 
 void write_class_page(const std::string& page, const std::string& title,
@@ -215,7 +215,7 @@ int eval(const EvalCommand& command) {
                                                      .flip = command.flip},
                                                     &damaged, judges ? &judged : nullptr);
   const Counts& counts = all.back();
-  check<DataError>(counts.images > 0, data::code::damaged_images, "data.val: none of ",
+  check<DataError>(counts.items > 0, data::code::damaged_images, "data.val: none of ",
                    damaged.size(),
                    " images could be decoded; first: ", damaged.empty() ? "" : damaged[0]);
   const double seconds =
@@ -226,15 +226,15 @@ int eval(const EvalCommand& command) {
   const std::size_t several = models.nets.size() > 1 ? models.nets.size() : 0;
   const std::string name = several ? fmt::format("mean of {} models", several) : model.name,
                     result = fmt::format("{} on {} images", counts_text(counts),
-                                         static_cast<i64>(counts.images));
+                                         static_cast<i64>(counts.items));
   const std::vector<ClassPair> pairs = count_pairs(judged);
   if (!command.csv.empty()) write_class_csv(command.csv, pairs, model.classes);
   if (!command.html.empty())
     write_class_page(command.html, name, models.files, result, class_report(judged, *set));
   if (command.json) {
     JsonObject out;
-    out.add("model", name).add("images", static_cast<i64>(counts.images));
-    add_counts(out, counts).add("images_per_s", counts.images / seconds);
+    out.add("model", name).add("images", static_cast<i64>(counts.items));
+    add_counts(out, counts).add("images_per_s", counts.items / seconds);
     out.add("damaged_images", damaged.size());
     std::vector<JsonObject> each;
     for (std::size_t i = 0; i < several; ++i) {
@@ -250,7 +250,7 @@ int eval(const EvalCommand& command) {
   }
   for (std::size_t i = 0; i < several; ++i)
     fmt::print("{} ({}): {}\n", models.files[i], models.loaded[i].name, counts_text(all[i]));
-  fmt::print("{}: {} ({:.0f} images/s)\n", name, result, counts.images / seconds);
+  fmt::print("{}: {} ({:.0f} images/s)\n", name, result, counts.items / seconds);
   for (const std::string& line : damaged) fmt::print("damaged: {}\n", line);
   if (command.per_class) print_per_class(pairs, model.classes);
   if (command.confusion) print_confusions(pairs, model.classes);

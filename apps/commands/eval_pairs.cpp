@@ -34,25 +34,25 @@ int eval_pairs(const EvalCommand& command, Config config) {
   const Counts counts = evaluate_pairs(
       one, set.val.empty() ? set.train : set.val, *m.tokenizer,
       {.tokens = config.train.batch, .rows = config.eval.batch, .search = search}, {}, {})[0];
-  const double loss = counts.loss / counts.images,
+  const double loss = counts.loss / counts.items,
                seconds =
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const data::Bleu bleu = data::BleuCounts::of(counts.more).bleu();
   if (command.json)
     fmt::print("{}\n", JsonObject()
                            .add("model", command.model)
-                           .add("tokens", counts.images)
+                           .add("tokens", counts.items)
                            .add("loss", loss)
                            .add("perplexity", std::exp(loss))
                            .add("bleu", bleu.score)
                            .add("bleu_signature", std::string(data::kBleuSignature))
                            .add("beam", search.beam)
                            .add("length_penalty", search.length_penalty)
-                           .add("tokens_per_s", counts.images / seconds)
+                           .add("tokens_per_s", counts.items / seconds)
                            .str());
   else
     fmt::print("{}: loss {:.4f}, perplexity {:.2f} on {:.0f} tokens, beam {}\n{}\n{}\n",
-               command.model, loss, std::exp(loss), counts.images, search.beam, bleu.text(),
+               command.model, loss, std::exp(loss), counts.items, search.beam, bleu.text(),
                data::kBleuSignature);
   return 0;
 }

@@ -45,7 +45,7 @@ Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 l
     }
     const Tensor loss =
         net.loss(Tensor::from(ids, {batch, length}), Tensor::from(wanted, {batch, length}));
-    counts.images += static_cast<double>(counted);
+    counts.items += static_cast<double>(counted);
     counts.loss += static_cast<double>(counted) * static_cast<double>(loss.item());
   }
   return counts;
@@ -106,15 +106,15 @@ int eval_text(const EvalCommand& command, Config config) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const TextScore score =
-      text_score(counts.loss / counts.images, counts.images, static_cast<double>(text.text_bytes));
+      text_score(counts.loss / counts.items, counts.items, static_cast<double>(text.text_bytes));
   if (command.json) {
     fmt::print("{}\n", JsonObject()
                            .add("model", command.model)
-                           .add("tokens", counts.images)
+                           .add("tokens", counts.items)
                            .add("loss", score.loss)
                            .add("perplexity", score.perplexity)
                            .add("bits_per_byte", score.bits_per_byte)
-                           .add("tokens_per_s", counts.images / seconds)
+                           .add("tokens_per_s", counts.items / seconds)
                            .str());
     return 0;
   }
@@ -125,7 +125,7 @@ int eval_text(const EvalCommand& command, Config config) {
       std::isfinite(score.bits_per_byte)
           ? fmt::format(", {:.4f} bits per byte", score.bits_per_byte)
           : "",
-      counts.images, length, counts.images / seconds);
+      counts.items, length, counts.items / seconds);
   return 0;
 }
 

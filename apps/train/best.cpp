@@ -19,8 +19,8 @@ namespace {
 constexpr const char* kNumbers[] = {"top1", "top5", "loss", "images", "samples", "epoch"};
 constexpr const char* kValHash = "val_hash";
 constexpr const char* kMore = "more";
-double Score::*const kMembers[] = {&Score::top1,   &Score::top5,    &Score::loss,
-                                   &Score::images, &Score::samples, &Score::epoch};
+double Score::*const kMembers[] = {&Score::top1,  &Score::top5,    &Score::loss,
+                                   &Score::items, &Score::samples, &Score::epoch};
 
 // by: run.best_by, the number that the files of a folder are sorted by.
 std::string file_name(const Score& s, const std::string& by) {
@@ -54,10 +54,10 @@ std::map<std::string, std::string> Score::metadata() const {
 }
 
 Score score_of(const Counts& c, double samples, double epoch, bool ema) {
-  return {.top1 = c.top1 / c.images,
-          .top5 = c.top5 / c.images,
-          .loss = c.loss / c.images,
-          .images = c.images,
+  return {.top1 = c.top1 / c.items,
+          .top5 = c.top5 / c.items,
+          .loss = c.loss / c.items,
+          .items = c.items,
           .samples = samples,
           .epoch = epoch,
           .ema = ema,

@@ -18,7 +18,7 @@ namespace gossamer::apps {
 // What an evaluation found, and of which model.
 struct Score {
   double top1 = 0, top5 = 0, loss = 0;  // fractions; the mean loss
-  double images = 0;                    // of the validation set
+  double items = 0;                     // of the validation set, as Counts::items
   double samples = 0, epoch = 0;        // seen in training until then
   bool ema = false;                     // of the moving average of the model
   std::vector<double> more{};           // Counts::more, which only its task reads

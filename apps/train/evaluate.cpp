@@ -170,7 +170,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
   for (const i64 batch : images)
     for (Counts& counts : all) {
       const auto n = static_cast<double>(batch);
-      counts.images += n;
+      counts.items += n;
       counts.loss += n * static_cast<double>(numbers[0]);
       counts.top1 += static_cast<double>(numbers[1]);
       counts.top5 += static_cast<double>(numbers[2]);

@@ -15,16 +15,17 @@
 namespace gossamer::apps {
 
 struct Counts {
-  double images = 0, top1 = 0, top5 = 0, loss = 0;  // sums
-  i64 batch = 0;               // images at a time: fewer than asked for if memory did not suffice
+  // Sums. Items are what a task counts: images, or ids to be guessed.
+  double items = 0, top1 = 0, top5 = 0, loss = 0;
+  i64 batch = 0;               // rows at a time: fewer than asked for if memory did not suffice
   std::vector<double> more{};  // further sums of a task, equally many in each worker
   // Adds those of all workers up; all_sum(std::span<double>) does it.
   template <class F>
   void add_up(F&& all_sum) {
-    std::vector<double> sums{images, top1, top5, loss};
+    std::vector<double> sums{items, top1, top5, loss};
     sums.insert(sums.end(), more.begin(), more.end());
     all_sum(std::span<double>(sums));
-    images = sums[0], top1 = sums[1], top5 = sums[2], loss = sums[3];
+    items = sums[0], top1 = sums[1], top5 = sums[2], loss = sums[3];
     std::copy(sums.begin() + 4, sums.end(), more.begin());
   }
 };

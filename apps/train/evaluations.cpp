@@ -55,7 +55,7 @@ void Evaluations::evaluate_mean(double seen) {
 
 void Evaluations::record(const std::vector<Counts>& counts, double seen, nn::Module& net,
                          const FlatParams& params, bool mean) {
-  if (counts[0].images == 0) return;
+  if (counts[0].items == 0) return;
   const Evaluated model{net, params, score_of(counts[0], seen, seen / epoch_)};
   record(model, mean);
   Score better = model.score;
@@ -73,7 +73,7 @@ void Evaluations::record(const Evaluated& e, bool mean) {
     JsonObject line;
     line.add("of", mean ? "averaged model" : "own model on its share");
     if (s.ema) line.add("ema", true);
-    line.add("samples", s.samples).add("epoch", s.epoch).add(w_.task->unit(), s.images);
+    line.add("samples", s.samples).add("epoch", s.epoch).add(w_.task->unit(), s.items);
     for (const auto& [name, value] : w_.task->numbers(s)) line.add(name, value);
     w_.folder.log("eval", line);
   }
@@ -83,7 +83,7 @@ void Evaluations::record(const Evaluated& e, bool mean) {
       "epoch {:.2f}: {}: {} ({:.0f} {}){}", s.epoch,
       mean ? fmt::format("average of {} {}", w_.place.size, s.ema ? "EMAs" : "models")
            : fmt::format("worker {}'s {} on its share", w_.place.rank, s.ema ? "EMA" : "model"),
-      w_.task->sentence(s), s.images, w_.task->unit(), best ? ", the best so far" : ""));
+      w_.task->sentence(s), s.items, w_.task->unit(), best ? ", the best so far" : ""));
 }
 
 // True if it is the best now.

@@ -148,7 +148,7 @@ class Finish {
       share.part = 0, share.parts = 1;
       counts = w_.task->evaluate(one, share, of_model)[0];
     }
-    check<DataError>(counts.images > 0 || !leader(), data::code::damaged_images,
+    check<DataError>(counts.items > 0 || !leader(), data::code::damaged_images,
                      "data.val: no image could be decoded; bad_images.txt lists why");
     return counts;
   }
@@ -234,7 +234,7 @@ class Finish {
       for (const auto& [name, value] : w_.task->numbers(score_of(ema_counts_, seen, 0, true)))
         s.add("ema_" + name, value);
     if (w_.config.train.patience > 0) s.add("stopped_early", w_.patience.exhausted());
-    s.add("val_" + w_.task->unit(), counts_.images)
+    s.add("val_" + w_.task->unit(), counts_.items)
         .add("model", c.model.name)
         .add("parameters", w_.parameter_count())
         .add("dtype", c.train.dtype);
@@ -338,7 +338,7 @@ class Finish {
       JsonObject line;
       line.add("of", "averaged model");
       if (ema) line.add("ema", true);
-      line.add("samples", seen).add(w_.task->unit(), score.images);
+      line.add("samples", seen).add(w_.task->unit(), score.items);
       const Task::Numbers numbers = w_.task->numbers(score);
       for (const auto& [name, value] : numbers) line.add(name, value);
       w_.folder.log("eval", line);
@@ -385,9 +385,7 @@ class Finish {
     JsonObject found;
     found.add("file", best_file_.string()).add("of", best_.ema ? "ema" : "model");
     for (const auto& [name, value] : w_.task->numbers(best_)) found.add(name, value);
-    found.add(w_.task->unit(), best_.images)
-        .add("samples", best_.samples)
-        .add("epoch", best_.epoch);
+    found.add(w_.task->unit(), best_.items).add("samples", best_.samples).add("epoch", best_.epoch);
     s.raw("best", found.str());
   }
 
@@ -412,7 +410,7 @@ class Finish {
     const bool validated = w_.task->validates();
     say.note(validated
                  ? fmt::format("result   {} on {:.0f} {}, {}",
-                               w_.task->result(score_of(counts_, 0, 0)), counts_.images, unit, of)
+                               w_.task->result(score_of(counts_, 0, 0)), counts_.items, unit, of)
                  : fmt::format("result   {}, not evaluated (data.val = none)", of));
     if (w_.ema && validated)
       say.note(fmt::format("ema      {}, decay {:g}", w_.task->result(score_of(ema_counts_, 0, 0)),

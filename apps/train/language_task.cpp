@@ -202,7 +202,7 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data:
     const StepBatch in = inputs.put(batch_of(windows), {}).batch;
     for (std::size_t i = 0; i < nets.size(); ++i) {
       const Tensor loss = static_cast<models::Gpt2*>(nets[i])->loss(in.tensors[0], in.tensors[1]);
-      all[i].images += static_cast<double>(windows.labelled);
+      all[i].items += static_cast<double>(windows.labelled);
       all[i].loss += static_cast<double>(windows.labelled) * static_cast<double>(loss.item());
     }
     inputs.step_ends();

@@ -141,7 +141,7 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
       auto& net = static_cast<models::Transformer&>(*nets[i]);
       const double loss = static_cast<double>(
           net.loss(in.tensors[0], in.tensors[1], in.tensors[2], in.tensors[3]).item());
-      all[i].images += static_cast<double>(batch.labelled);
+      all[i].items += static_cast<double>(batch.labelled);
       all[i].loss += static_cast<double>(batch.labelled) * loss;
       // A model that is no number translates nothing; the loss says why.
       if (std::isfinite(loss)) count_bleu(net, tokenizer, batch, how.search, bleu[i]);

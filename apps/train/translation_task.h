@@ -16,7 +16,7 @@ struct PairEvaluation {
   i64 rows = 0;
   TranslateOptions search{};
 };
-// Of each model over a share of the pairs: loss is the sum of those of `images` labels, `more` is
+// Of each model over a share of the pairs: loss is the sum of those of `items` labels, `more` is
 // what BLEU counts of the model's translations. DataError as PairLoader says.
 std::vector<Counts> evaluate_pairs(std::span<nn::Module* const>, const data::TextPart&,
                                    const data::Tokenizer&, const PairEvaluation&, Device,

@@ -12,7 +12,7 @@
 #include "gossamer/core/cpu/microkernel_inl.h"
 #include "gossamer/core/cpu/products.h"
 #include "gossamer/core/cpu/rows_inl.h"
-#include "gossamer/core/memory.h"
+#include "gossamer/core/cpu/scratch.h"
 #include "gossamer/core/ops/activation.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
@@ -29,11 +29,6 @@ constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
 constexpr i64 kLeastWork = 1 << 18;  // multiplications worth a thread of its own
 
 constexpr i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
-
-std::shared_ptr<Block> floats(i64 count) {
-  return allocate(static_cast<std::size_t>(count) * sizeof(float));
-}
-float* data_of(const std::shared_ptr<Block>& block) { return static_cast<float*>(block->data); }
 
 // Four rows of four numbers become columns: to[j to_row + i] = from[i from_row + j].
 template <class T>
@@ -224,9 +219,9 @@ void multiply_part(const Product<T, C>& p, i64 row0, i64 row1, i64 column0, i64 
                 std::min(round_up(column1 - column0, kPanel),
                          std::max((pack_a ? kMostBIfAIsPacked : kMostB) / deepest / kPanel * kPanel,
                                   4 * kPanel));
-  const auto right = floats(most_columns * deepest),
-             copy = floats(pack_a ? kRows * (stretch + 1) + kLanes : 0),
-             sums = floats(kRows * (sums_fit ? kPanel : most_columns));
+  const auto right = scratch(most_columns * deepest),
+             copy = scratch(pack_a ? kRows * (stretch + 1) + kLanes : 0),
+             sums = scratch(kRows * (sums_fit ? kPanel : most_columns));
   const auto multiply_rows_of = [&](i64 row, i64 first, i64 last, i64 begin, i64 end) HWY_ATTR {
     const i64 rows = std::min(kRows, row1 - row);
     for (i64 l = begin; l < end; l += stretch) {
@@ -320,7 +315,7 @@ void multiply_few_rows(const Product<T, C>& p) {
   if constexpr (std::is_same_v<T, float>) {
     a = p.a;
   } else {
-    wide = floats(p.m * p.k);
+    wide = scratch(p.m * p.k);
     pack_straight(p.a, 0, 1, p.m * p.k, p.m * p.k, data_of(wide));
     a = data_of(wide);
   }

@@ -11,6 +11,7 @@
 
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/microkernel_inl.h"
+#include "gossamer/core/cpu/scratch.h"
 #include "gossamer/core/cpu/winograd.h"
 #include "gossamer/core/cpu/winograd_tiles_inl.h"
 #include "gossamer/core/ops/kernel.h"
@@ -25,11 +26,6 @@ constexpr i64 kTile = 4;      // results of a tile: so many squared
 constexpr i64 kWeights = 36;  // matrices of transformed weights
 // keeps the matrices from falling on the same cache sets
 constexpr i64 kPad = 16;
-
-std::shared_ptr<Block> floats(i64 count) {
-  return allocate(static_cast<std::size_t>(count) * sizeof(float));
-}
-float* data_of(const std::shared_ptr<Block>& block) { return static_cast<float*>(block->data); }
 
 struct Image {
   i64 h, w;
@@ -175,7 +171,7 @@ struct Weights {
   float* data;
   i64 in, out, stride;
   Weights(i64 inputs, i64 outputs)
-      : Weights(inputs, outputs, floats(kWeights * (inputs * outputs + kPad))) {}
+      : Weights(inputs, outputs, scratch(kWeights * (inputs * outputs + kPad))) {}
   Weights(i64 inputs, i64 outputs, std::shared_ptr<Block> memory)
       : block(std::move(memory)),
         data(data_of(block)),
@@ -247,7 +243,7 @@ void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, 
   parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
     std::vector<T> discard(static_cast<std::size_t>(u.out));
     const i64 in_size = Points::size(points, step, u.in);
-    const auto work = floats(in_size + Points::size(points, step, u.out));
+    const auto work = scratch(in_size + Points::size(points, step, u.out));
     const Points in(data_of(work), step, u.in), out(data_of(work) + in_size, step, u.out);
     const i64 stop = t.count * end / pieces;
     for (i64 first = t.count * begin / pieces; first < stop; first += step) {
@@ -286,10 +282,10 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
             step = block_tiles((t.count + pieces - 1) / pieces, points, g.c, g.k);
   const std::vector<T> zeros(static_cast<std::size_t>(std::max(g.c, g.k)));
   const i64 one_sum = Points::size(kWeights, g.k, g.c);
-  const auto sums = floats(one_sum * pieces);
+  const auto sums = scratch(one_sum * pieces);
   parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
     const i64 in_size = Points::size(points, step, g.c);
-    const auto work = floats(in_size + Points::size(points, step, g.k));
+    const auto work = scratch(in_size + Points::size(points, step, g.k));
     const Points in(data_of(work), step, g.c), out(data_of(work) + in_size, step, g.k);
     for (i64 piece = begin; piece < end; ++piece) {
       const Points sum(data_of(sums) + piece * one_sum, g.k, g.c);

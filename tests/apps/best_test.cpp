@@ -19,7 +19,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 Score scored(double top1, double loss, double samples) {
-  return {.top1 = top1, .loss = loss, .images = 10, .samples = samples, .epoch = samples / 100};
+  return {.top1 = top1, .loss = loss, .items = 10, .samples = samples, .epoch = samples / 100};
 }
 
 class Best : public ::testing::Test {

@@ -45,14 +45,14 @@ TEST(Evaluate, CountsAreThoseOfTheWholeSetInOneBatch) {
       .size = 8, .resize = 8, .mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f}};
   net->train();
   const Counts whole = evaluate(*net, set, prepare, {.batch = 23});
-  EXPECT_EQ(whole.images, 23);
+  EXPECT_EQ(whole.items, 23);
   EXPECT_GT(whole.top5, whole.top1);
   EXPECT_LT(whole.top5, 23);
   EXPECT_TRUE(net->training()) << "restored";
   for (const bool one_size : {false, true})
     for (const i64 batch : {5, 8}) {
       const Counts parts = evaluate(*net, set, prepare, {.batch = batch, .one_size = one_size});
-      EXPECT_EQ(parts.images, 23);
+      EXPECT_EQ(parts.items, 23);
       EXPECT_EQ(parts.top1, whole.top1);
       EXPECT_EQ(parts.top5, whole.top5);
       EXPECT_NEAR(parts.loss, whole.loss, 1e-4 * whole.loss);
@@ -60,14 +60,14 @@ TEST(Evaluate, CountsAreThoseOfTheWholeSetInOneBatch) {
   Counts sum;
   for (int part = 0; part < 3; ++part) {
     const Counts c = evaluate(*net, set, prepare, {.batch = 4, .part = part, .parts = 3});
-    sum.images += c.images, sum.top1 += c.top1, sum.top5 += c.top5, sum.loss += c.loss;
+    sum.items += c.items, sum.top1 += c.top1, sum.top5 += c.top5, sum.loss += c.loss;
   }
-  EXPECT_EQ(sum.images, 23);
+  EXPECT_EQ(sum.items, 23);
   EXPECT_EQ(sum.top1, whole.top1);
   EXPECT_EQ(sum.top5, whole.top5);
   EXPECT_NEAR(sum.loss, whole.loss, 1e-4 * whole.loss);
-  EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .max_batches = 2}).images, 8);
-  EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .part = 29, .parts = 30}).images, 0);
+  EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .max_batches = 2}).items, 8);
+  EXPECT_EQ(evaluate(*net, set, prepare, {.batch = 4, .part = 29, .parts = 30}).items, 0);
 }
 
 // A network for which memory suffices for three images.
@@ -96,7 +96,7 @@ TEST(Evaluate, TakesFewerImagesAtATimeIfMemoryDoesNotSuffice) {
                all = evaluate(*net, set, prepare, {.batch = 23});
   EXPECT_EQ(some.batch, 2);
   EXPECT_EQ(all.batch, 23);
-  EXPECT_EQ(some.images, 23);
+  EXPECT_EQ(some.items, 23);
   EXPECT_EQ(some.top1, all.top1);
   EXPECT_EQ(judged.size(), 23u);
   EXPECT_EQ(std::ranges::count_if(judged, [](auto j) { return j.label == j.predicted; }),

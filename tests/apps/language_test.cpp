@@ -12,12 +12,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-class Language : public ProgramTest {
+class Language : public TextTest {
  protected:
-  void SetUp() override {
-    ProgramTest::SetUp();
-    make_texts(folder);
-  }
   static std::vector<std::string> small(std::vector<std::string> more) {
     std::vector<std::string> all{"train",
                                  "task=language",

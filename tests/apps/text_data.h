@@ -58,4 +58,13 @@ inline void make_texts(const fs::path& folder) {
                  [](i64) { return true; });
 }
 
+// A folder with these texts.
+class TextTest : public ProgramTest {
+ protected:
+  void SetUp() override {
+    ProgramTest::SetUp();
+    make_texts(folder);
+  }
+};
+
 }  // namespace gossamer::apps

@@ -14,12 +14,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-class Translation : public ProgramTest {
+class Translation : public TextTest {
  protected:
-  void SetUp() override {
-    ProgramTest::SetUp();
-    make_texts(folder);
-  }
   static std::vector<std::string> small(std::vector<std::string> more) {
     std::vector<std::string> all{"train",
                                  "task=translation",
