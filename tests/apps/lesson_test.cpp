@@ -61,7 +61,10 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
              {"quadratic", "--graph", "exponential", "--workers", "8", "--time", "30"}) +
       events("late", {"quadratic", "--workers", "8", "--time", "40", "--pairing", "handshake",
                       "--latency-s", ".02", "--slow", "2:x3", "--momentum", ".5"});
-  const Json found = found_on(page_under_test(run({"lesson"}).out, data));
+  ASSERT_EQ(run(tiny({"--workers", "2", "run.trace=true"})).code, 0);
+  const std::string trace = "<script type=\"application/json\" id=\"trace\">" +
+                            read_text(folder / "runs/t/trace.json") + "</script>\n";
+  const Json found = found_on(page_under_test(run({"lesson"}).out, data + trace));
   ASSERT_TRUE(found.is_object());
   EXPECT_EQ(found["errors"], Json::array());
 
@@ -83,6 +86,24 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
             << name << " " << key;
     }
   }
+
+  const auto opened = [&](const char* name) {
+    const Json file = found["opened"].value(name, Json::object());
+    EXPECT_EQ(file.value("wrong", true), false) << name << ": " << file;
+    EXPECT_EQ(file.value("moves", false), true) << name;
+    EXPECT_GT(file["drawn"], 10) << name;
+    return file;
+  };
+  for (const auto& [file, id] : {std::pair{"gradients.jsonl", "gradients"},
+                                 {"poisson.jsonl", "poisson"},
+                                 {"late.jsonl", "late"}}) {
+    const Json end = opened(file)["end"];
+    EXPECT_EQ(end["events so far"], found["files"][id]["events"].dump());
+    EXPECT_LT(std::stod(end["engine − file"].get<std::string>()), 1e-12);
+  }
+  EXPECT_THAT(opened("trace.json")["said"].get<std::string>(), HasSubstr("trace of 2 processes"));
+  EXPECT_GT(std::stoi(opened("trace.json")["end"]["parts so far"].get<std::string>()), 10);
+  EXPECT_EQ(found["opened"]["broken.json"]["wrong"], true);
 
   EXPECT_EQ(found["sections"].size(), 12u);
   for (const auto& [name, s] : found["sections"].items()) {
