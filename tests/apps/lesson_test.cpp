@@ -161,6 +161,43 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   EXPECT_NEAR(dead["chi2"].get<double>(), ring11["chi2"].get<double>(), 1e-9);
 }
 
+TEST_F(Lesson, ItsPlayerShowsARunInTheReport) {
+  if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
+  ASSERT_EQ(run(tiny({"--workers", "2", "run.trace=true"})).code, 0);
+  const fs::path report = folder / "runs/t/report.html";
+  const std::string page = read_text(report);
+  EXPECT_THAT(page, HasSubstr("script-src 'unsafe-inline'"));
+  const std::string use = R"(<script>
+const root = document.getElementById("parts"), slider = root.querySelector("input");
+const at = value => {
+  slider.value = value;
+  slider.dispatchEvent(new Event("input"));
+  const line = root.querySelector("svg").lastElementChild;
+  return [root.querySelector(".numbers").textContent, line.getAttribute("cx")];
+};
+const found = {said: root.querySelector("[role=status]").textContent, begin: at(0), end: at(1)};
+const handle = root.querySelector(".handle");
+handle.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowLeft", bubbles: true}));
+found.keyed = root.querySelector(".handle").getAttribute("cx");
+found.parts = root.querySelectorAll("rect").length;
+found.errors = errors;
+document.body.append(make("pre", {id: "found"}, JSON.stringify(found)));
+</script></html>)";
+  write_text(folder / "used.html",
+             replaced(replaced(page, "<script>",
+                               "<script>const errors = [];\naddEventListener(\"error\", e => "
+                               "errors.push(e.message));</script><script>"),
+                      "</html>", use));
+  const Json found = found_on(folder / "used.html");
+  ASSERT_TRUE(found.is_object());
+  EXPECT_EQ(found["errors"], Json::array());
+  EXPECT_EQ(found["said"], "trace.json: a trace of 2 processes");
+  EXPECT_GT(found["parts"], 4);
+  EXPECT_NE(found["begin"], found["end"]);
+  EXPECT_NE(found["keyed"], found["end"][1]);
+  look_at(report, "report-trace", true);
+}
+
 TEST_F(Lesson, CanBeReadOnATelephone) {
   if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
   write_text(folder / "lesson.html", run({"lesson"}).out);
