@@ -20,7 +20,7 @@ int report_runs(const ReportCommand& command) {
   else if (command.out.empty())
     write_report(runs[0], command.runs[0]);
   else
-    write_page(runs[0], page);
+    write_page(runs[0], command.runs[0], page);
   if (command.json) {
     std::vector<std::string> outcomes;
     for (const RunRecord& run : runs) outcomes.push_back(run.outcome);

@@ -72,16 +72,11 @@ Ended run(const std::vector<std::string>& arguments, const fs::path& log, double
   }
 }
 
-// The installed library: what this program was installed with, or installed into `folder` from the
-// build tree that this program lies in.
+// Where cmake shall look for the library: the prefix that this program was installed to, or, for a
+// program in its build tree, `folder`, into which the library is then installed.
 fs::path installed(const fs::path& folder) {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
-  if (!fs::exists(here / "CMakeCache.txt")) {
-    check<ConfigError>(fs::exists(here.parent_path() / "lib/cmake/gossamer"),
-                       "course: exercises are compiled against the library, which is not in ",
-                       here.parent_path().string(), "/lib; install libgossamer-dev");
-    return here.parent_path();
-  }
+  if (!fs::exists(here / "CMakeCache.txt")) return here.parent_path();
   const fs::path to = folder / "library";
   const Ended r = run(
       {"cmake", "--install", here.string(), "--component", "development", "--prefix", to.string()},
@@ -109,7 +104,10 @@ CourseResult check_exercise(const CourseUnit& unit, const fs::path& file, const 
   const Ended made = run({"cmake", "-S", folder.string(), "-B", build.string(),
                           "-DCMAKE_PREFIX_PATH=" + library.string()},
                          folder / "configure.log", kLongestTest);
-  check<ConfigError>(made.well, "course: cmake cannot set up the exercise:\n", made.said);
+  check<ConfigError>(made.well,
+                     "course: cmake cannot set up the exercise, which is compiled against the "
+                     "library; if it was not found in ",
+                     library.string(), ", install libgossamer-dev:\n", made.said);
   const Ended built =
       run({"cmake", "--build", build.string()}, folder / "compile.log", 10 * kLongestTest);
   if (!built.well) return {false, built.said + "  WRONG  it does not compile\n"};

@@ -1,16 +1,25 @@
 # cmake -DOUT=FILE -P embed.cmake: joins lesson.html and what it names, its styles and scripts, into
-# one page. FILE.html: the page; FILE.cpp: the same as a string of the program.
+# one page. FILE.html: the page; FILE.cpp: the same as a string of the program, and what other pages
+# need of it to show a run.
 set(folder ${CMAKE_CURRENT_LIST_DIR})
+function(inside tag file out)
+  file(READ ${folder}/${file} text)
+  set(${out} "<${tag}>\n${text}</${tag}>" PARENT_SCOPE)
+endfunction()
 file(READ ${folder}/lesson.html page)
-file(READ ${folder}/lesson.css styles)
-string(REPLACE "<link rel=\"stylesheet\" href=\"lesson.css\">" "<style>\n${styles}</style>"
-  page "${page}")
+foreach(name lesson player)
+  inside(style ${name}.css text)
+  string(REPLACE "<link rel=\"stylesheet\" href=\"${name}.css\">" "${text}" page "${page}")
+endforeach()
 string(REGEX MATCHALL "<script src=\"[a-z_0-9]+\\.js\"></script>" scripts "${page}")
 foreach(script ${scripts})
   string(REGEX REPLACE ".*\"(.*)\".*" "\\1" name "${script}")
-  file(READ ${folder}/${name} text)
-  string(REPLACE "${script}" "<script>\n${text}</script>" page "${page}")
+  inside(script ${name} text)
+  string(REPLACE "${script}" "${text}" page "${page}")
 endforeach()
+inside(style player.css player_style)
+inside(script draw.js player_draw)
+inside(script player.js player_run)
 if(OUT MATCHES "html$")
   file(WRITE ${OUT} "${page}")
 else()
@@ -21,6 +30,10 @@ namespace gossamer::apps {
 
 std::string_view lesson_page() {
   return R\"lesson(${page})lesson\";
+}
+
+std::string_view lesson_player() {
+  return R\"lesson(${player_style}${player_draw}${player_run})lesson\";
 }
 
 }  // namespace gossamer::apps

@@ -8,4 +8,8 @@ namespace gossamer::apps {
 
 std::string_view lesson_page();
 
+// Of that page, the style and the scripts that show a run: for a page with the colours of
+// report/html.h, whose own script then calls player(element).open(text of a trace, name).
+std::string_view lesson_player();
+
 }  // namespace gossamer::apps

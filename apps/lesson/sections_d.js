@@ -118,114 +118,12 @@ sections.own = root => {
         "both workers' at its ends", "only the upper worker's"], 1,
         "An exchange is symmetric. Between the lines x and x̃ drift; a jump at a dot alone is " +
         "a gradient.");
-  let run = null, now = 0, end = 1, lanes = 0, title = "";
-  const status = make("p", {class: "soft", role: "status"});
-  const stage = new Stage(root, () => 60 + 22 * Math.min(lanes, 16), (svg, width, height) => {
-    const left = 30, right = 10, at = t => left + (width - left - right) * t / end;
-    const lane = i => 16 + (height - 50) * (i + .5) / lanes;
-    for (let i = 0; i < lanes; ++i)
-      svg.append(make("line", {x1: left, x2: width - right, y1: lane(i), y2: lane(i),
-                               stroke: "var(--line)"}),
-                 make("text", {x: 6, y: lane(i) + 4, class: "strong"}, i));
-    for (const e of run.events) {
-      const opacity = e.t <= now ? 1 : .3;
-      if (e.dur !== undefined)
-        svg.append(make("rect", {x: at(e.t), y: lane(e.i) - 6, height: 12, opacity,
-                                 width: Math.max(.7, at(e.t + e.dur) - at(e.t)),
-                                 fill: colour(e.shade)}));
-      else if (e.event === "gradient")
-        svg.append(make("circle", {cx: at(e.t), cy: lane(e.i), r: 2.5, fill: colour(1), opacity}));
-      else if (e.event === "exchange" || e.event === "arrival") {
-        const line = (y1, y2) => svg.append(make("line", {x1: at(e.t), x2: at(e.t), y1, y2, opacity,
-                                                          stroke: colour(0), "stroke-width": 1.5}));
-        const wrap = run.head.graph === "ring" && Math.abs(e.i - e.j) > lanes / 2;
-        if (wrap) line(lane(0), lane(0) - 8), line(lane(lanes - 1), lane(lanes - 1) + 8);
-        else line(lane(e.i), lane(e.j));
-      }
-    }
-    svg.append(make("line", {x1: at(now), x2: at(now), y1: 6, y2: height - 26, stroke: colour(2),
-                             "stroke-width": 2}),
-               make("text", {x: left, y: height - 8}, "0"),
-               make("text", {x: width - right, y: height - 8, "text-anchor": "end"},
-                    shown(end, 3)));
-    disc(svg, at(now), height - 26, 8, colour(2));
-    stage.handles.push({key: "now", x: at(now), y: height - 26, radius: 10, label: "time",
-                        move: p => put((p - left) / (width - left - right) * end),
-                        step: d => put(now + d * end / 100)});
-  }, "events of the run over time");
-  const values = new Stage(root, 180, (svg, width, height) => {
-    if (run.trace) return;
-    const all = run.state.flatMap(w => [w.x[0], w.twin ? w.twin[0] : w.x[0]]);
-    const top = 1.1 * Math.max(1e-3, ...run.most ? [run.most] : all.map(Math.abs));
-    const of = axes(svg, width, height, {x: [-.5, lanes - .5], y: [-top, top], xName: "worker",
-                                         yName: "first coordinate of x and x̃"});
-    run.state.forEach((w, i) => {
-      if (w.twin) svg.append(make("circle", {cx: of.px(i), cy: of.py(w.twin[0]), r: 5, fill: "none",
-                                             stroke: colour(1), "stroke-width": 2}));
-      svg.append(make("circle", {cx: of.px(i), cy: of.py(w.x[0]), r: 4, fill: colour(0)}));
-    });
-  }, "x and x̃ of each worker at that time");
-  key(root, [["x", colour(0)], ["x̃", colour(1)]]);
-  const table = numbers(root);
-  root.append(status);
-  const c = controls(root);
-  const put = t => { now = Math.min(end, Math.max(0, t)); slider.put(now / end); show(); };
-  const show = () => {
-    const past = run.events.filter(e => e.t <= now);
-    if (run.trace) {
-      const open = run.events.filter(e => e.t <= now && now < e.t + e.dur).map(e => e.name);
-      table.set({"time, seconds": shown(now, 4), "parts so far": String(past.length),
-                 "at this moment": [...new Set(open)].slice(0, 3).join(", ") || "nothing"});
-    } else {
-      run.state = run.start.map(s => ({x: s.x, twin: run.head.method === "adpsgd" ? null : s.x}));
-      for (const e of past) {
-        run.state[e.i] = {x: e.x, twin: e.twin};
-        if (e.other_x) run.state[e.j] = {x: e.other_x, twin: e.other_twin};
-      }
-      table.set({time: shown(now, 4), "events so far": String(past.length),
-                 "mean (x − x̄)²": shown(Engine.spread(run.state.map(w => w.x))),
-                 "engine − file": shown(run.difference, 2)});
-    }
-    stage.redraw();
-    values.redraw();
-  };
-  const open = (text, name) => {
-    try {
-      const isTrace = text.trimStart().startsWith("[") || text.includes("\"traceEvents\"");
-      run = isTrace ? readTrace(text) : Engine.replay(text);
-      lanes = isTrace ? run.lanes : run.head.workers;
-      end = isTrace ? run.end : run.head.time;
-      title = isTrace ? `${name}: a trace of ${lanes} processes` :
-          `${name}: ${run.head.workers} workers, ${run.head.graph}, ${run.head.method}`;
-      if (!isTrace) run.most = Math.max(...run.start.map(s => Math.abs(s.x[0])));
-      status.textContent = title;
-      status.className = "soft";
-      put(end / 2);
-    } catch (error) {
-      status.textContent = `${name}: ${error.message}`;
-      status.className = "error";
-    }
-  };
-  // trace.json of a run: the parts with a duration, a lane for each process
-  const readTrace = text => {
-    const all = JSON.parse(text), list = Array.isArray(all) ? all : all.traceEvents;
-    const parts = list.filter(e => e.ph === "X").slice(0, 4000);
-    if (!parts.length) throw new Error("there is nothing with a duration in this trace");
-    const pids = [...new Set(parts.map(e => e.pid))].sort((a, b) => a - b);
-    const names = [...new Set(parts.map(e => e.name))];
-    const first = parts.reduce((least, e) => Math.min(least, e.ts), Infinity);
-    const events = parts.map(e => ({t: (e.ts - first) / 1e6, dur: e.dur / 1e6, name: e.name,
-                                    i: pids.indexOf(e.pid), shade: names.indexOf(e.name)}));
-    return {trace: true, events, lanes: pids.length,
-            end: events.reduce((most, e) => Math.max(most, e.t + e.dur), 0) || 1};
-  };
+  const {open, more} = player(root);
   const read = file => file && file.text().then(text => open(text, file.name));
   const file = make("input", {type: "file", accept: ".jsonl,.json",
                               onchange: e => read(e.target.files[0])});
-  c.box.append(make("label", {style: "flex:1 1 240px;max-width:100%"},
+  more.append(make("label", {style: "flex:1 1 240px;max-width:100%"},
                     "a file of --events, or trace.json of a run", file));
-  const slider = c.slider("time", {min: 0, max: 1, step: .005, value: .5,
-                          show: v => shown(v * end, 3)}, v => { now = v * end; show(); });
   root.addEventListener("dragover", e => e.preventDefault());
   root.addEventListener("drop", e => {
     e.preventDefault();

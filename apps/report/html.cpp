@@ -82,13 +82,15 @@ std::string data_address(const std::string& type, std::span<const std::byte> byt
 
 std::string html_style() { return kStyle; }
 
-std::string html_page(const std::string& title, const std::string& body) {
-  return "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
-         "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
-         "<meta http-equiv=\"Content-Security-Policy\""
-         " content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'\"><title>" +
-         html_escape(title) + " - Gossamer</title>" + kStyle + "<h1>" + html_escape(title) +
-         "</h1>" + body + "</html>\n";
+std::string html_page(const std::string& title, const std::string& body, bool scripts) {
+  return std::string(
+             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
+             "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
+             "<meta http-equiv=\"Content-Security-Policy\""
+             " content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'") +
+         (scripts ? "; script-src 'unsafe-inline'" : "") + "\"><title>" + html_escape(title) +
+         " - Gossamer</title>" + kStyle + "<h1>" + html_escape(title) + "</h1>" + body +
+         "</html>\n";
 }
 
 HtmlTable::HtmlTable(const std::vector<std::string>& header) {

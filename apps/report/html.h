@@ -16,8 +16,8 @@ std::string data_address(const std::string& type, std::span<const std::byte>);
 // <style> of all pages; a file with nothing but a picture takes it too.
 std::string html_style();
 
-// The whole page: `body` is HTML, `title` is text.
-std::string html_page(const std::string& title, const std::string& body);
+// The whole page: `body` is HTML, `title` is text. Without `scripts`, a browser runs none.
+std::string html_page(const std::string& title, const std::string& body, bool scripts = false);
 
 // Cells are HTML. The rows may be longer than the header, which is text of HTML without quotes.
 class HtmlTable {

@@ -11,6 +11,7 @@
 #include "gossamer/apps/report/html.h"
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/pictures.h"
+#include "gossamer/apps/report/trace_player.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/dist/method.h"
 
@@ -231,22 +232,23 @@ std::string headline(const RunRecord& run) {
 
 }  // namespace
 
-void write_page(const RunRecord& run, const fs::path& page) {
+void write_page(const RunRecord& run, const fs::path& folder, const fs::path& page) {
   const Edges graph = edges(run);
   const bool several = run.alive.size() > 1 || !run.marks.empty();
   const std::string pictures = (several ? timeline(run) : "") + graph.picture;
   std::string body = headline(run) + curves(run);
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
-  body += exchange_report(run) + faults(run) + graph.table + workers(run.summary) +
+  const std::string parts = trace_player(folder);
+  body += parts + exchange_report(run) + faults(run) + graph.table + workers(run.summary) +
           class_report_html(run.classes) + values("Result", run.summary) +
           values("Command and machine", run.launch) +
           "<h2>Configuration</h2><details><summary>config.toml</summary><pre>" +
           html_escape(run.config_text) + "</pre></details>";
-  write_file(page, html_page(run.name, body));
+  write_file(page, html_page(run.name, body, !parts.empty()));
 }
 
 void write_report(const RunRecord& run, const fs::path& folder) {
-  write_page(run, folder / "report.html");
+  write_page(run, folder, folder / "report.html");
   write_csv(run, folder / "log.csv");
 }
 

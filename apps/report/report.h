@@ -8,8 +8,10 @@
 
 namespace gossamer::apps {
 
-// IoError names the file that could not be written.
-void write_page(const RunRecord&, const std::filesystem::path& page);
+// Of a run, whose `folder` may hold a trace.json to move through. IoError names the file that could
+// not be written.
+void write_page(const RunRecord&, const std::filesystem::path& folder,
+                const std::filesystem::path& page);
 void write_comparison(const std::vector<RunRecord>&, const std::filesystem::path& page);
 
 // report.html and log.csv

@@ -213,22 +213,22 @@ std::string filled(const CourseUnit& unit, const Filling& filling) {
   return text;
 }
 
+// What compiles against a library with a sanitizer needs it too.
+std::vector<std::string> flags() {
+#if defined(__SANITIZE_ADDRESS__)
+  return {"CXXFLAGS=-fsanitize=address,undefined"};
+#elif defined(__SANITIZE_THREAD__)
+  return {"CXXFLAGS=-fsanitize=thread"};
+#else
+  return {};
+#endif
+}
+
 class Course : public ProgramTest, public ::testing::WithParamInterface<int> {
  protected:
   const CourseUnit& unit = course_unit(GetParam());
   const fs::path file() const { return folder / "course" / (std::string(unit.name) + ".cpp"); }
   Result check_it() { return run({"course", "check", std::to_string(unit.number)}, flags()); }
-
-  // What compiles against a library with a sanitizer needs it too.
-  static std::vector<std::string> flags() {
-#if defined(__SANITIZE_ADDRESS__)
-    return {"CXXFLAGS=-fsanitize=address,undefined"};
-#elif defined(__SANITIZE_THREAD__)
-    return {"CXXFLAGS=-fsanitize=thread"};
-#else
-    return {};
-#endif
-  }
 };
 
 TEST_P(Course, ItsRightFillingPassesAndWrongOnesFailWithAHint) {
@@ -356,6 +356,32 @@ TEST_F(CourseProgram, NamesAUnitAndAFileThatDoNotExist) {
   const Result file = run({"course", "check", "2"});
   EXPECT_EQ(file.code, 2);
   EXPECT_THAT(file.err, HasSubstr("`gossamer course start 2` writes it"));
+}
+
+TEST_F(CourseProgram, AnInstalledProgramFindsTheLibraryWhereDebianPutsIt) {
+  const CourseUnit& unit = course_unit(2);
+  std::string right = filled(unit, solutions().at(2).right);
+  right.replace(right.find("NAN"), 3, "1e9");
+  write_text(folder / "two.cpp", right);
+  const std::string library = (folder / "library").string(), build = program.parent_path().string();
+  const fs::path prefix = folder / "usr";
+  fs::create_directories(prefix / "bin");
+  fs::copy_file(program, prefix / "bin/gossamer");
+  program = prefix / "bin/gossamer";
+  const Result alone = run({"course", "check", "2", "two.cpp"}, flags());
+  EXPECT_EQ(alone.code, 2) << alone.out << alone.err;
+  EXPECT_THAT(alone.err, HasSubstr("install libgossamer-dev"));
+
+  program = "/usr/bin/env";
+  ASSERT_EQ(
+      run({"cmake", "--install", build, "--component", "development", "--prefix", library}).code,
+      0);
+  for (const char* machine : {"x86_64-linux-gnu", "aarch64-linux-gnu"})
+    write_text(prefix / "lib" / machine / "cmake/gossamer/gossamer-config.cmake",
+               "include(\"" + library + "/lib/cmake/gossamer/gossamer-config.cmake\")\n");
+  program = prefix / "bin/gossamer";
+  const Result found = run({"course", "check", "2", "two.cpp"}, flags());
+  EXPECT_EQ(found.code, 0) << found.out << found.err;
 }
 
 TEST_F(CourseProgram, ShowsWhatTheCompilerSays) {

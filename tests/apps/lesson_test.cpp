@@ -61,7 +61,10 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
              {"quadratic", "--graph", "exponential", "--workers", "8", "--time", "30"}) +
       events("late", {"quadratic", "--workers", "8", "--time", "40", "--pairing", "handshake",
                       "--latency-s", ".02", "--slow", "2:x3", "--momentum", ".5"});
-  const Json found = found_on(page_under_test(run({"lesson"}).out, data));
+  ASSERT_EQ(run(tiny({"--workers", "2", "run.trace=true"})).code, 0);
+  const std::string trace = "<script type=\"application/json\" id=\"trace\">" +
+                            read_text(folder / "runs/t/trace.json") + "</script>\n";
+  const Json found = found_on(page_under_test(run({"lesson"}).out, data + trace));
   ASSERT_TRUE(found.is_object());
   EXPECT_EQ(found["errors"], Json::array());
 
@@ -83,6 +86,24 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
             << name << " " << key;
     }
   }
+
+  const auto opened = [&](const char* name) {
+    const Json file = found["opened"].value(name, Json::object());
+    EXPECT_EQ(file.value("wrong", true), false) << name << ": " << file;
+    EXPECT_EQ(file.value("moves", false), true) << name;
+    EXPECT_GT(file["drawn"], 10) << name;
+    return file;
+  };
+  for (const auto& [file, id] : {std::pair{"gradients.jsonl", "gradients"},
+                                 {"poisson.jsonl", "poisson"},
+                                 {"late.jsonl", "late"}}) {
+    const Json end = opened(file)["end"];
+    EXPECT_EQ(end["events so far"], found["files"][id]["events"].dump());
+    EXPECT_LT(std::stod(end["engine − file"].get<std::string>()), 1e-12);
+  }
+  EXPECT_THAT(opened("trace.json")["said"].get<std::string>(), HasSubstr("trace of 2 processes"));
+  EXPECT_GT(std::stoi(opened("trace.json")["end"]["parts so far"].get<std::string>()), 10);
+  EXPECT_EQ(found["opened"]["broken.json"]["wrong"], true);
 
   EXPECT_EQ(found["sections"].size(), 12u);
   for (const auto& [name, s] : found["sections"].items()) {
@@ -138,6 +159,43 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   const Json ring11 = Json::parse(run({"graph", "ring", "11", "--json"}).out);
   EXPECT_NEAR(dead["chi1"].get<double>(), ring11["chi1"].get<double>(), 1e-9);
   EXPECT_NEAR(dead["chi2"].get<double>(), ring11["chi2"].get<double>(), 1e-9);
+}
+
+TEST_F(Lesson, ItsPlayerShowsARunInTheReport) {
+  if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
+  ASSERT_EQ(run(tiny({"--workers", "2", "run.trace=true"})).code, 0);
+  const fs::path report = folder / "runs/t/report.html";
+  const std::string page = read_text(report);
+  EXPECT_THAT(page, HasSubstr("script-src 'unsafe-inline'"));
+  const std::string use = R"(<script>
+const root = document.getElementById("parts"), slider = root.querySelector("input");
+const at = value => {
+  slider.value = value;
+  slider.dispatchEvent(new Event("input"));
+  const line = root.querySelector("svg").lastElementChild;
+  return [root.querySelector(".numbers").textContent, line.getAttribute("cx")];
+};
+const found = {said: root.querySelector("[role=status]").textContent, begin: at(0), end: at(1)};
+const handle = root.querySelector(".handle");
+handle.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowLeft", bubbles: true}));
+found.keyed = root.querySelector(".handle").getAttribute("cx");
+found.parts = root.querySelectorAll("rect").length;
+found.errors = errors;
+document.body.append(make("pre", {id: "found"}, JSON.stringify(found)));
+</script></html>)";
+  write_text(folder / "used.html",
+             replaced(replaced(page, "<script>",
+                               "<script>const errors = [];\naddEventListener(\"error\", e => "
+                               "errors.push(e.message));</script><script>"),
+                      "</html>", use));
+  const Json found = found_on(folder / "used.html");
+  ASSERT_TRUE(found.is_object());
+  EXPECT_EQ(found["errors"], Json::array());
+  EXPECT_EQ(found["said"], "trace.json: a trace of 2 processes");
+  EXPECT_GT(found["parts"], 4);
+  EXPECT_NE(found["begin"], found["end"]);
+  EXPECT_NE(found["keyed"], found["end"][1]);
+  look_at(report, "report-trace", true);
 }
 
 TEST_F(Lesson, CanBeReadOnATelephone) {

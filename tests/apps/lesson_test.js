@@ -100,6 +100,57 @@
                              Engine.decayExponent(graph, k.eta, k.alphaTilde)];
   }
   found.healed = Engine.constants(Engine.heal(Engine.makeGraph("ring", 12), [true]));
-  found.errors = errors;
-  document.body.append(make("pre", {id: "found"}, JSON.stringify(found)));
+
+  // The section of one's own run, with files that are chosen and dropped. A file is read after the
+  // page has loaded; a frame that is still being written holds up the browser until then.
+  const own = document.getElementById("own"), status = own.querySelector("p[role=status]");
+  const opened = name => new Promise(done => {
+    const seen = new MutationObserver(() => {
+      if (!status.textContent.startsWith(name)) return;
+      seen.disconnect();
+      const slider = own.querySelector("[type=range]");
+      const report = {said: status.textContent, wrong: status.className === "error"};
+      slide(slider, 0);
+      report.begin = numbersOf(own);
+      const picture = pictures(own);
+      slide(slider, 1);
+      report.end = numbersOf(own);
+      report.moves = pictures(own) !== picture;
+      report.drawn = own.querySelector("svg").childElementCount;
+      done(report);
+    });
+    seen.observe(status, {childList: true});
+  });
+  const dataOf = (name, text) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], name));
+    return data;
+  };
+  const choose = data => {
+    const input = own.querySelector("input[type=file]");
+    input.files = data.files;
+    input.dispatchEvent(new Event("change"));
+  };
+  const drop = data => own.dispatchEvent(
+      new DragEvent("drop", {dataTransfer: data, bubbles: true, cancelable: true}));
+  const ownRuns = async () => {
+    found.opened = {};
+    const textOf = id => document.querySelector(`script#${id}`).textContent;
+    for (const [use, name, text] of [[choose, "gradients.jsonl", textOf("gradients")],
+                                     [drop, "poisson.jsonl", textOf("poisson")],
+                                     [drop, "trace.json", textOf("trace")],
+                                     [choose, "broken.json", "{\"traceEvents\": ["],
+                                     [drop, "late.jsonl", textOf("late")]]) {
+      const seen = opened(name);
+      use(dataOf(name, text));
+      found.opened[name] = await seen;
+    }
+  };
+  const frame = document.body.appendChild(make("iframe", {})).contentDocument;
+  frame.open();
+  ownRuns().catch(error => errors.push(String(error))).then(() => {
+    found.errors = errors;
+    document.body.append(make("pre", {id: "found"}, JSON.stringify(found)));
+    frame.close();
+  });
 }

@@ -69,7 +69,7 @@ TEST_F(Report, ItSaysWhoMetWhomHowLateAndHowFarApart) {
   EXPECT_EQ(run.exchanges.at(1)[0].with.at(0), 3);
   EXPECT_EQ(run.exchanges.at(0).back().failed, 1);
   EXPECT_EQ(run.steps.at(0)[0].target, .25);
-  write_page(run, folder / "page.html");
+  write_page(run, folder, folder / "page.html");
   const std::string page = read_text(folder / "page.html");
   for (const char* said : {"<h2>Exchanges</h2>", "staleness in own gradients", "who met whom",
                            "0 – 1: 3.0 exchanges", "</b> target"})

@@ -140,7 +140,7 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
         {"shell_word", {}},
         {"config", {"json"}},
         {"config_check", {"config", "train"}},
-        {"report", {"json", "machine", "shell_word", "version"}},
+        {"report", {"json", "lesson", "machine", "shell_word", "version"}},
         {"launch", {"machine", "version"}},
         {"train", {"config", "json", "launch", "machine", "report", "version"}},
         {"export", {"train", "version"}},
