@@ -97,7 +97,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   option("--compute-s", c.options.machines.compute_s, "seconds of a gradient");
   chosen("--compute", c.compute,
          "spread of --compute-s: constant, lognormal:SIGMA, exponential; default: lognormal:0.02");
-  chosen("--slow", c.slow, "3:x10 makes worker 3 ten times as slow; may be repeated");
+  chosen("--slow", c.slow, "3:x10, or 3:0.1, makes worker 3 ten times as slow; may be repeated");
   dist::Machines& m = c.options.machines;
   option("--node-size", m.node_size, "workers of a node, which share its link to other nodes");
   option("--latency-s", m.latency_s, "seconds until a message arrives");

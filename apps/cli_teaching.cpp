@@ -47,7 +47,7 @@ void add_what_if(CLI::App& app, int& code) {
   a.add_option("--graph", c.graph, "a graph that `gossamer graph --help` lists [as of the run]");
   a.add_option("--method", c.method, "a method that `simulate timeline` takes [as of the run]");
   a.add_option("--bandwidth", c.bandwidth, "bits a second of a link, as 10G [as of the run]");
-  a.add_option("--slow", c.slow, "3:x2 makes worker 3 half as fast; may be repeated");
+  a.add_option("--slow", c.slow, "3:x2, or 3:0.5, makes worker 3 half as fast; may be repeated");
   add_json(a, c.json);
 }
 

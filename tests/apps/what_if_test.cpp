@@ -73,6 +73,8 @@ TEST_F(WhatIf, ASlowWorkerHoldsUpAllOfAllReduceOnly) {
   all.insert(all.end(), {"--method", "allreduce"});
   EXPECT_NEAR(ask(slow)["images_per_s"].get<double>(), 2560 * 7.5 / 8, 60);
   const Json held = ask(all);
+  all[5] = "3:0.5";
+  EXPECT_EQ(ask(all), held) << "half the speed is twice as long";
   EXPECT_LT(held["images_per_s"].get<double>(), 1300);
   EXPECT_GT(held["waiting"].get<double>(), .4);
   std::vector<std::string> thin = all;
@@ -91,6 +93,9 @@ TEST_F(WhatIf, SaysWhatItNeeds) {
   write_run(0);
   for (const auto& [arguments, said] :
        {std::pair{std::vector<std::string>{"--slow", "2:x2"}, "with a worker from 0 to 1"},
+        {{"--slow", "1:0"}, "wanted is WORKER:xTIMES"},
+        {{"--slow", "1:1e-310"}, "wanted is WORKER:xTIMES"},
+        {{"--slow", "1:xnan"}, "wanted is WORKER:xTIMES"},
         {{"--bandwidth", "fast"}, "wanted are bits a second such as 10G"},
         {{"--graph", "rung"}, "rung"}}) {
     std::vector<std::string> all{"what-if", "r"};
