@@ -80,6 +80,15 @@ void forget_runs() {
   for (auto& target : kernels_ran) target = 0;
 }
 
+bool multiplies_bf16_pairs() {
+#if HWY_ARCH_X86
+  static const bool has = __builtin_cpu_supports("avx512bf16") != 0;
+  return has;
+#else
+  return false;
+#endif
+}
+
 bool has_bf16() {
 #ifdef GOSSAMER_HAS_ONEDNN
   return kernel_set() == "avx512" && onednn_has_bf16();

@@ -22,7 +22,17 @@ void limit_cpu(const std::string& name);
 
 // Which set each kernel ran from last, for tests and benchmarks: a kernel that is not chosen, or
 // not from the best set, is as correct as one that is, only slow.
-enum class Kernel { product, direct, winograd, batch_norm, layer_norm, attention, loss, count };
+enum class Kernel {
+  product,
+  bf16_product,
+  direct,
+  winograd,
+  batch_norm,
+  layer_norm,
+  attention,
+  loss,
+  count
+};
 inline std::array<std::atomic<std::int64_t>, static_cast<std::size_t>(Kernel::count)> kernels_ran{};
 inline void note_run(Kernel kernel, std::int64_t target) {  // target: HWY_TARGET
   kernels_ran[static_cast<std::size_t>(kernel)].store(target, std::memory_order_relaxed);
@@ -30,6 +40,8 @@ inline void note_run(Kernel kernel, std::int64_t target) {  // target: HWY_TARGE
 std::string ran_from(Kernel);  // the name of its set; empty: it has not run
 void forget_runs();
 
+// The CPU has the instruction that Kernel::bf16_product is made of (avx512_bf16).
+bool multiplies_bf16_pairs();
 // The set in use has instructions for bf16, and oneDNN uses them: bf16 is faster than f32.
 bool has_bf16();
 

@@ -7,7 +7,7 @@
 #define GOSSAMER_CORE_CPU_MICROKERNEL_INL_H
 #endif
 
-#include "gossamer/core/cpu/vectors_inl.h"
+#include "gossamer/core/cpu/terms_inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
@@ -19,9 +19,10 @@ constexpr i64 kPanel = 2 * kLanes;  // columns
 
 // c[i][j] (+)= sum_l a[i a_row + l a_step] b[l b_step + j]     for i < Rows, j < kLanes Vectors
 // Either step of `a` may be 1: rows of a matrix, or columns of one (a transposed product).
-template <int Rows, int Vectors, bool accumulate>
-HWY_NOINLINE void multiply_block(i64 steps, const float* HWY_RESTRICT a, i64 a_row, i64 a_step,
-                                 const float* HWY_RESTRICT b, i64 b_step, float* HWY_RESTRICT c,
+// N: float or Pair.
+template <int Rows, int Vectors, bool accumulate, class N>
+HWY_NOINLINE void multiply_block(i64 steps, const N* HWY_RESTRICT a, i64 a_row, i64 a_step,
+                                 const N* HWY_RESTRICT b, i64 b_step, float* HWY_RESTRICT c,
                                  i64 c_row) {
   const Floats d;
   Vector sum[Rows][Vectors];
@@ -34,12 +35,13 @@ HWY_NOINLINE void multiply_block(i64 steps, const float* HWY_RESTRICT a, i64 a_r
   for (i64 l = 0; l < steps; ++l, a += a_step, b += b_step) {
     Vector right[Vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v) right[v] = hn::LoadU(d, b + kLanes * v);
+    for (int v = 0; v < Vectors; ++v)
+      right[v] = hn::LoadU(d, reinterpret_cast<const float*>(b + kLanes * v));
 #pragma GCC unroll 16
     for (int i = 0; i < Rows; ++i) {
-      const Vector left = hn::Set(d, a[i * a_row]);
+      const Vector left = broadcast(a + i * a_row);
 #pragma GCC unroll 4
-      for (int v = 0; v < Vectors; ++v) sum[i][v] = hn::MulAdd(left, right[v], sum[i][v]);
+      for (int v = 0; v < Vectors; ++v) sum[i][v] = multiply_add<N>(left, right[v], sum[i][v]);
     }
   }
 #pragma GCC unroll 16
@@ -49,9 +51,9 @@ HWY_NOINLINE void multiply_block(i64 steps, const float* HWY_RESTRICT a, i64 a_r
   }
 }
 
-template <int Rows, int Vectors, bool accumulate>
-HWY_INLINE void multiply_last_rows(i64 rows, i64 steps, const float* a, i64 a_row, i64 a_step,
-                                   const float* b, i64 b_step, float* c, i64 c_row) {
+template <int Rows, int Vectors, bool accumulate, class N>
+HWY_INLINE void multiply_last_rows(i64 rows, i64 steps, const N* a, i64 a_row, i64 a_step,
+                                   const N* b, i64 b_step, float* c, i64 c_row) {
   if constexpr (Rows > 0) {
     if (rows == Rows)
       multiply_block<Rows, Vectors, accumulate>(steps, a, a_row, a_step, b, b_step, c, c_row);
@@ -62,9 +64,9 @@ HWY_INLINE void multiply_last_rows(i64 rows, i64 steps, const float* a, i64 a_ro
 }
 
 // The same for any number of rows.
-template <int Vectors, bool accumulate>
-HWY_INLINE void multiply_rows(i64 rows, i64 steps, const float* a, i64 a_row, i64 a_step,
-                              const float* b, i64 b_step, float* c, i64 c_row) {
+template <int Vectors, bool accumulate, class N>
+HWY_INLINE void multiply_rows(i64 rows, i64 steps, const N* a, i64 a_row, i64 a_step, const N* b,
+                              i64 b_step, float* c, i64 c_row) {
   for (; rows >= kBlockRows; rows -= kBlockRows, a += kBlockRows * a_row, c += kBlockRows * c_row)
     multiply_block<kBlockRows, Vectors, accumulate>(steps, a, a_row, a_step, b, b_step, c, c_row);
   multiply_last_rows<kBlockRows - 1, Vectors, accumulate>(rows, steps, a, a_row, a_step, b, b_step,

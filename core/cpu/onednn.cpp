@@ -57,12 +57,11 @@ bool use_direct(Pass pass, const ConvGeometry& g, DType type) {
   return pass != Pass::forward && g.ho * g.wo <= 64 && (avx512 || (pass == Pass::dx && g.k > g.c));
 }
 
-// oneDNN sums a product in f32 in an order that depends on the number of threads; ours does not,
-// and on one thread takes 1.0 to 1.1 times as long where w is square, less in what follows a
-// multiple of pages, with bias and activation in the same pass, and where there are few rows
-// (tests/bench/RESULTS-KERNELS.md). In bf16 oneDNN's is faster where the CPU has instructions for
-// that.
-bool own_product(DType type) { return type != DType::bf16 || !cpu::onednn_has_fast_bf16(); }
+// oneDNN sums a product in an order that depends on the number of rows that a thread takes; ours
+// does not, and on one thread takes 1.0 to 1.1 times as long where w is square, less in what
+// follows a multiple of pages, with bias and activation in the same pass, and where there are few
+// rows (tests/bench/RESULTS-KERNELS.md). AMX, which is several times as fast in bf16, is oneDNN's.
+bool own_product(DType type) { return type != DType::bf16 || !cpu::onednn_has_amx(); }
 
 // Forms are made when the first image of their kind comes.
 class CpuPackedConv final : public PackedConv {

@@ -319,12 +319,8 @@ bool onednn_has_bf16() {
   return has;
 }
 
-bool onednn_has_fast_bf16() {
+bool onednn_has_amx() {
   constexpr auto amx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
-  if (!onednn_has_bf16()) return false;
-#if defined(__x86_64__)
-  if (__builtin_cpu_is("amd")) return true;
-#endif
   return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & amx) == amx;
 }
 
@@ -495,22 +491,28 @@ struct Product {
 
 }  // namespace
 
-// The threads share the rows of c, or its columns where there are more of them.
+// The threads share the rows of c, or its columns where there are more of them, in pieces that do
+// not depend on how many threads there are, because oneDNN's order of summing depends on a piece.
 void onednn_gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) {
-  const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1), least = kLeastWork / k + 1;
+  const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
+  constexpr i64 piece = 256;
   const Product all{ta, tb, add, m, n, k, a.shape(1), b.shape(1), n};
   try {
     if (m >= n)
-      parallel_for(m, least / n + 1, [&](i64 begin, i64 end) {
-        Product part = all;
-        part.m = end - begin;
-        part.run(a, ta ? begin : begin * k, b, 0, c, begin * n);
+      parallel_for((m + piece - 1) / piece, 1, [&](i64 begin, i64 end) {
+        for (i64 row = begin * piece; row < std::min(end * piece, m); row += piece) {
+          Product part = all;
+          part.m = std::min(piece, m - row);
+          part.run(a, ta ? row : row * k, b, 0, c, row * n);
+        }
       });
     else
-      parallel_for(n, least / m + 1, [&](i64 begin, i64 end) {
-        Product part = all;
-        part.n = end - begin;
-        part.run(a, 0, b, tb ? begin * k : begin, c, begin);
+      parallel_for((n + piece - 1) / piece, 1, [&](i64 begin, i64 end) {
+        for (i64 column = begin * piece; column < std::min(end * piece, n); column += piece) {
+          Product part = all;
+          part.n = std::min(piece, n - column);
+          part.run(a, 0, b, tb ? column * k : column, c, column);
+        }
       });
   } catch (const dnnl::error& e) {
     fail<DeviceError>("oneDNN: gemm ", m, " x ", n, " x ", k, ": ", e.what(),

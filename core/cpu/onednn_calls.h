@@ -17,9 +17,8 @@ void onednn_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tens
 void onednn_gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add);
 // the CPU has avx512_bf16 (elsewhere oneDNN is slow or throws)
 bool onednn_has_bf16();
-// and multiplies faster in bf16 than in f32: AMX, and AMD's CPUs; elsewhere an instruction for bf16
-// takes twice as long as two fused multiply-adds of f32
-bool onednn_has_fast_bf16();
+// and units that multiply matrices of bf16
+bool onednn_has_amx();
 void onednn_limit_to_avx2();  // DeviceError after its first use
 
 }  // namespace gossamer::cpu

@@ -29,84 +29,107 @@ constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
 constexpr i64 kLeastWork = 1 << 18;  // multiplications worth a thread of its own
 
 constexpr i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
+template <class N>
+constexpr i64 numbers_of(i64 terms) {
+  return (terms + kTerms<N> - 1) / kTerms<N>;
+}
 
-// Four rows of four numbers become columns: to[j to_row + i] = from[i from_row + j].
-template <class T>
-HWY_INLINE void turn(const T* from, i64 from_row, float* to, i64 to_row) {
+// Four rows of four numbers become columns: to[j to_row + i] = number j of the row
+// from[i from_row].
+template <class N, class T>
+HWY_INLINE void turn(const T* from, i64 from_row, N* to, i64 to_row) {
   const hn::FixedTag<float, 4> d;
   const hn::Repartition<double, decltype(d)> pairs;
-  const auto a = load(d, from), b = load(d, from + from_row), c = load(d, from + 2 * from_row),
-             e = load(d, from + 3 * from_row);
+  const auto a = along<N>(d, from), b = along<N>(d, from + from_row),
+             c = along<N>(d, from + 2 * from_row), e = along<N>(d, from + 3 * from_row);
   const auto ab = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
              ab2 = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b)),
              ce = hn::BitCast(pairs, hn::InterleaveLower(d, c, e)),
              ce2 = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)), d, to + to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, ab2, ce2)), d, to + 2 * to_row);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, ab2, ce2)), d, to + 3 * to_row);
+  store_numbers(d, hn::BitCast(d, hn::InterleaveLower(pairs, ab, ce)), to);
+  store_numbers(d, hn::BitCast(d, hn::InterleaveUpper(pairs, ab, ce)), to + to_row);
+  store_numbers(d, hn::BitCast(d, hn::InterleaveLower(pairs, ab2, ce2)), to + 2 * to_row);
+  store_numbers(d, hn::BitCast(d, hn::InterleaveUpper(pairs, ab2, ce2)), to + 3 * to_row);
 }
 
-// to[l width + j] = from[j row + l] for l < depth, j < real; zeros up to width.
-template <class T>
-void pack_turned(const T* from, i64 row, i64 depth, i64 real, i64 width, float* to) {
+// Packing: numbers are made of `terms` terms of the sum; to[l width + j] is number l of column j,
+// for j < real, and zero up to width.
+
+// The terms of a column lie in a row: from[j row + term].
+template <class N, class T>
+void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) {
   constexpr i64 kStrip = 64;  // some lines of the cache are read at once
+  const i64 depth = numbers_of<N>(terms), whole = terms / kTerms<N>;
   for (i64 l0 = 0; l0 < depth; l0 += kStrip) {
     const i64 stop = std::min(l0 + kStrip, depth);
+    const auto column = [&](i64 j, i64 l) {
+      to[l * width + j] = j < real ? number<N>(from + j * row + l * kTerms<N>, 1, l < whole) : N();
+    };
     i64 j = 0;
     for (; j + 4 <= real; j += 4) {
       i64 l = l0;
-      for (; l + 4 <= stop; l += 4) turn(from + j * row + l, row, to + l * width + j, width);
+      for (; l + 4 <= std::min(stop, whole); l += 4)
+        turn(from + j * row + l * kTerms<N>, row, to + l * width + j, width);
       for (; l < stop; ++l) {
-        for (i64 i = 0; i < 4; ++i) to[l * width + j + i] = gossamer::load(from, (j + i) * row + l);
+        for (i64 i = 0; i < 4; ++i) column(j + i, l);
       }
     }
     for (; j < width; ++j) {
-      for (i64 l = l0; l < stop; ++l)
-        to[l * width + j] = j < real ? gossamer::load(from, j * row + l) : 0.0f;
+      for (i64 l = l0; l < stop; ++l) column(j, l);
     }
   }
 }
 
-// to[l width + j] = from[l row + j] for l < depth, j < real; zeros up to width.
-template <class T>
-void pack_straight(const T* from, i64 row, i64 depth, i64 real, i64 width, float* to) {
+// The terms of a column lie below each other: from[term row + j].
+template <class N, class T>
+void pack_straight(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) {
   const Floats d;
-  for (i64 l = 0; l < depth; ++l, from += row, to += width) {
+  const i64 depth = numbers_of<N>(terms), whole = terms / kTerms<N>;
+  for (i64 l = 0; l < depth; ++l, from += kTerms<N> * row, to += width) {
     i64 j = 0;
-    for (; j + kLanes <= real; j += kLanes) hn::StoreU(load(d, from + j), d, to + j);
-    for (; j < width; ++j) to[j] = j < real ? gossamer::load(from, j) : 0.0f;
+    for (; j + kLanes <= real; j += kLanes)
+      store_numbers(d, across<N>(d, from + j, row, l < whole), to + j);
+    for (; j < width; ++j) to[j] = j < real ? number<N>(from + j, row, l < whole) : N();
   }
 }
 
-// Blocks of Width columns each: to[i / Width block + l Width + i % Width] = from[l row + i], for
-// l < depth, i < columns. Reads whole rows, since short stretches of many rows come slowly. Up to
-// `readable` columns may be read, and the last step of a block writes up to a vector more.
-template <i64 Width, class T>
-void pack_blocks(const T* from, i64 row, i64 depth, i64 columns, i64 readable, i64 block,
-                 float* to) {
+// The same in blocks of Width columns each: to[i / Width block + l Width + i % Width], for
+// i < columns. Reads whole rows, since short stretches of many rows come slowly. Up to `readable`
+// columns may be read, and the last step of a block writes up to a vector more.
+template <i64 Width, class N, class T>
+void pack_blocks(const T* from, i64 row, i64 terms, i64 columns, i64 readable, i64 block, N* to) {
   const hn::CappedTag<float, Width % kLanes ? 8 : 16> d;
   constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d)), reach = round_up(Width, lanes);
-  for (i64 l = 0; l < depth; ++l, from += row, to += Width) {
-    float* next = to;
+  const i64 depth = numbers_of<N>(terms), whole = terms / kTerms<N>;
+  for (i64 l = 0; l < depth; ++l, from += kTerms<N> * row, to += Width) {
+    N* next = to;
     i64 i = 0;
     for (; i < columns && i + reach <= readable; i += Width, next += block) {
-      for (i64 r = 0; r < Width; r += lanes) hn::StoreU(load(d, from + i + r), d, next + r);
+      for (i64 r = 0; r < Width; r += lanes)
+        store_numbers(d, across<N>(d, from + i + r, row, l < whole), next + r);
     }
     for (; i < columns; i += Width, next += block) {
-      for (i64 r = 0; r < std::min(Width, columns - i); ++r) next[r] = gossamer::load(from, i + r);
+      for (i64 r = 0; r < std::min(Width, columns - i); ++r)
+        next[r] = number<N>(from + i + r, row, l < whole);
     }
   }
 }
 
-// A product in elements, not tensors. T: of a and b, C: of c.
-template <class T, class C>
+// A product in elements, not tensors. N: what is multiplied at a time; T: of a and b; C: of c.
+template <class N, class T, class C>
 struct Product {
   bool ta, tb;
   i64 m, n, k;
   const T *a, *b;
   C* c;
   const ProductTail& tail;
+  i64 depth() const { return numbers_of<N>(k); }
+  // Rows of a are numbers already.
+  bool a_in_place() const {
+    return !ta && k % kTerms<N> == 0 && sizeof(N) == sizeof(T) * kTerms<N>;
+  }
+  // of `count` numbers of a sum, from number l on
+  i64 terms(i64 l, i64 count) const { return std::min(count * kTerms<N>, k - l * kTerms<N>); }
   // Sums that are written to c as they are.
   bool plain() const {
     return std::is_same_v<C, float> && !tail.bias.defined() && !tail.z.defined() &&
@@ -124,9 +147,9 @@ HWY_INLINE void activate(float* v) {
 
 // Rows [row, row + rows) and columns [column, column + columns) of c, of one panel, from their
 // sums.
-template <class T, class C>
-void finish(const Product<T, C>& p, const float* sums, i64 sums_row, i64 row, i64 rows, i64 column,
-            i64 columns) {
+template <class N, class T, class C>
+void finish(const Product<N, T, C>& p, const float* sums, i64 sums_row, i64 row, i64 rows,
+            i64 column, i64 columns) {
   const Tensor& b = p.tail.bias;
   alignas(64) float bias[kPanel] = {}, v[kPanel] = {};
   if (b.defined()) {
@@ -157,64 +180,75 @@ void finish(const Product<T, C>& p, const float* sums, i64 sums_row, i64 row, i6
   });
 }
 
-// Columns [first, last) of `depth` rows of op(b), from row l on, as panels of kPanel columns, which
-// lie one after the other; the last one is as wide as the vectors need.
-template <class T, class C>
-void pack_right(const Product<T, C>& p, i64 l, i64 depth, i64 first, i64 last, float* to) {
+// Columns [first, last) of op(b) and `depth` numbers of the sum, from number l on, as panels of
+// kPanel columns, which lie one after the other; the last one is as wide as the vectors need.
+template <class N, class T, class C>
+void pack_right(const Product<N, T, C>& p, i64 l, i64 depth, i64 first, i64 last, N* to) {
   const i64 whole = p.tb ? first : last - (last - first) % kPanel;  // full panels up to here
-  const T* b = p.tb ? p.b + l : p.b + l * p.n;
-  pack_blocks<kPanel>(b + first, p.n, depth, whole - first, whole - first, kPanel * depth, to);
+  const i64 terms = p.terms(l, depth);
+  const T* b = p.b + l * kTerms<N> * (p.tb ? 1 : p.n);
+  pack_blocks<kPanel>(b + first, p.n, terms, whole - first, whole - first, kPanel * depth, to);
   for (i64 column = whole; column < last; column += kPanel) {
     const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
-    float* panel = to + (column - first) * depth;
+    N* panel = to + (column - first) * depth;
     if (p.tb)
-      pack_turned(b + column * p.k, p.k, depth, real, width, panel);
+      pack_turned(b + column * p.k, p.k, terms, real, width, panel);
     else
-      pack_straight(b + column, p.n, depth, real, width, panel);
+      pack_straight(b + column, p.n, terms, real, width, panel);
   }
 }
 
 // Rows of op(a) for a stretch of the sum: number l of row i is rows[i / kBlockRows block +
 // i % kBlockRows row + l step].
+template <class N>
 struct Left {
-  const float* rows;
+  const N* rows;
   i64 row, step, block;
 };
 // Where they lie, or a copy of them in `to`, which has room for kRows (depth + 1) + kLanes.
-template <class T, class C>
-Left left_of(const Product<T, C>& p, i64 row, i64 rows, i64 l, i64 depth, float* to) {
+template <class N, class T, class C>
+Left<N> left_of(const Product<N, T, C>& p, i64 row, i64 rows, i64 l, i64 depth, N* to) {
+  const i64 terms = p.terms(l, depth), term = l * kTerms<N>;
   if (p.ta) {
     const i64 block = kBlockRows * (depth + 1);
-    pack_blocks<kBlockRows>(p.a + l * p.m + row, p.m, depth, rows, p.m - row, block, to);
+    pack_blocks<kBlockRows>(p.a + term * p.m + row, p.m, terms, rows, p.m - row, block, to);
     return {to, 1, kBlockRows, block};
   }
-  if constexpr (std::is_same_v<T, float>) {
-    return {p.a + row * p.k + l, p.k, 1, kBlockRows * p.k};
-  } else {
-    for (i64 i = 0; i < rows; ++i)
-      pack_straight(p.a + (row + i) * p.k + l, 0, 1, depth, depth, to + i * depth);
-    return {to, depth, 1, kBlockRows * depth};
+  const T* from = p.a + row * p.k + term;
+  if (p.a_in_place()) {
+    const i64 step = p.k / kTerms<N>;
+    return {reinterpret_cast<const N*>(from), step, 1, kBlockRows * step};
   }
+  for (i64 i = 0; i < rows; ++i) {
+    const T* next = from + i * p.k;
+    if constexpr (kTerms<N> == 1) {
+      pack_straight(next, 0, 1, depth, depth, to + i * depth);
+    } else {
+      for (i64 j = 0; j < depth; ++j)
+        to[i * depth + j] = number<N>(next + 2 * j, 1, 2 * j + 1 < terms);
+    }
+  }
+  return {to, depth, 1, kBlockRows * depth};
 }
 
-template <int Vectors, bool accumulate>
-void multiply_panel(const Left& left, i64 rows, i64 depth, const float* panel, float* to,
+template <int Vectors, bool accumulate, class N>
+void multiply_panel(const Left<N>& left, i64 rows, i64 depth, const N* panel, float* to,
                     i64 to_row) {
-  const float* a = left.rows;
+  const N* a = left.rows;
   for (i64 i = 0; i < rows; i += kBlockRows, a += left.block)
     multiply_rows<Vectors, accumulate>(std::min<i64>(kBlockRows, rows - i), depth, a, left.row,
                                        left.step, panel, Vectors * kLanes, to + i * to_row, to_row);
 }
 
 // One thread's part of c.
-template <class T, class C>
-void multiply_part(const Product<T, C>& p, i64 row0, i64 row1, i64 column0, i64 column1) {
+template <class N, class T, class C>
+void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i64 column1) {
   constexpr bool sums_fit = std::is_same_v<C, float>;  // c can hold them meanwhile
-  const bool pack_a = p.ta || !std::is_same_v<T, float>;
-  const i64 stretches = (p.k + kStretch - 1) / kStretch,
-            stretch = round_up((p.k + stretches - 1) / stretches, 4),
+  const bool pack_a = !p.a_in_place();
+  const i64 whole = p.depth(), stretches = (whole + kStretch - 1) / kStretch,
+            stretch = round_up((whole + stretches - 1) / stretches, 4),
             // of the sum, whose part of b is packed at once
-      deepest = sums_fit && p.n % kLanes == 0 ? std::min(p.k, kStretches * stretch) : p.k,
+      deepest = sums_fit && p.n % kLanes == 0 ? std::min(whole, kStretches * stretch) : whole,
             most_columns =
                 std::min(round_up(column1 - column0, kPanel),
                          std::max((pack_a ? kMostBIfAIsPacked : kMostB) / deepest / kPanel * kPanel,
@@ -222,15 +256,15 @@ void multiply_part(const Product<T, C>& p, i64 row0, i64 row1, i64 column0, i64 
   const auto right = scratch(most_columns * deepest),
              copy = scratch(pack_a ? kRows * (stretch + 1) + kLanes : 0),
              sums = scratch(kRows * (sums_fit ? kPanel : most_columns));
+  N* const panels = static_cast<N*>(right->data);
   const auto multiply_rows_of = [&](i64 row, i64 first, i64 last, i64 begin, i64 end) HWY_ATTR {
     const i64 rows = std::min(kRows, row1 - row);
     for (i64 l = begin; l < end; l += stretch) {
       const i64 depth = std::min(stretch, end - l);
-      const Left left = left_of(p, row, rows, l, depth, data_of(copy));
+      const Left left = left_of(p, row, rows, l, depth, static_cast<N*>(copy->data));
       for (i64 column = first; column < last; column += kPanel) {
         const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
-        const float* panel =
-            data_of(right) + (column - first) * (end - begin) + (l - begin) * width;
+        const N* panel = panels + (column - first) * (end - begin) + (l - begin) * width;
         // a panel that is wider than what is left of c has its sums elsewhere, too
         const bool in_c = sums_fit && real == width;
         float* to = data_of(sums) + (sums_fit ? 0 : column - first);
@@ -238,19 +272,20 @@ void multiply_part(const Product<T, C>& p, i64 row0, i64 row1, i64 column0, i64 
         const i64 to_row = in_c ? p.n : sums_fit ? kPanel : most_columns;
         const bool accumulate = l > 0 || (in_c && p.tail.add);
         const auto multiply =
-            width == kPanel ? (accumulate ? multiply_panel<2, true> : multiply_panel<2, false>)
-                            : (accumulate ? multiply_panel<1, true> : multiply_panel<1, false>);
+            width == kPanel
+                ? (accumulate ? multiply_panel<2, true, N> : multiply_panel<2, false, N>)
+                : (accumulate ? multiply_panel<1, true, N> : multiply_panel<1, false, N>);
         multiply(left, rows, depth, panel, to, to_row);
-        if (l + depth == p.k && !(in_c && p.plain()))
+        if (l + depth == whole && !(in_c && p.plain()))
           finish(p, to, to_row, row, rows, column, real);
       }
     }
   };
   for (i64 first = column0; first < column1; first += most_columns) {
     const i64 last = std::min(first + most_columns, column1);
-    for (i64 l = 0; l < p.k; l += deepest) {
-      const i64 end = std::min(l + deepest, p.k);
-      pack_right(p, l, end - l, first, last, data_of(right));
+    for (i64 l = 0; l < whole; l += deepest) {
+      const i64 end = std::min(l + deepest, whole);
+      pack_right(p, l, end - l, first, last, panels);
       for (i64 row = row0; row < row1; row += kRows) multiply_rows_of(row, first, last, l, end);
     }
   }
@@ -262,8 +297,8 @@ constexpr i64 kFewRows = 15;
 
 // c[i][j] = sum_l a[i k + l] b[j k + l] for i < Rows, j < Columns. A vector holds sums of every
 // kLanes-th term, which are added at the end.
-template <int Rows, int Columns, class T>
-HWY_NOINLINE void multiply_dots(i64 k, const float* HWY_RESTRICT a, const T* HWY_RESTRICT b,
+template <class N, int Rows, int Columns, class A, class T>
+HWY_NOINLINE void multiply_dots(i64 k, const A* HWY_RESTRICT a, const T* HWY_RESTRICT b,
                                 float* HWY_RESTRICT c, i64 c_row) {
   const Floats d;
   Vector sum[Rows][Columns];
@@ -272,47 +307,49 @@ HWY_NOINLINE void multiply_dots(i64 k, const float* HWY_RESTRICT a, const T* HWY
 #pragma GCC unroll 4
     for (int j = 0; j < Columns; ++j) sum[i][j] = hn::Zero(d);
   }
+  constexpr i64 step = kLanes * kTerms<N>;
   i64 l = 0;
-  for (; l + kLanes <= k; l += kLanes) {
+  for (; l + step <= k; l += step) {
     Vector right[Columns];
 #pragma GCC unroll 4
     for (int j = 0; j < Columns; ++j) {
-      right[j] = load(d, b + j * k + l);
+      right[j] = along<N>(d, b + j * k + l);
       __builtin_prefetch(b + (Columns + j) * k +
                          l);  // of the next call; past the end it does nothing
     }
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
-      const Vector left = hn::LoadU(d, a + i * k + l);
+      const Vector left = along<N>(d, a + i * k + l);
 #pragma GCC unroll 4
-      for (int j = 0; j < Columns; ++j) sum[i][j] = hn::MulAdd(left, right[j], sum[i][j]);
+      for (int j = 0; j < Columns; ++j) sum[i][j] = multiply_add<N>(left, right[j], sum[i][j]);
     }
   }
   for (int i = 0; i < Rows; ++i) {
     for (int j = 0; j < Columns; ++j) {
       float s = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
-      for (i64 r = l; r < k; ++r) s += a[i * k + r] * gossamer::load(b, j * k + r);
+      for (i64 r = l; r < k; ++r) s += gossamer::load(a, i * k + r) * gossamer::load(b, j * k + r);
       c[i * c_row + j] = s;
     }
   }
 }
 
 // The same for any number of rows, four columns of c or one.
-template <int Columns, class T>
-void multiply_few(i64 rows, i64 k, const float* a, const T* b, float* c, i64 c_row) {
+template <class N, int Columns, class A, class T>
+void multiply_few(i64 rows, i64 k, const A* a, const T* b, float* c, i64 c_row) {
   constexpr int most = kManyRegisters ? 6 : 2;  // with four columns: as many sums as registers hold
   for (; rows >= most; rows -= most, a += most * k, c += most * c_row)
-    multiply_dots<most, Columns>(k, a, b, c, c_row);
+    multiply_dots<N, most, Columns>(k, a, b, c, c_row);
   for (; rows >= 2; rows -= 2, a += 2 * k, c += 2 * c_row)
-    multiply_dots<2, Columns>(k, a, b, c, c_row);
-  if (rows > 0) multiply_dots<1, Columns>(k, a, b, c, c_row);
+    multiply_dots<N, 2, Columns>(k, a, b, c, c_row);
+  if (rows > 0) multiply_dots<N, 1, Columns>(k, a, b, c, c_row);
 }
 
-template <class T, class C>
-void multiply_few_rows(const Product<T, C>& p) {
+template <class N, class T, class C>
+void multiply_few_rows(const Product<N, T, C>& p) {
+  using A = std::conditional_t<sizeof(N) == sizeof(T) * kTerms<N>, T, float>;
   std::shared_ptr<Block> wide;
-  const float* a;
-  if constexpr (std::is_same_v<T, float>) {
+  const A* a;
+  if constexpr (std::is_same_v<A, T>) {
     a = p.a;
   } else {
     wide = scratch(p.m * p.k);
@@ -326,15 +363,16 @@ void multiply_few_rows(const Product<T, C>& p) {
       const i64 first = panel * kPanel, columns = std::min(kPanel, p.n - first);
       const T* b = p.b + first * p.k;
       i64 j = 0;
-      for (; j + 4 <= columns; j += 4) multiply_few<4>(p.m, p.k, a, b + j * p.k, sums + j, kPanel);
-      for (; j < columns; ++j) multiply_few<1>(p.m, p.k, a, b + j * p.k, sums + j, kPanel);
+      for (; j + 4 <= columns; j += 4)
+        multiply_few<N, 4>(p.m, p.k, a, b + j * p.k, sums + j, kPanel);
+      for (; j < columns; ++j) multiply_few<N, 1>(p.m, p.k, a, b + j * p.k, sums + j, kPanel);
       finish(p, sums, kPanel, 0, p.m, first, columns);
     }
   });
 }
 
-template <class T, class C>
-void multiply(const Product<T, C>& p) {
+template <class N, class T, class C>
+void multiply(const Product<N, T, C>& p) {
   if (p.m <= kFewRows && p.tb && (!p.ta || p.m == 1)) return multiply_few_rows(p);
   const i64 threads = std::clamp<i64>(p.m * p.n * p.k / kLeastWork, 1, compute_threads()),
             panels = (p.n + kPanel - 1) / kPanel, blocks = (p.m + kBlockRows - 1) / kBlockRows,
@@ -354,8 +392,18 @@ void product_of(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
   note_run(Kernel::product, HWY_TARGET);
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
   with_floating(a.dtype(), c.dtype(), "product", [&]<class T, class C>() HWY_ATTR {
-    if constexpr (std::is_same_v<C, float> || std::is_same_v<C, T>)
-      multiply(Product<T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail});
+    if constexpr (std::is_same_v<C, float> || std::is_same_v<C, T>) {
+      const auto by = [&]<class N>(N) HWY_ATTR {
+        multiply(Product<N, T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail});
+      };
+      if constexpr (kPairsExist && std::is_same_v<T, bf16>) {
+        if (multiplies_bf16_pairs()) {
+          note_run(Kernel::bf16_product, HWY_TARGET);
+          return by(Pair());
+        }
+      }
+      by(float());
+    }
   });
 }
 

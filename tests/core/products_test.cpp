@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <sstream>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -91,7 +92,26 @@ TEST_P(Products, OfLargeShapesAgreeWithTheReference) {
       compare({131, 300, 2100, ta, tb, DType::f32, DType::f32});
       compare({131, 600, 515, ta, tb, DType::bf16, DType::bf16});
       compare({101, 150, 7001, ta, tb, DType::f16, DType::f32});
+      compare({101, 150, 7001, ta, tb, DType::bf16, DType::f32});
     }
+}
+
+// An odd row ends in the middle of a pair, whose other half must not come from the next row.
+TEST_P(Products, OfARowSeeNoOtherRow) {
+  const float nan = std::nanf("");
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    for (const i64 m : {2, 40})
+      for (const i64 k : {3, 64, 301}) {
+        const i64 n = 20;
+        Tensor a = normal({m, k}, DType::f32, 1), b = normal({n, k}, DType::f32, 2);
+        for (Tensor* t : {&a, &b}) t->slice(1, 2).fill(nan);
+        Tensor c = Tensor::empty({m, n});
+        cpu::product(false, true, a.to(type), b.to(type), c, {});
+        for (i64 i = 0; i < m; ++i)
+          for (i64 j = 0; j < n; ++j)
+            ASSERT_EQ(std::isnan(c.as<float>()[i * n + j]), i == 1 || j == 1)
+                << type << ", k " << k;
+      }
 }
 
 TEST_P(Products, AreFollowedByBiasAndActivation) {
@@ -120,8 +140,11 @@ TEST_P(Products, DoNotDependOnTheNumberOfThreads) {
   const int before = compute_threads();
   for (const bool ta : {false, true})
     for (const bool tb : {false, true})
-      for (const auto& [m, n] : {std::pair<i64, i64>{260, 200}, {7, 900}, {900, 20}}) {
-        const Case c{m, n, 600, ta, tb, DType::f32, DType::f32};
+      for (const auto& [m, n, type] : {std::tuple{260, 200, DType::f32},
+                                       {7, 900, DType::f32},
+                                       {900, 20, DType::f32},
+                                       {260, 200, DType::bf16}}) {
+        const Case c{m, n, 600, ta, tb, type, DType::f32};
         const Tensor a = c.a(), b = c.b();
         std::vector<Tensor> results;
         for (const int threads : {1, 2, 3, 7}) {

@@ -1,0 +1,94 @@
+// What a product multiplies at a time: one term of its sums in f32, or a pair of terms in bf16
+// where the CPU has an instruction that multiplies both and adds them to a sum in f32. Included
+// once for each kind of CPU (vectors_inl.h).
+#if defined(GOSSAMER_CORE_CPU_TERMS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef GOSSAMER_CORE_CPU_TERMS_INL_H
+#undef GOSSAMER_CORE_CPU_TERMS_INL_H
+#else
+#define GOSSAMER_CORE_CPU_TERMS_INL_H
+#endif
+
+#include <cstring>
+#include <type_traits>
+
+#include "gossamer/core/cpu/vectors_inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace gossamer::cpu::HWY_NAMESPACE {
+
+struct Pair {
+  bf16 first, second;
+};
+
+// N: float or Pair, what a vector holds kLanes of.
+template <class N>
+constexpr i64 kTerms = std::is_same_v<N, Pair> ? 2 : 1;
+
+#if HWY_TARGET == HWY_AVX3
+constexpr bool kPairsExist = true;
+#else
+constexpr bool kPairsExist = false;
+#endif
+
+HWY_INLINE Vector broadcast(const float* p) { return hn::Set(Floats(), *p); }
+HWY_INLINE Vector broadcast(const Pair* p) {
+  const hn::RebindToUnsigned<Floats> bits;
+  std::uint32_t both;
+  std::memcpy(&both, p, sizeof both);
+  return hn::BitCast(Floats(), hn::Set(bits, both));
+}
+
+// sum + the products of the terms
+template <class N>
+HWY_INLINE Vector multiply_add(Vector left, Vector right, Vector sum) {
+  if constexpr (kTerms<N> == 1) {
+    return hn::MulAdd(left, right, sum);
+  } else {
+#if HWY_TARGET == HWY_AVX3
+    // not the intrinsic, which only functions compiled for avx512_bf16 may use
+    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(left.raw), "v"(right.raw));
+#endif
+    return sum;
+  }
+}
+
+// Numbers whose terms lie one after the other: from[0] (and from[1]), from[1] (from[2], from[3]), …
+template <class N, class D, class T>
+HWY_INLINE hn::Vec<D> along(D d, const T* from) {
+  if constexpr (kTerms<N> == 1)
+    return load(d, from);
+  else
+    return hn::LoadU(d, reinterpret_cast<const float*>(from));
+}
+// Numbers side by side, whose second terms lie a row further on, or are 0 without `both`.
+template <class N, class D, class T>
+HWY_INLINE hn::Vec<D> across(D d, const T* from, i64 row, bool both) {
+  if constexpr (kTerms<N> == 1) {
+    return load(d, from);
+  } else {
+    const hn::Rebind<std::uint16_t, D> half;
+    const hn::RebindToUnsigned<D> whole;
+    const auto term = [&](const T* p) HWY_ATTR {
+      return hn::PromoteTo(whole, hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(p)));
+    };
+    auto v = term(from);
+    if (both) v = hn::Or(v, hn::ShiftLeft<16>(term(from + row)));
+    return hn::BitCast(d, v);
+  }
+}
+// One number, whose second term lies `step` further on, or is 0.
+template <class N, class T>
+HWY_INLINE N number(const T* from, i64 step, bool both) {
+  if constexpr (kTerms<N> == 1)
+    return static_cast<float>(*from);
+  else
+    return {*from, both ? from[step] : bf16()};
+}
+template <class D, class N>
+HWY_INLINE void store_numbers(D d, hn::Vec<D> v, N* to) {
+  hn::StoreU(v, d, reinterpret_cast<float*>(to));
+}
+
+}  // namespace gossamer::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
