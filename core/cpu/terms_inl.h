@@ -52,7 +52,7 @@ HWY_INLINE Vector multiply_add(Vector left, Vector right, Vector sum) {
   }
 }
 
-// Numbers whose terms lie one after the other: from[0] (and from[1]), from[1] (from[2], from[3]), …
+// Numbers whose terms lie one after the other from `from` on.
 template <class N, class D, class T>
 HWY_INLINE hn::Vec<D> along(D d, const T* from) {
   if constexpr (kTerms<N> == 1)
