@@ -7,6 +7,8 @@
 #include <hwy/foreach_target.h>
 //
 #include <algorithm>
+#include <bit>
+#include <cstdint>
 #include <vector>
 
 #include "gossamer/core/cpu/kernel_sets.h"
@@ -88,16 +90,17 @@ struct Pixels {
   }
 };
 
-// Tiles [first, first + count) of x, transformed by Row.
+// Tiles [first, first + count) of x, transformed by Row. A pixel of x has `pixel` channels, of
+// which the first out.channels are taken.
 template <class Row, class T>
-void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, const T* zeros,
+void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pixel, const T* zeros,
             const Points& out) {
   constexpr int side = Row::in;
   const i64 stride = out.stride, channels = out.channels;
-  Pixels<side, const T> pixels(t, first, size, Row::step, Row::border, channels, x, zeros);
+  Pixels<side, const T> pixels(t, first, size, Row::step, Row::border, pixel, x, zeros);
   for (i64 tile = 0; tile < count; ++tile) {
     const Pixels<side, const T> next(t, std::min(first + tile + 1, t.count - 1), size, Row::step,
-                                     Row::border, channels, x, zeros);
+                                     Row::border, pixel, x, zeros);
     for (i64 c = 0; c < channels; c += kLanes) {
       // The pixels of the next tile that no tile has touched yet: its rows lie too far apart for
       // the CPU to guess them.
@@ -248,7 +251,7 @@ void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, 
     const i64 stop = t.count * end / pieces;
     for (i64 first = t.count * begin / pieces; first < stop; first += step) {
       const i64 count = std::min(step, stop - first);
-      gather<InputRow>(t, from_size, first, count, from, zeros.data(), in);
+      gather<InputRow>(t, from_size, first, count, from, u.in, zeros.data(), in);
       multiply<side>(in, u, count, out);
       scatter<OutputRow>(t, to_size, first, count, out, tail, to, discard.data());
     }
@@ -274,33 +277,42 @@ void transpose(i64 rows, i64 columns, const T* from, T* to) {
   });
 }
 
+// Into how many pieces the tiles are cut, each with a sum of its own of `numbers` numbers. That
+// depends on the shape alone, and so does the result; a power of two, for as many threads.
+i64 sums_of(i64 steps, i64 numbers) {
+  constexpr i64 least_steps = 10;  // pay for a sum
+  const i64 most = std::max<i64>(4, (i64{1} << 18) / numbers);
+  return static_cast<i64>(
+      std::bit_floor(static_cast<std::uint64_t>(std::clamp(steps / least_steps, i64{1}, most))));
+}
+
 template <class Kind, class T>
 void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) {
   constexpr int side = Kind::side, points = side * side;
   const Tiles t(g);
-  const i64 pieces = pieces_of(t.count),
-            step = block_tiles((t.count + pieces - 1) / pieces, points, g.c, g.k);
+  const i64 step = block_tiles(t.count, points, g.c, g.k),
+            one_sum = Points::size(kWeights, g.k, g.c), pieces = sums_of(t.count / step, one_sum),
+            groups = std::clamp<i64>(compute_threads() / pieces, 1, g.k / 16);  // of the outputs
   const std::vector<T> zeros(static_cast<std::size_t>(std::max(g.c, g.k)));
-  const i64 one_sum = Points::size(kWeights, g.k, g.c);
   const auto sums = scratch(one_sum * pieces);
-  parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
+  parallel_for(pieces * groups, 1, [&](i64 begin, i64 end) HWY_ATTR {
     const i64 in_size = Points::size(points, step, g.c);
     const auto work = scratch(in_size + Points::size(points, step, g.k));
-    const Points in(data_of(work), step, g.c), out(data_of(work) + in_size, step, g.k);
-    for (i64 piece = begin; piece < end; ++piece) {
-      const Points sum(data_of(sums) + piece * one_sum, g.k, g.c);
+    for (i64 part = begin; part < end; ++part) {
+      const i64 piece = part / groups, group = part % groups, k0 = g.k / 16 * group / groups * 16,
+                outputs = g.k / 16 * (group + 1) / groups * 16 - k0;
+      const Points sum(data_of(sums) + piece * one_sum, g.k, g.c), in(data_of(work), step, g.c),
+          out(data_of(work) + in_size, step, outputs);
       const i64 start = t.count * piece / pieces, stop = t.count * (piece + 1) / pieces;
       for (i64 first = start; first < stop; first += step) {
         const i64 count = std::min(step, stop - first);
-        gather<typename Kind::Input>(t, input_of(g), first, count, x, zeros.data(), in);
-        gather<typename Kind::OutputGrad>(t, output_of(g), first, count, dy, zeros.data(), out);
+        gather<typename Kind::Input>(t, input_of(g), first, count, x, g.c, zeros.data(), in);
+        gather<typename Kind::OutputGrad>(t, output_of(g), first, count, dy + k0, g.k, zeros.data(),
+                                          out);
         for_points<side>([&](i64 matrix, i64 p, bool new_matrix) HWY_ATTR {
-          if (first == start && new_matrix)
-            multiply_transposed<false>(out.at(p, 0), in.at(p, 0), g.k, g.c, count,
-                                       sum.at(matrix, 0));
-          else
-            multiply_transposed<true>(out.at(p, 0), in.at(p, 0), g.k, g.c, count,
-                                      sum.at(matrix, 0));
+          const auto multiply =
+              first == start && new_matrix ? multiply_transposed<false> : multiply_transposed<true>;
+          multiply(out.at(p, 0), in.at(p, 0), outputs, g.c, count, sum.at(matrix, k0));
         });
       }
     }
