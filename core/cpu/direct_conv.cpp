@@ -200,15 +200,14 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
            y.as<float>(), {tail.add, tail.bias.as<float>(), tail.relu});
 }
 
-void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, bool add, Tensor& dx) {
+void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
   note_run(Kernel::direct, HWY_TARGET);
   const Panels b(g.r * g.s, g.k, g.c);
   pack_straight(b, w.as<float>(), g.c, g.r * g.s * g.c);
   for (i64 down = 0; down < g.stride; ++down) {
     for (i64 across = 0; across < g.stride; ++across) {
       const Map m = back_map(g, down, across);
-      if (m.pixels() > 0 && !(add && m.taps.empty()))
-        convolve(m, dy.as<float>(), false, b, dx.as<float>(), {.add = add});
+      if (m.pixels() > 0) convolve(m, dy.as<float>(), false, b, dx.as<float>(), {});
     }
   }
 }
@@ -304,11 +303,7 @@ void direct_conv(const ConvGeometry& g, const Tensor& x, const PackedWeights& w,
 
 HWY_EXPORT(conv_dx);
 void direct_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, false, dx);
-}
-
-void direct_conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, true, dx);
+  HWY_DYNAMIC_DISPATCH(conv_dx)(g, dy, w, dx);
 }
 
 HWY_EXPORT(conv_dw);

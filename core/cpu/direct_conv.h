@@ -13,7 +13,6 @@ PackedWeights direct_pack(const ConvGeometry&, const Tensor& w);
 void direct_conv(const ConvGeometry&, const Tensor& x, const PackedWeights&, const ConvTail&,
                  Tensor& y);
 void direct_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
-void direct_conv_dx_add(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 void direct_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
 
 }  // namespace gossamer::cpu

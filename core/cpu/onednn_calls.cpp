@@ -409,13 +409,15 @@ void onednn_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Te
   });
 }
 
-// Each share of the images gives a sum of its own; they are added in order.
+// Each share of the images gives a sum of its own; they are added in order. How many shares there
+// are depends on the shape alone, and so does the result; more threads than that find no work.
 void onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
   const DType t = x.dtype();
-  constexpr i64 most_sums = i64{64} << 20;  // bytes
-  const i64 size = dw.numel(),
-            shares = std::min(shares_of(g), 1 + most_sums / (size * i64{sizeof(float)})),
-            image_x = g.h * g.w * g.c, image_dy = g.ho * g.wo * g.k;
+  constexpr i64 most_sums = i64{1} << 18;  // numbers
+  const i64 size = dw.numel(), work = dy.numel() * size / g.k,
+            most = std::min({g.n, work / kLeastWork, std::max<i64>(4, most_sums / size), i64{16}}),
+            shares = std::max<i64>(1, most), image_x = g.h * g.w * g.c,
+            image_dy = g.ho * g.wo * g.k;
   const Tensor sums = Tensor::empty({shares - 1, size});
   const memory::desc ours = our_weights(g, DType::f32);
   const auto sum_of = [&](const Share& s, const memory& target) {

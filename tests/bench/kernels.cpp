@@ -16,6 +16,7 @@
 #include "gossamer/core/cpu/direct_conv.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/onednn_calls.h"
+#include "gossamer/core/cpu/pointwise_conv.h"
 #include "gossamer/core/cpu/products.h"
 #include "gossamer/core/cpu/winograd.h"
 #include "gossamer/core/ops.h"
@@ -58,7 +59,8 @@ class Table {
     engine();
     std::string ran = "oneDNN";
     for (const auto& [kernel, name] :
-         {std::pair{cpu::Kernel::winograd, "Winograd"}, std::pair{cpu::Kernel::direct, "direct"}})
+         {std::pair{cpu::Kernel::winograd, "Winograd"}, std::pair{cpu::Kernel::direct, "direct"},
+          std::pair{cpu::Kernel::product, "product"}})
       if (!cpu::ran_from(kernel).empty()) ran = name;
     const Speed s = against_fma(count, o_.threads, o_.seconds, engine),
                 v = ran == "oneDNN" ? s : against_fma(count, o_.threads, o_.seconds, onednn);
@@ -185,45 +187,57 @@ ConvGeometry conv_of(i64 n, i64 side, i64 c, i64 k, int kernel, int stride) {
   return {n, side, side, c, k, kernel, kernel, out, out, stride, padding, 1, 1};
 }
 
-void convolution(Table& table, const ConvGeometry& g, bool winograd) {
-  const auto name = [&](const char* form) {
-    return text(winograd ? "winograd " : "direct ", g.r, "x", g.s, "/", g.stride, " ", g.n, "x",
-                g.h, "x", g.w, "x", g.c, "-", g.k, " ", form);
-  };
-  const cpu::Kernel kernel = winograd ? cpu::Kernel::winograd : cpu::Kernel::direct;
+// A kernel of ours.
+struct OwnConv {
+  const char* name;
+  cpu::Kernel kernel;
+  void (*conv)(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
+  void (*conv_dx)(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
+  void (*conv_dw)(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
+};
+constexpr OwnConv kWinograd{"winograd", cpu::Kernel::winograd, cpu::winograd_conv,
+                            cpu::winograd_conv_dx, cpu::winograd_conv_dw};
+constexpr OwnConv kDirect{"direct", cpu::Kernel::direct, cpu::direct_conv, cpu::direct_conv_dx,
+                          cpu::direct_conv_dw};
+constexpr OwnConv kPointwise{"pointwise", cpu::Kernel::product, cpu::pointwise_conv,
+                             cpu::pointwise_conv_dx, cpu::pointwise_conv_dw};
+
+void convolution(Table& table, const OwnConv& own, const ConvGeometry& g) {
   const double count = 2.0 * static_cast<double>(g.n * g.ho * g.wo * g.k * g.c * g.r * g.s);
   const Tensor x = normal({g.n, g.h, g.w, g.c}), w = normal({g.k, g.r, g.s, g.c}, DType::f32, 2),
                dy = normal({g.n, g.ho, g.wo, g.k}, DType::f32, 3);
   Tensor y = Tensor::empty(dy.shape()), dx = Tensor::empty(x.shape()),
          dw = Tensor::empty(w.shape());
   Backend& engine = backend("onednn");
-  if (table.wants(name("forward")))
-    table.operations(
-        name("forward"), count, kernel,
-        [&] { winograd ? cpu::winograd_conv(g, x, w, y) : cpu::direct_conv(g, x, w, y); },
-        [&] { cpu::onednn_conv(g, x, w, y); }, [&] { engine.conv(g, x, w, y); });
-  if (table.wants(name("dx")))
-    table.operations(
-        name("dx"), count, kernel,
-        [&] { winograd ? cpu::winograd_conv_dx(g, dy, w, dx) : cpu::direct_conv_dx(g, dy, w, dx); },
-        [&] { cpu::onednn_conv_dx(g, dy, w, dx); }, [&] { engine.conv_dx(g, dy, w, dx); });
-  if (table.wants(name("dw")))
-    table.operations(
-        name("dw"), count, kernel,
-        [&] { winograd ? cpu::winograd_conv_dw(g, x, dy, dw) : cpu::direct_conv_dw(g, x, dy, dw); },
-        [&] { cpu::onednn_conv_dw(g, x, dy, dw); }, [&] { engine.conv_dw(g, x, dy, dw); });
+  const auto pass = [&](const char* form, FunctionRef<void()> ours, FunctionRef<void()> onednn,
+                        FunctionRef<void()> chosen) {
+    const std::string name = text(own.name, " ", g.r, "x", g.s, "/", g.stride, " ", g.n, "x", g.h,
+                                  "x", g.w, "x", g.c, "-", g.k, " ", form);
+    if (table.wants(name)) table.operations(name, count, own.kernel, ours, onednn, chosen);
+  };
+  pass(
+      "forward", [&] { own.conv(g, x, w, y); }, [&] { cpu::onednn_conv(g, x, w, y); },
+      [&] { engine.conv(g, x, w, y); });
+  pass(
+      "dx", [&] { own.conv_dx(g, dy, w, dx); }, [&] { cpu::onednn_conv_dx(g, dy, w, dx); },
+      [&] { engine.conv_dx(g, dy, w, dx); });
+  pass(
+      "dw", [&] { own.conv_dw(g, x, dy, dw); }, [&] { cpu::onednn_conv_dw(g, x, dy, dw); },
+      [&] { engine.conv_dw(g, x, dy, dw); });
 }
 
 void convolutions(Table& table) {
-  convolution(table, conv_of(128, 32, 16, 16, 3, 1), true);
-  convolution(table, conv_of(128, 8, 64, 64, 3, 1), true);
-  convolution(table, conv_of(32, 32, 64, 64, 3, 1), true);
-  convolution(table, conv_of(32, 8, 256, 256, 3, 1), true);
-  convolution(table, conv_of(32, 4, 512, 512, 3, 1), true);
-  convolution(table, conv_of(8, 56, 64, 128, 3, 2), true);
-  convolution(table, conv_of(16, 14, 256, 512, 3, 2), false);
-  convolution(table, conv_of(16, 7, 2048, 512, 1, 1), false);
-  convolution(table, conv_of(16, 14, 256, 1024, 1, 1), false);
+  convolution(table, kWinograd, conv_of(128, 32, 16, 16, 3, 1));
+  convolution(table, kWinograd, conv_of(128, 8, 64, 64, 3, 1));
+  convolution(table, kWinograd, conv_of(32, 32, 64, 64, 3, 1));
+  convolution(table, kWinograd, conv_of(32, 8, 256, 256, 3, 1));
+  convolution(table, kWinograd, conv_of(32, 4, 512, 512, 3, 1));
+  convolution(table, kWinograd, conv_of(8, 56, 64, 128, 3, 2));
+  convolution(table, kDirect, conv_of(16, 14, 256, 512, 3, 2));
+  convolution(table, kPointwise, conv_of(16, 7, 2048, 512, 1, 1));
+  convolution(table, kPointwise, conv_of(16, 14, 256, 1024, 1, 1));
+  convolution(table, kPointwise, conv_of(16, 56, 64, 64, 1, 1));
+  convolution(table, kPointwise, conv_of(16, 28, 512, 1024, 1, 2));
 }
 
 // text: images, side, channels, filters, side of the kernel, stride

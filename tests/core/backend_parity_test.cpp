@@ -1,6 +1,7 @@
 // Every call of the onednn backend against the reference backend, over many shapes, in f32, bf16
 // and f16.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cpu/direct_conv.h"
 #include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/cpu/pointwise_conv.h"
 #include "gossamer/core/cpu/winograd.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
@@ -131,13 +133,16 @@ struct OwnConv {
   void (*inference)(const ConvGeometry&, const Tensor& x, const cpu::PackedWeights&,
                     const ConvTail&, Tensor& y);
 };
-constexpr OwnConv kDirect{"direct",
-                          cpu::direct_conv,
-                          cpu::direct_conv_dx,
-                          cpu::direct_conv_dx_add,
-                          cpu::direct_conv_dw,
-                          cpu::direct_pack,
+constexpr OwnConv kDirect{"direct",        cpu::direct_conv,    cpu::direct_conv_dx,
+                          nullptr,         cpu::direct_conv_dw, cpu::direct_pack,
                           cpu::direct_conv};
+constexpr OwnConv kPointwise{"pointwise",
+                             cpu::pointwise_conv,
+                             cpu::pointwise_conv_dx,
+                             cpu::pointwise_conv_dx_add,
+                             cpu::pointwise_conv_dw,
+                             nullptr,
+                             nullptr};
 constexpr OwnConv kWinograd{"Winograd",
                             cpu::winograd_conv,
                             cpu::winograd_conv_dx,
@@ -162,12 +167,15 @@ void compare_alone(const OwnConv& own, const ConvGeometry& g) {
   own.conv_dx(g, dy, w, dx1);
   slow.conv_dx(g, dy, w, dx2);
   expect_close(dx1, dx2, 2e-5f, "conv_dx " + what);
-  dx1.copy_from(x);
-  own.conv_dx_add(g, dy, w, dx1);
-  expect_close(dx1, add(dx2, x), 2e-5f, "conv_dx_add " + what);
+  if (own.conv_dx_add) {
+    dx1.copy_from(x);
+    own.conv_dx_add(g, dy, w, dx1);
+    expect_close(dx1, add(dx2, x), 2e-5f, "conv_dx_add " + what);
+  }
   own.conv_dw(g, x, dy, dw1);
   slow.conv_dw(g, x, dy, dw2);
   expect_close(dw1, dw2, 2e-5f, "conv_dw " + what);
+  if (!own.pack) return;
   const cpu::PackedWeights packed = own.pack(g, w);
   const auto slow_weights = slow.pack_conv(w);
   for (const bool add : {false, true})
@@ -208,6 +216,16 @@ TEST_P(Alone, DirectConvolutionsOfAnyShape) {
   }
 }
 
+TEST_P(Alone, PointwiseConvolutionsWithAndWithoutAStride) {
+  for (const int threads : {1, 3}) {
+    set_compute_threads(threads);
+    for (const auto& g :
+         {geometry(2, 8, 8, 64, 128, 1, 1, 2, 0), geometry(2, 7, 7, 400, 21, 1, 1, 1, 0),
+          geometry(3, 9, 7, 5, 16, 1, 1, 3, 0), geometry(1, 1, 1, 16, 260, 1, 1, 1, 0)})
+      compare_alone(kPointwise, g);
+  }
+}
+
 TEST_P(Alone, WinogradWithAndWithoutAStride) {
   for (const int threads : {1, 3}) {
     set_compute_threads(threads);
@@ -219,23 +237,36 @@ TEST_P(Alone, WinogradWithAndWithoutAStride) {
   }
 }
 
-TEST_P(Alone, DirectConvolutionsDoNotDependOnTheThreads) {
-  const auto g = geometry(6, 9, 11, 40, 56, 3, 3, 2, 1);
-  const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, DType::f32, 1),
-               w = random_tensor({g.k, g.r, g.s, g.c}, DType::f32, 2),
-               dy = random_tensor({g.n, g.ho, g.wo, g.k}, DType::f32, 3);
-  std::vector<Tensor> first;
-  for (const int threads : {1, 2, 3}) {
-    set_compute_threads(threads);
-    const std::vector<Tensor> all{Tensor::empty(dy.shape()), Tensor::empty(x.shape()),
-                                  Tensor::empty(w.shape())};
-    Tensor y = all[0], dx = all[1], dw = all[2];
-    cpu::direct_conv(g, x, w, y);
-    cpu::direct_conv_dx(g, dy, w, dx);
-    cpu::direct_conv_dw(g, x, dy, dw);
-    if (first.empty()) first = all;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      EXPECT_TRUE(std::ranges::equal(all[i].span<float>(), first[i].span<float>())) << i;
+// As the engine runs them: of its own kernels and oneDNN's, each that some layer of a ResNet needs.
+TEST_P(Parity, ConvolutionsDoNotDependOnTheNumberOfThreads) {
+  for (const auto& g :
+       {geometry(16, 32, 32, 16, 16, 3, 3, 1, 1), geometry(40, 8, 8, 64, 64, 3, 3, 1, 1),
+        geometry(9, 16, 16, 64, 128, 3, 3, 2, 1), geometry(9, 14, 14, 64, 96, 3, 3, 2, 1),
+        geometry(9, 17, 16, 16, 32, 3, 3, 2, 1), geometry(9, 16, 16, 64, 128, 1, 1, 2, 0),
+        geometry(9, 7, 7, 256, 64, 1, 1, 1, 0), geometry(9, 32, 32, 3, 64, 7, 7, 2, 3),
+        geometry(9, 16, 16, 3, 16, 3, 3, 1, 1), geometry(9, 8, 8, 32, 32, 3, 3, 1, 1, 1, 4)}) {
+    const Tensor x = random_tensor({g.n, g.h, g.w, g.c}, type(), 1),
+                 w = random_tensor({g.k, g.r, g.s, g.c / g.groups}, type(), 2),
+                 dy = random_tensor({g.n, g.ho, g.wo, g.k}, type(), 3);
+    std::vector<std::vector<float>> first;
+    for (const int threads : {1, 2, 3, 16}) {
+      set_compute_threads(threads);
+      std::array<Tensor, 3> all{Tensor::empty(dy.shape(), type()), Tensor::empty(x.shape(), type()),
+                                Tensor::empty(w.shape())};
+      Backend& engine = backend("onednn");
+      engine.conv(g, x, w, all[0]);
+      engine.conv_dx(g, dy, w, all[1]);
+      engine.conv_dw(g, x, dy, all[2]);
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        const Tensor result = all[i].to(DType::f32);
+        const auto numbers = result.span<float>();
+        if (threads == 1)
+          first.emplace_back(numbers.begin(), numbers.end());
+        else
+          EXPECT_TRUE(std::ranges::equal(numbers, first[i]))
+              << text(g, type()) << ", pass " << i << ", " << threads << " threads";
+      }
+    }
   }
 }
 
