@@ -293,9 +293,11 @@ void validate(const Config& c, int workers, int per_machine) {
       "dist.payload", "f32 for allreduce and local-sgd, whose sums are made in f32");
   require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
   require(c.dist.nccl_ctas >= 0 && c.dist.nccl_ctas <= 32, "dist.nccl_ctas", "0 to 32");
-  dist::check_gpu_options({.transport = c.dist.transport,
-                           .wire = c.dist.wire,
-                           .ctas = static_cast<int>(c.dist.nccl_ctas)});
+  named("dist", [&] {
+    dist::check_gpu_options({.transport = c.dist.transport,
+                             .wire = c.dist.wire,
+                             .nccl_ctas = static_cast<int>(c.dist.nccl_ctas)});
+  });
   const auto faults = dist::parse_injections(c.dist.inject);
   dist::validate(faults, workers);
   const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) {

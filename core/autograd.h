@@ -1,6 +1,8 @@
 // The tape. An op computes its result, then records one Node: its inputs' gradient slots, the
 // tensors it must keep, and a closure from the gradient of the result to the gradients of the
 // inputs. No double backward.
+// Threads: a tape belongs to the thread that records it and walks it; NoGrad holds for its thread.
+// Two threads may not gather gradients in one leaf at once.
 #pragma once
 
 #include <functional>

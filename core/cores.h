@@ -1,4 +1,5 @@
 // How many CPUs there are for this process.
+// Threads: any.
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 // appears here. A build without CUDA has all of these too: device_count() is 0, and what needs a
 // device throws a DeviceError that says how to get one. Errors: DeviceError names the device, the
 // vendor's call and its message, and what to do. Device memory itself: allocate() in memory.h.
+// Threads: any; the current stream and the current device are each thread's own.
 #pragma once
 
 #include <array>
@@ -48,8 +49,7 @@ struct FreeMemory {
 FreeMemory free_memory(Device);
 bool can_access_peer(Device from, Device to);  // direct copies between two GPUs of this machine
 
-// --- streams and events. Both are handles: a copy means the same stream or event. Thread-safe as
-// the vendor's calls are.
+// --- streams and events. Both are handles: a copy means the same stream or event.
 class Event;
 
 class Stream {

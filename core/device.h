@@ -1,4 +1,5 @@
 // Devices. The header knows no CUDA type, so every folder may include it.
+// Threads: any.
 #pragma once
 
 #include <cstdint>

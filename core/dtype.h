@@ -1,5 +1,6 @@
 // Element types, and conversions of the two 16-bit floating types, which g++ vectorises and nvcc
 // compiles.
+// Threads: any.
 #pragma once
 
 #include <bit>

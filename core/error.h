@@ -1,6 +1,9 @@
 // Errors of the library. Nothing below apps/ prints, exits or aborts: it throws one of these.
-// The text names what was given, what was wanted (both shapes, the file, the key, the rank) and
-// what to do.
+// The text names what was given, what was wanted (both shapes, the file, the option, the rank) and
+// what to do. It names options and functions as the public headers do (`label_base`, `tokenize`),
+// never the program's key, flag or command (data.label_base, --label-base, gossamer data tokenize):
+// those end in the same word.
+// Threads: any.
 #pragma once
 
 #include <sstream>
@@ -16,7 +19,7 @@ struct Error : std::runtime_error {
 struct ShapeError : Error {
   using Error::Error;
 };
-// a key, option or name the user wrote        (exit code 2)
+// an option or name the user wrote           (exit code 2)
 struct ConfigError : Error {
   using Error::Error;
 };

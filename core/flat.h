@@ -3,6 +3,7 @@
 // pass over a span. The model's tensors stay ordinary tensors: they become windows, and no layer
 // notices. It is built once, from a model on its device, before the optimizer and the method (which
 // work on the blocks).
+// Threads: one at a time for a FlatParams and the tensors that are its windows.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
 // Bytes that someone else wrote, read at any position: a file, or a span for tests.
+// Threads: any.
 #pragma once
 
 #include <cstddef>

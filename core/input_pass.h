@@ -1,6 +1,7 @@
 // From decoded bytes to the input of a network in one pass on its device: crop, antialiased resize,
 // flip, normalisation and type (cuda/kernels/input.cpp). For GPUs; on a CPU the same blocks are
 // emulated, slowly, for tests. Outside the tape; waits for nothing.
+// Threads: any, as an op (ops.h).
 #pragma once
 
 #include <array>

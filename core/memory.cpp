@@ -106,8 +106,8 @@ class CpuCache {
     }
     check<OutOfMemory>(data != nullptr, "out of memory on cpu: wanted ", bytes >> 20, " MiB, ",
                        free_main_memory() >> 20, " MiB are free and ", stats_.in_use >> 20,
-                       " MiB in use by tensors. Use a smaller batch (train.batch, eval.batch), "
-                       "smaller pictures or fewer workers.");
+                       " MiB in use by tensors. Use a smaller batch, smaller pictures or fewer "
+                       "workers.");
     // fewer page faults and TLB misses; a hint, may be refused
     if (bytes >= kHuge) madvise(data, bytes, MADV_HUGEPAGE);
     return data;

@@ -1,4 +1,5 @@
 // Memory blocks and the caching allocator behind every Tensor.
+// Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct Block {
 };
 
 // Uninitialised memory. On a CPU it is aligned to 64 bytes, from 2 MiB on to 2 MiB (huge pages).
-// DeviceError: there is not enough, with sizes; or no such device. Thread-safe.
+// DeviceError: there is not enough, with sizes; or no such device.
 std::shared_ptr<Block> allocate(std::size_t bytes, Device = {});
 
 struct MemoryStats {

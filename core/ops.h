@@ -2,6 +2,7 @@
 // Broadcast of the second operand: same shape, one element, or the trailing dimensions of the first
 // (a bias). Floating types are f32, bf16 and f16 (the two of 16 bits do not meet in one op);
 // formulas compute in f32. ShapeError names the op and both shapes.
+// Threads: any; tensors that several threads give to ops may not change meanwhile.
 #pragma once
 
 #include <array>
@@ -138,7 +139,7 @@ Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions = {});
 
 // relu?(conv2d(x, w) + bias (+ add)) for inference: weights are put once into the form that the
 // device's kernels read, and no gradient is recorded. w as for conv2d; bias f32 [K]. Neither may
-// change afterwards. Thread-safe.
+// change afterwards.
 class InferenceConv {
  public:
   InferenceConv(const Tensor& w, const Tensor& bias, ConvOptions = {});

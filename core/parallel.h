@@ -1,4 +1,5 @@
 // CPU threads for kernels.
+// Threads: any; the number of compute threads is each calling thread's own.
 #pragma once
 
 #include <memory>

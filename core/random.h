@@ -1,6 +1,7 @@
 // Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a
 // counter-based generator, so any element of any stream can be drawn alone, and CPU and GPU draw
 // the same numbers.
+// Threads: any for Philox; one at a time for an Rng.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 // The safetensors file format (github.com/huggingface/safetensors): named tensors, read with every
 // check of the format, written atomically (temporary file, fsync, rename, fsync of the folder).
+// Threads: any; who writes a path last wins.
 #pragma once
 
 #include <filesystem>

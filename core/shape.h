@@ -1,4 +1,5 @@
 // Shape: up to six extents, row-major, without heap memory.
+// Threads: any.
 #pragma once
 
 #include <array>

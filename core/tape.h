@@ -1,4 +1,5 @@
 // A look at the tape: what has been recorded, and the memory that it keeps.
+// Threads: that of the tape (autograd.h).
 #pragma once
 
 #include "gossamer/core/autograd.h"

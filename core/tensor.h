@@ -1,7 +1,8 @@
 // Tensor: the value type of Gossamer. A window (shape, offset) on a shared block: always dense,
 // last index fastest. Images are [N, H, W, C]. Copying a Tensor copies the handle: both see the
-// same window and the same gradient. Thread safety: as std::shared_ptr (different Tensors anywhere,
-// one Tensor by one thread at a time).
+// same window and the same gradient.
+// Threads: any for different Tensors, one at a time for one; who writes where another Tensor reads
+// must be alone.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 // Files of torch.save (.pth, .pt): a zip archive with a pickle of the names and one entry for the
 // bytes of each storage. Read without torch, and without running what the pickle asks for; written
 // for torch.
+// Threads: any; who writes a path last wins.
 #pragma once
 
 #include <filesystem>

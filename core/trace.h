@@ -1,5 +1,6 @@
 // Timed scopes for chrome://tracing and ui.perfetto.dev. Off (one relaxed atomic load a scope)
 // until start() is called.
+// Threads: any.
 #pragma once
 
 #include <atomic>

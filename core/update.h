@@ -2,6 +2,7 @@
 // of A2CiD2, the one pass over FlatParams that applies them together, and passes over whole blocks.
 // The formulas are templates, so tests and the simulator run the same maths in double. The host
 // waits for a GPU only where it says so. The passes are in ops/op_update.cpp.
+// Threads: one at a time for an Optimizer, its FlatParams and the blocks of a pass.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // A cache of encoded samples in memory: for slow disks, and to read an image without the kernel's
 // copy of it.
+// Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@ class Cache {
  public:
   explicit Cache(std::size_t most_bytes) : left_(most_bytes) {}
   // Room for `bytes`, valid as long as the cache. nullptr: it would be above the limit, or there is
-  // no memory. Thread-safe.
+  // no memory.
   std::byte* take(std::size_t bytes);
   std::size_t used() const;
   bool full() const;  // a sample found no room

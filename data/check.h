@@ -1,5 +1,6 @@
 // Looks at every picture of a data set and lists the damaged and the unusual ones, for `gossamer
 // data check`.
+// Threads: any; tick is called by the calling thread.
 #pragma once
 
 #include <cstdint>

@@ -61,8 +61,8 @@ void check_same_classes(const Dataset& train, const Dataset& val) {
       first == second || first == LabelBase::automatic || second == LabelBase::automatic,
       code::other_classes, "a label 0 (image/class/label) occurs in ",
       first == LabelBase::zero ? "train, but not in val" : "val, but not in train",
-      ", so one seems to count from 0 and the other from 1. Set data.label_base=0 or "
-      "data.label_base=1 for both.");
+      ", so one seems to count from 0 and the other from 1. Set label_base to 0 or to 1 "
+      "for both.");
   const auto &a = train.classes(), &b = val.classes();
   if (a == b) return;
   std::vector<std::string> only_train, only_val;

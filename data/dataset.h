@@ -1,4 +1,5 @@
-// Data sets: encoded images (or raw pixels) with labels, random access, thread-safe reads.
+// Data sets: encoded images (or raw pixels) with labels, random access.
+// Threads: any, also for one Dataset.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,8 @@ class Dataset {
   // for messages and lists: "n01440764/n01440764_10026.JPEG"
   virtual std::string name(i64 i) const = 0;
   // The bytes of sample i: a file's content, or raw pixels if raw(). `buffer` holds them if they
-  // aren't in memory already. Thread-safe. DataError: this sample can't be read; IoError: the
-  // reason is not this sample (permissions, network).
+  // aren't in memory already. DataError: this sample can't be read; IoError: the reason is not this
+  // sample (permissions, network).
   virtual std::span<const std::byte> bytes(i64 i, std::vector<std::byte>& buffer) const = 0;
   // raw pixels: u8 [height, width, 3]
   struct Raw {

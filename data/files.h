@@ -1,4 +1,5 @@
 // Helpers for files: reads at a position, whole small files, names.
+// Threads: any, also for one File.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +32,7 @@ class File {
   File& operator=(const File&) = delete;
   const std::string& path() const { return path_; }
   std::size_t size() const { return size_; }
-  void read(std::size_t offset, std::span<std::byte> to) const;  // thread-safe
+  void read(std::size_t offset, std::span<std::byte> to) const;
 
  private:
   std::string path_;

@@ -285,7 +285,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
     const std::size_t running = impl_->threads.size();
     impl_->close();
     fail<ConfigError>("loader: thread ", running + 1, " of ", options.threads,
-                      " can't be started: ", error.what(), "; use fewer data.threads");
+                      " can't be started: ", error.what(), "; use fewer threads");
   } catch (...) {
     impl_->close();
     throw;

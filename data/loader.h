@@ -1,5 +1,6 @@
 // The loader makes batches of a data set. It has threads of its own and bounded memory, and can
 // resume at any step.
+// Threads: one at a time calls next, seek and set_size; any asks for stats() and damaged().
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Makes one key for a random stream out of two words. Neighbouring seeds, epochs and ranks give
 // unrelated streams.
+// Threads: any.
 #pragma once
 
 #include <cstdint>

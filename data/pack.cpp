@@ -221,7 +221,7 @@ class Packer {
             } catch (const DataError& error) {
               if (options_.strict)
                 fail<DataError>(code::damaged_images, error.what(),
-                                ". Without --strict it is left out.");
+                                ". Without strict it is left out.");
               out.defect = error.what();
             }
             held += out.bytes.size();
@@ -259,17 +259,17 @@ class Packer {
 
 PackReport pack(const Dataset& set, const std::string& folder, const PackOptions& o,
                 FunctionRef<bool(i64)> tick) {
-  check<ConfigError>(o.max_side >= 16 && o.max_side <= kMaxSide, "data pack: --max-side ",
-                     o.max_side, "; 16 to ", kMaxSide, " pixels are possible");
-  check<ConfigError>(o.quality >= 1 && o.quality <= 100, "data pack: --quality ", o.quality,
+  check<ConfigError>(o.max_side >= 16 && o.max_side <= kMaxSide, "pack: max_side ", o.max_side,
+                     "; 16 to ", kMaxSide, " pixels are possible");
+  check<ConfigError>(o.quality >= 1 && o.quality <= 100, "pack: quality ", o.quality,
                      "; 1 to 100 is possible");
-  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "data pack: --threads ", o.threads,
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "pack: threads ", o.threads,
                      " must be 1 to 1024");
-  check<ConfigError>(o.shard_images >= 1 && o.shard_images <= 1'000'000,
-                     "data pack: --shard-images ", o.shard_images, " must be 1 to 1000000");
+  check<ConfigError>(o.shard_images >= 1 && o.shard_images <= 1'000'000, "pack: shard_images ",
+                     o.shard_images, " must be 1 to 1000000");
   check<DataError>(
       set.raw().height == 0,
-      "data pack: these are raw pixels (CIFAR binary), which are small and fast as they are");
+      "pack: these are raw pixels (CIFAR binary), which are small and fast as they are");
   return Packer(set, folder, o, tick).run();
 }
 

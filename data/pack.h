@@ -1,4 +1,5 @@
 // Turns any data set into packed shards (formats/packed.h), for `gossamer data pack`.
+// Threads: one at a time for a folder; tick is called by the calling thread.
 #pragma once
 
 #include <cstdint>

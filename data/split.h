@@ -1,4 +1,5 @@
 // Validation data that no path names: what lies beside the training data, or a part of it.
+// Threads: any.
 #pragma once
 
 #include <cstdint>

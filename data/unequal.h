@@ -1,5 +1,6 @@
 // Workers with different data (non-IID), as in federated learning: each worker has another share of
 // each class.
+// Threads: any.
 #pragma once
 
 #include <memory>

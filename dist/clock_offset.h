@@ -1,11 +1,12 @@
 // How far a peer's clock is ahead of ours, from time stamps that ride on heartbeats. No clock and
-// no network in here; any thread.
+// no network in here.
 //
 // As NTP does it (RFC 5905, section 8): a heartbeat leaves us at t1, reaches the peer at t2; one of
 // the peer's leaves at t3 and reaches us at t4. Then  offset = ((t2 - t1) + (t3 - t4)) / 2  is
 // wrong by at most half of the round trip  (t4 - t1) - (t3 - t2). Busy machines delay most
 // heartbeats, so only the quickest round trips count; an old one counts less, since clocks drift
 // apart.
+// Threads: any, also for one ClockOffset.
 #pragma once
 
 #include <mutex>

@@ -1,5 +1,6 @@
 // Consensus control as a user sees it: what is asked for, and what it took. How it works:
 // rounds/consensus_controller.h.
+// Threads: one at a time for a ControlTally.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // What happened on each edge of the graph: exchanges, how old their snapshots were, how long they
 // took; and the rates that were really achieved, with the constants that A2CiD2 would have on such
 // a graph. Pure.
+// Threads: any for functions; one at a time for EdgeStatistics.
 #pragma once
 
 #include <optional>

@@ -7,6 +7,8 @@
 //     method->step(schedule(method->samples_seen()));
 //   }
 //   method->finish();
+// Threads: one at a time for a Method. Its own threads call on_fault and on_exchange and write
+// values() between its calls, for which quiesce() and read_model() are.
 #pragma once
 
 #include <functional>

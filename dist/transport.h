@@ -1,6 +1,8 @@
 // What a worker needs of the outside: messages (ControlLink), bulk exchanges (Payload) and
 // collectives. Two implementations: between processes (Asio, Gloo, and memory that one reads of the
 // other), and between threads of one process (tests, teaching).
+// Threads: one calls ControlLink::next(), any its other functions and SideChannel::send(); one at a
+// time for a Payload, for Collectives and for a Group.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,6 @@
 // Beam search over several sentences at once. The caller computes the logits; here the beams are
 // chosen, so that the search knows no model.
+// Threads: one at a time for a BeamSearch.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/spelling.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 
@@ -43,6 +44,12 @@ bool is_known(const std::string& name) {
   return std::ranges::any_of(list(), [&](const ModelInfo& info) { return info.name == name; });
 }
 
+std::string known_models() {
+  std::vector<std::string> names;
+  for (const ModelInfo& info : list()) names.push_back(info.name);
+  return alternatives(names);
+}
+
 class HeaderReader {
  public:
   explicit HeaderReader(const nn::Weights& file) : file_(file) {}
@@ -50,7 +57,7 @@ class HeaderReader {
   std::string text(const std::string& key) const {
     const auto it = file_.metadata.find(key);
     check<IoError>(it != file_.metadata.end(), file_.file, ": the header has no \"", key,
-                   "\"; was this file written by gossamer train?");
+                   "\"; was it written by another program?");
     return it->second;
   }
   int whole(const std::string& key) const { return static_cast<int>(number(key, text(key))); }
@@ -114,7 +121,7 @@ std::optional<ModelHeader> header_of(const nn::Weights& file) {
   if (const auto task = file.metadata.find("task"); task != file.metadata.end())
     fail<IoError>(file.file, ": is a model for task=", task->second, ", not for pictures");
   check<IoError>(is_known(h.model), file.file, ": the model in the header is \"", h.model,
-                 "\", which this program does not know; `gossamer doctor` lists its models");
+                 "\"; known are: ", known_models());
   h.classes = split_lines(read.text("classes"));
   check<IoError>(!h.classes.empty(), file.file,
                  ": \"classes\" in the header is empty, wanted one name a line");
@@ -142,15 +149,14 @@ std::string model_of(const nn::Weights& file) {
   std::vector<std::string> names;
   for (const NamedTensor& t : file.tensors) names.push_back(t.name + t.tensor.shape().str());
   check<IoError>(known.has_value(), file.file, ": its tensors (", nn::first_three(names),
-                 ") are those of no model that `gossamer doctor` lists; if it is one of them, say "
-                 "model.name=NAME");
+                 ") fit none of the known models: ", known_models());
   return known->name;
 }
 
 nn::Weights read_model_file(const std::filesystem::path& path) {
   nn::Weights file = nn::read_weights(path);
   check<IoError>(!file.metadata.contains("layout"), file.file,
-                 ": a checkpoint of one worker, for train --resume; the model of a finished run is "
+                 ": a checkpoint of one worker, to resume its run; the model of a finished run is "
                  "its model.safetensors");
   return file;
 }
@@ -158,8 +164,8 @@ nn::Weights read_model_file(const std::filesystem::path& path) {
 const Tensor& head_of(const nn::Weights& file) {
   const Tensor* head = file.find("fc.weight");
   check<IoError>(head && head->rank() == 2 && head->shape(0) >= 1, file.file,
-                 ": has no fc.weight [classes, features], so it can start a training "
-                 "(model.init) but not classify");
+                 ": has no fc.weight [classes, features], so a training can begin "
+                 "with it (init), but it does not classify");
   return *head;
 }
 

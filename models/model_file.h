@@ -1,5 +1,6 @@
 // Model files of classifiers: those of `gossamer train`, which hold the weights and in the header
 // all that it takes to use them, and those of others, which hold weights only.
+// Threads: any; the network that is opened is a Module (nn/module.h).
 #pragma once
 
 #include <array>

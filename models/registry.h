@@ -1,4 +1,5 @@
 // Models by name. A new model is one row in registry.cpp.
+// Threads: any.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // ResNets (He et al. 2015) for ImageNet ("v1.5": the 3x3 convolution of a bottleneck has the
 // stride) and for CIFAR. Parameters have torchvision's names.
+// Threads: any; the network is a Module (nn/module.h).
 #pragma once
 
 #include <memory>

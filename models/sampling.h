@@ -1,5 +1,6 @@
 // How the next id is chosen from the logits of a language model. Pure functions: the caller draws
 // the random numbers.
+// Threads: any.
 #pragma once
 
 #include <span>

@@ -1,4 +1,5 @@
 // What transformers are made of besides Linear: embeddings, layer norm, attention and positions.
+// Threads: as Module (module.h); one at a time for a KeyValueCache.
 #pragma once
 
 #include "gossamer/nn/layers.h"

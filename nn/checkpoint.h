@@ -1,6 +1,8 @@
 // Model files: safetensors with torchvision's names and layouts, so that weights can be exchanged
 // with PyTorch, whose own .pth files are read too. A convolution weight is OIHW in a file, as in
 // torch, and [out, h, w, in] in memory. Only this file converts between the two.
+// Threads: any, as long as nothing changes the module that is saved, and nobody else uses the one
+// that is loaded.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,7 @@
 // Networks as they are evaluated on a CPU: each batch norm is folded into the convolution before
 // it, weights are packed once, addition and ReLU happen where sums are written, and no tape is
 // kept. The memory of an activation is reused as soon as its last reader has run.
+// Threads: any, also for one Inference of a module that several may call (nn/module.h).
 #pragma once
 
 #include <functional>
@@ -33,7 +34,7 @@ class FoldedSteps {
 // Computes what net(x) does in eval mode, up to rounding, and without a tape. The network must live
 // as long. Changes of its weights after the construction do not show. A network on a GPU, or
 // with weights that are not finite, runs as it is. A NaN that arises from finite weights may become
-// 0 in a ReLU. Thread-safe where net(x) is.
+// 0 in a ReLU.
 // Memory besides the network's: its convolutions once more, and packed (for Winograd four times as
 // large); of activations what one block of layers needs.
 class Inference {

@@ -1,4 +1,5 @@
 // Initial values of parameters.
+// Threads: any; the generator is each thread's own.
 #pragma once
 
 #include "gossamer/core/random.h"

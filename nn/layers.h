@@ -1,5 +1,6 @@
 // Layers with parameters or state. A layer calls ops (core/ops.h), which do the work and record the
 // tape. Functions without state (relu, cross_entropy) need no layer.
+// Threads: as Module (module.h).
 #pragma once
 
 #include "gossamer/core/ops.h"

@@ -1,4 +1,5 @@
 // Module: named parameters and buffers in a tree, torchvision's names ("layer1.0.conv1.weight").
+// Threads: one at a time for a Module; in eval mode several may call forward at once.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
 // Optimizers over FlatParams: their state in flat blocks of the parameters' layout, one pass a step
 // (core/update.h), for which the host never waits. Weight decay spares 1-D tensors (biases, batch
 // norm).
+// Threads: one at a time for an optimizer and its FlatParams.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // Learning-rate schedules: pure functions of the number of samples (or tokens) seen by all workers
 // together. Nothing to save or restore.
+// Threads: any.
 #pragma once
 
 #include <functional>

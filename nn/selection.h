@@ -1,4 +1,5 @@
 // Which parameters are meant, by their names.
+// Threads: any.
 #pragma once
 
 #include <string>

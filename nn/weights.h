@@ -1,5 +1,6 @@
 // Weights that someone else saved, in any of the formats that can be read: safetensors, and torch's
 // .pth and .pt. The bytes say which, not the name of the file.
+// Threads: any.
 #pragma once
 
 #include <filesystem>

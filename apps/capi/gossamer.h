@@ -1,5 +1,5 @@
 // Gossamer for C: inference, training, and decentralized training of anybody's parameters. C99 and
-// C++; this header needs nothing else. README.md beside it has an example of each part.
+// C++; this header needs nothing else. Examples: apps/capi/*.md in the sources.
 //
 // Calls return a status, and what they make through their last parameters, which are left alone if
 // they fail. GSM_OK is 0; otherwise gsm_last_error() says in words what is wrong and what to do.
@@ -7,9 +7,11 @@
 // not crashes. Structs begin with their size, so that they can grow; in options every 0 means the
 // default, and NULL means all of them. Texts are UTF-8 and end in 0.
 //
-// Thread safety: any thread may call anything. What uses one handle in two threads at once is
-// GSM_ERROR_BUSY, except gsm_model_*, which may run side by side. What is freed lives until those
-// that were made with it are freed too.
+// What is freed lives until those that were made with it are freed too.
+//
+// Threads: any may call anything. Two calls at once on one handle are GSM_ERROR_BUSY, except those
+// of gsm_model_*, gsm_tensor_* and gsm_dataset_*, which may run side by side. on_fault and the log
+// function are called by threads of the library: they return soon, and call nothing of this header.
 #ifndef GOSSAMER_H
 #define GOSSAMER_H
 

@@ -56,6 +56,15 @@ void assume(const nn::Weights& file, const Config& given, LoadedModel& m) {
                   m.pictures.std[1], m.pictures.std[2]));
 }
 
+std::string name_of(const nn::Weights& file, const Config& given) {
+  if (given.origin.contains("model.name")) return given.model.name;
+  try {
+    return models::model_of(file);
+  } catch (const IoError& e) {
+    fail<IoError>(e.what(), "; if it is one of them, say model.name=NAME");
+  }
+}
+
 }  // namespace
 
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,
@@ -79,8 +88,7 @@ std::vector<std::string> keys_of(const nn::Weights& file, const Config& given) {
     if (given.data.mean.empty()) keys.push_back("data.mean=" + list(channels.mean));
     if (given.data.std.empty()) keys.push_back("data.std=" + list(channels.std));
   };
-  const std::string name =
-      given.origin.contains("model.name") ? given.model.name : models::model_of(file);
+  const std::string name = name_of(file, given);
   add("model.name", name);
   if (const auto header = models::header_of(file)) {
     add_channels(header->pictures);

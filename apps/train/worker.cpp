@@ -264,7 +264,7 @@ void Worker::use_gpu_group() {
        .transport = config.dist.transport,
        .wire = config.dist.wire,
        .nccl_hostid = hostid ? hostid : "",
-       .ctas = static_cast<int>(config.dist.nccl_ctas),
+       .nccl_ctas = static_cast<int>(config.dist.nccl_ctas),
        .collective_timeout_s = config.dist.collective_timeout_s,
        .log = [this](const std::string& line) { progress.note("gpu      " + line); }});
 }

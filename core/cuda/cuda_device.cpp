@@ -37,7 +37,7 @@ std::string what_to_do(cudaError_t status) {
     case cudaErrorCompatNotSupportedOnDevice:
       return "driver and libcuda.so.1 do not belong together: restart after the driver's update";
     default:
-      return "`gossamer doctor` shows what this machine has";
+      return "nvidia-smi shows what this machine has";
   }
 }
 

@@ -117,14 +117,13 @@ std::string size_text(std::size_t bytes) {
   const FreeMemory now = free_memory(device);
   const std::size_t ours = stats.in_use + stats.cached, taken = now.total - now.free,
                     others = taken > ours ? taken - ours : 0;
-  fail<OutOfMemory>("out of memory on ", device, " (", properties(device).name, "): wanted ",
-                    size_text(bytes), "; of ", size_text(now.total), ", ", size_text(stats.in_use),
-                    " are in use by tensors (at most ", size_text(stats.peak), " so far), ",
-                    size_text(stats.cached), " cached in pieces up to ",
-                    size_text(pool.largest_free()), ", ", size_text(others),
-                    " used by the driver and other programs, ", size_text(now.free),
-                    " free. Use a smaller batch (train.batch) or bf16 (train.dtype), or free the "
-                    "GPU of other programs");
+  fail<OutOfMemory>(
+      "out of memory on ", device, " (", properties(device).name, "): wanted ", size_text(bytes),
+      "; of ", size_text(now.total), ", ", size_text(stats.in_use),
+      " are in use by tensors (at most ", size_text(stats.peak), " so far), ",
+      size_text(stats.cached), " cached in pieces up to ", size_text(pool.largest_free()), ", ",
+      size_text(others), " used by the driver and other programs, ", size_text(now.free),
+      " free. Use a smaller batch or bf16 (dtype), or free the GPU of other programs");
 }
 
 std::shared_ptr<Block> block_of(const std::shared_ptr<CachingPool>& pool, void* data,
@@ -183,7 +182,7 @@ std::shared_ptr<Block> allocate_pinned(std::size_t bytes) {
   void* const data = pinned_pool()->take(bytes, nullptr);
   check<DeviceError>(data != nullptr, "cudaHostAlloc: no page-locked memory: wanted ",
                      size_text(bytes), ", ", size_text(pinned_pool()->stats().in_use),
-                     " in use; fewer batches ahead (data.ahead), or a higher limit (ulimit -l)");
+                     " in use; fewer batches ahead (ahead), or a higher limit (ulimit -l)");
   return block_of(pinned_pool(), data, Device::cpu());
 }
 

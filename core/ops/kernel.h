@@ -42,7 +42,7 @@ inline void check_launch(Device device) {
   const cudaError_t status = cudaGetLastError();
   check<DeviceError>(status == cudaSuccess, "kernel launch on ", device, ": ",
                      cudaGetErrorString(status),
-                     "; `gossamer doctor` shows for which GPUs this program was built");
+                     "; were the kernels built for this GPU (GOSSAMER_CUDA_ARCH)?");
 }
 }  // namespace detail
 #endif

@@ -1,4 +1,5 @@
 // From the bytes of one sample to size x size pixels: what a loader thread does for each image.
+// Threads: any for functions; one at a time for a Preparer.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Changes of a picture's pixels, in place: colour operations (colour.cpp) and affine warps
 // (warp.cpp), as torchvision's PIL backend applies them, bit for bit as Pillow 9.4
 // (tests/data/augment_golden_test.cpp). Random choices are made in policy.h.
+// Threads: any, on different pixels.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Random changes of a picture's pixels: the steps of a recipe after crop and flip. Each is a pure
 // function of pixels and generator.
+// Threads: any, on different pixels and generators.
 #pragma once
 
 #include <array>

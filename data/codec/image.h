@@ -1,5 +1,6 @@
 // Decoding of single images. The bytes are not trusted: every return value is checked and sizes are
 // limited.
+// Threads: any.
 #pragma once
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 //   ImageReader reader(file, name);
 //   reader.start(box);
 //   for (Rows rows; reader.next(rows);) use(rows);
+// Threads: one at a time for an ImageReader.
 #pragma once
 
 #include <cstddef>

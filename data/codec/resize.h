@@ -1,4 +1,5 @@
 // Resizing: any window of the resized picture, from the rows that it needs.
+// Threads: any for functions; one at a time for a Resizer.
 #pragma once
 
 #include <algorithm>

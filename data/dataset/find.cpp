@@ -87,12 +87,12 @@ std::vector<std::string> of_part(const std::vector<std::string>& names, Part par
   check<DataError>(!evaluate || !evaluation.empty() || train.empty(), code::not_understood,
                    folder.string(),
                    ": nothing to evaluate with: its shards are named for training (",
-                   first_of(train), "), none val or test. Name the files meant in data.val.");
+                   first_of(train), "), none val or test. Name those to validate with.");
   check<DataError>(
       evaluate || !rest.empty() || (part == Part::any && (val.empty() || test.empty())),
       code::not_understood, folder.string(),
       ": nothing to train with: its shards are named for evaluation (", first_of(evaluation),
-      "). Name the files meant in data.train.");
+      "). Name those to train with.");
   const auto& chosen = (evaluate || rest.empty()) && !evaluation.empty() ? evaluation : rest;
   if (chosen.size() < names.size()) {
     std::vector<std::string> others;
@@ -119,7 +119,7 @@ void check_complete(const std::vector<std::string>& shards, const fs::path& fold
     check<DataError>(
         set.first == set.second, code::damaged, folder.string(), ": holds ", set.first, " of ",
         set.second, packed ? " packed" : "", " shards ", printable(name), ". ",
-        packed ? "Start the same `gossamer data pack` again: it goes on where it was stopped."
+        packed ? "Pack the same set again: it goes on where it was stopped."
                : "Copy those that are missing, or name the files meant in place of the folder.");
   }
 }
@@ -181,8 +181,7 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
         part != Part::val || !inside.cifar_test.empty(), code::nothing, folder.string(),
         ": holds training files of CIFAR or ImageNet-32, but neither ",
         "test_batch.bin or test_batch (CIFAR-10) nor test.bin (CIFAR-100) nor val_data "
-        "(ImageNet-32) to validate with. Copy it there, or name the file meant in "
-        "data.val.");
+        "(ImageNet-32) to validate with. Copy it there, or name the file meant.");
     return add(part == Part::val ? inside.cifar_test : inside.cifar);
   }
   // A folder above: train/ and val/ in it, or Kaggle's ILSVRC/Data/CLS-LOC.
@@ -277,8 +276,7 @@ void expand(const std::string& path, std::vector<std::string>& out) {
   else if (count > 0)
     around = ". Found beside it: " + there;
   fail<DataError>(code::nothing, printable(path), ": no such file or folder", around,
-                  ". Check data.train and data.val; relative paths count from ",
-                  fs::current_path(error).string(),
+                  ". Check the path; relative ones count from ", fs::current_path(error).string(),
                   ". ImageNet's archives can be named as they are (ILSVRC2012_img_train.tar, from "
                   "image-net.org).");
 }

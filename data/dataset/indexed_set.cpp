@@ -41,7 +41,7 @@ LabelBase base_of(const std::vector<Index>& parts, LabelBase told) {
     const bool here = std::ranges::binary_search(part.classes, "0");
     check<DataError>(
         !here || told != LabelBase::one, code::other_classes, part.path,
-        ": a label 0 occurs, so labels do not count from 1. Use data.label_base=0 or auto.");
+        ": a label 0 occurs, so labels do not count from 1. Set label_base to 0 or auto.");
     zero = zero || here;
   }
   if (!any || told != LabelBase::automatic) return any ? told : LabelBase::automatic;
@@ -66,7 +66,7 @@ void name_numbers(std::vector<Index>& parts, LabelBase base, bool told,
   if (base == LabelBase::one && !told && most + 1 != static_cast<int>(names.size()))
     notes.push_back(numbers->path +
                     ": labels are taken to count from 1, because no 0 occurs; if they count from "
-                    "0, say so: data.label_base=0 (data pack: --label-base 0)");
+                    "0, set label_base to 0");
   check<DataError>(words == parts.end() || !names.empty(), code::other_classes, numbers->path,
                    ": its classes are numbers, those of ", words == parts.end() ? "" : words->path,
                    " are names. Put the list of names in the order of the numbers beside it "

@@ -159,7 +159,7 @@ class Indexer {
       check<DataError>(!sum_is_right(block.data()), path_, ": unreadable tar at byte ", base + at,
                        ": another archive follows behind the end of the ",
                        "first. Keep them apart and give both, or join them by tar --concatenate "
-                       "--file=FIRST.tar SECOND.tar.");
+                       "-f FIRST.tar SECOND.tar.");
       return;
     }
   }

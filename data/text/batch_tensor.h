@@ -1,4 +1,5 @@
 // Memory of a batch of ids.
+// Threads: any.
 #pragma once
 
 #include "gossamer/core/cuda.h"

@@ -1,5 +1,6 @@
 // BLEU (Papineni et al., ACL 2002) of a whole test set with one reference each, as sacreBLEU
 // computes it by default (Post, WMT 2018): tokens of mteval-v13a, case kept, exponential smoothing.
+// Threads: any for functions; one at a time for BleuCounts.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
 // How GPT-2's files write bytes: each as one printable character.
+// Threads: any.
 #pragma once
 
 #include <array>

@@ -1,6 +1,7 @@
 // Byte-level byte pair encoding, as GPT-2 has it (Radford et al., "Language models are unsupervised
 // multitask learners", 2019; Sennrich, Haddow, Birch, ACL 2016). Every byte has an id, so any bytes
 // are encoded and decoded without loss, also those that are no UTF-8.
+// Threads: any for functions; one at a time for a BytePairTrainer.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // A vocabulary of characters: each code point of UTF-8 that a text has is one id, in their order.
 // nanoGPT's small models of Shakespeare have it.
+// Threads: any for functions; one at a time for a CharacterSet.
 #pragma once
 
 #include <set>

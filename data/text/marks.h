@@ -1,4 +1,5 @@
 // Names of the marks, as Hugging Face's vocabularies have them.
+// Threads: any.
 #pragma once
 
 #include <algorithm>

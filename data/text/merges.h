@@ -1,4 +1,5 @@
 // The merges of byte pairs: which two ids become which third, and which merge comes first.
+// Threads: any once all is added; a PieceInHand belongs to one.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
 // Batches for translation: pairs of sentences of about one length, a batch by its number of ids.
+// Threads: one at a time for a PairLoader.
 #pragma once
 
 #include <cstdint>

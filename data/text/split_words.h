@@ -1,4 +1,5 @@
 // GPT-2's split of text into pieces, inside which byte pairs are merged.
+// Threads: any, also for one WordSplitter.
 #pragma once
 
 #include <memory>
@@ -9,7 +10,6 @@
 namespace gossamer::data {
 
 // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+  (Unicode's classes).
-// Thread-safe.
 class WordSplitter {
  public:
   WordSplitter();

@@ -1,4 +1,5 @@
 // Files of text, read line by line: plain, or compressed by gzip.
+// Threads: any for functions; one at a time for a TextFile.
 #pragma once
 
 #include <memory>

@@ -211,14 +211,13 @@ TextSet open_text(const std::string& path) {
   };
   if (!fs::is_directory(folder, none)) {
     check<DataError>(path.ends_with(".bin"), code::not_understood, printable(path),
-                     ": is no .bin file of ids; gossamer data tokenize makes them of text");
+                     ": is no .bin file of ids; tokenize makes them of text");
     set.train.tokens = files(folder);
     return set;
   }
-  check<DataError>(
-      fs::exists(folder / "train.bin", none) || fs::exists(folder / "val.bin", none),
-      code::not_understood, printable(path),
-      ": has neither index.json nor train.bin; gossamer data tokenize makes such a folder");
+  check<DataError>(fs::exists(folder / "train.bin", none) || fs::exists(folder / "val.bin", none),
+                   code::not_understood, printable(path),
+                   ": has neither index.json nor train.bin; tokenize makes such a folder");
   for (const char* vocabulary : {"vocab.json", "encoder.json", "characters.json"})
     if (!set.tokenizer && fs::exists(folder / vocabulary, none)) {
       set.tokenizer = open_tokenizer(path);

@@ -1,4 +1,5 @@
 // Tokenized text: a folder that `gossamer data tokenize` made, or .bin files of nanoGPT and llm.c.
+// Threads: any.
 #pragma once
 
 #include <memory>

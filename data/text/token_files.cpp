@@ -160,7 +160,7 @@ TokenWriter::TokenWriter(std::string prefix, TokenFormat format, i64 vocabulary,
     : impl_(std::make_unique<Impl>()) {
   const bool narrow = vocabulary <= kMostIds16;
   check<ConfigError>(narrow || format != TokenFormat::nanogpt, "a vocabulary of ", vocabulary,
-                     " ids does not fit nanoGPT's u16; use --format llm.c");
+                     " ids does not fit nanoGPT's u16; use the format llm.c");
   check<ConfigError>(shard >= 1 && shard <= std::numeric_limits<std::int32_t>::max(), "a shard of ",
                      shard, " ids; use 1 to 2147483647");
   impl_->prefix = std::move(prefix);

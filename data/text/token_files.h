@@ -1,6 +1,7 @@
 // Files of ids (.bin). llm.c's have a header of 256 i32, little-endian: magic 20240520, version 1
 // and the number of ids, which follow as u16; or magic 20240801, version 7, and u32. nanoGPT's are
 // u16 and nothing else.
+// Threads: any, also for one TokenFiles; one at a time for a TokenWriter.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ class TokenFiles {
   // or of another version.
   TokenFiles(const std::vector<std::string>& paths, i64 vocabulary);
   i64 size() const { return ends_.empty() ? 0 : ends_.back(); }
-  // The ids from position `at` on; at + to.size() <= size(). Thread-safe. DataError: an id that is
+  // The ids from position `at` on; at + to.size() <= size(). DataError: an id that is
   // not in the vocabulary, with its file and position.
   void read(i64 at, std::span<std::int32_t> to) const;
   i64 vocabulary() const { return vocabulary_; }

@@ -127,7 +127,7 @@ class Reader {
         check<DataError>(line.size() <= kLongestDocument - document.text.size(), code::damaged,
                          document.place,
                          ": begins a document of more than 4 GiB; end documents by "
-                         "lines that --separator names");
+                         "lines that hold the separator");
         document.text += line;
       }
       end();
@@ -196,7 +196,7 @@ std::optional<i64> size_to_make(const std::string& tokenizer) {
   i64 size = 0;
   const char* const end = tokenizer.data() + tokenizer.size();
   const auto [at, error] = std::from_chars(tokenizer.data() + 4, end, size);
-  check<ConfigError>(error == std::errc() && at == end, "data tokenize: --tokenizer ", tokenizer,
+  check<ConfigError>(error == std::errc() && at == end, "tokenize: tokenizer ", tokenizer,
                      ": bpe: wants the number of ids, as in bpe:8192");
   return size;
 }
@@ -205,7 +205,7 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const TokenizeOptions& o, Reader& 
   const bool pairs = !o.targets.empty();
   if (o.tokenizer == "characters") {
     CharacterSet characters;
-    check<ConfigError>(!pairs, "data tokenize: characters have no marks for pairs; use bpe:N");
+    check<ConfigError>(!pairs, "tokenize: characters have no marks for pairs; use bpe:N");
     reader.each_document(
         [&](Document&& document) { characters.add(document.text, document.place); });
     return characters.tokenizer();
@@ -239,7 +239,7 @@ class Tokenizing {
     tokenizer_ = tokenizer_of(options_, reader_);
     marks_ = tokenizer_->marks();
     check<ConfigError>(!pairs_ || (marks_.end >= 0 && marks_.begin >= 0 && marks_.pad >= 0),
-                       "data tokenize: the vocabulary lacks one of the marks <s>, </s> and <pad>, "
+                       "tokenize: the vocabulary lacks one of the marks <s>, </s> and <pad>, "
                        "which pairs need; use bpe:N");
     for (Part* part : {&train_, &val_}) {
       const std::string name = part == &val_ ? "val" : "train";
@@ -255,11 +255,10 @@ class Tokenizing {
       reader_.each_document([this](Document&& document) { add(std::move(document)); });
     flush();
     check<DataError>(train_.index.items > 0, code::nothing,
-                     "data tokenize: there is no text to train on");
+                     "tokenize: there is no text to train on");
     check<DataError>(options_.val_fraction == 0 || val_.index.items > 0, code::nothing,
-                     "data tokenize: --val-fraction ", options_.val_fraction, " of ",
-                     train_.index.items, pairs_ ? " pairs" : " documents",
-                     " is none; name validation text with --val");
+                     "tokenize: val_fraction ", options_.val_fraction, " of ", train_.index.items,
+                     pairs_ ? " pairs" : " documents", " is none; name files of validation text");
     store();
     return std::move(report_);
   }
@@ -391,25 +390,25 @@ class Tokenizing {
 
 void check_options(const TokenizeOptions& o) {
   check<ConfigError>(!o.tokenizer.empty(),
-                     "data tokenize: --tokenizer is missing: a folder with vocab.json and "
+                     "tokenize: tokenizer is missing: a folder with vocab.json and "
                      "merges.txt, or bpe:8192, or characters");
-  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "data tokenize: --val-fraction ",
+  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: val_fraction ",
                      o.val_fraction, "; from 0 to below 1 is possible");
   check<ConfigError>(o.val_fraction == 0 || o.val_sources.empty(),
-                     "data tokenize: validation text is named by --val; --val-fraction would take "
-                     "more from the training text. Give one of them");
+                     "tokenize: files of validation text are named; val_fraction would take more "
+                     "from the training text. Give one of them");
   check<ConfigError>(o.targets.empty() || o.targets.size() == o.sources.size(),
-                     "data tokenize: ", o.sources.size(), " files of sources and ",
-                     o.targets.size(), " of targets; each needs the other");
+                     "tokenize: ", o.sources.size(), " files of sources and ", o.targets.size(),
+                     " of targets; each needs the other");
   check<ConfigError>(o.val_targets.size() == (o.targets.empty() ? 0 : o.val_sources.size()),
-                     "data tokenize: ", o.val_sources.size(), " files with --val and ",
-                     o.val_targets.size(), " with --val-target",
+                     "tokenize: ", o.val_sources.size(), " files of validation sources and ",
+                     o.val_targets.size(), " of targets",
                      o.targets.empty() ? ", which pairs alone have" : "; each needs the other");
-  check<ConfigError>(o.max_length >= 0, "data tokenize: --max-length ", o.max_length,
+  check<ConfigError>(o.max_length >= 0, "tokenize: max_length ", o.max_length,
                      "; use 0 for no limit, or more");
   check<ConfigError>(o.max_length == 0 || !o.targets.empty(),
-                     "data tokenize: --max-length is for pairs; documents may have any length");
-  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "data tokenize: --threads ", o.threads,
+                     "tokenize: max_length is for pairs; documents may have any length");
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "tokenize: threads ", o.threads,
                      " must be 1 to 1024");
 }
 

@@ -1,4 +1,5 @@
 // From text to ids on disk: what `gossamer data tokenize` does.
+// Threads: one at a time for a folder; tick is called by the calling thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // A tokenizer turns text into the ids that a language model reads, and ids into text. There are two
 // kinds: byte_pairs.h (GPT-2's, and smaller vocabularies made here) and characters.h.
+// Threads: any, also for one Tokenizer.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,6 @@ struct Marks {
   std::int32_t pad = -1;    // behind the sentences of a batch that are shorter than others (<pad>)
 };
 
-// Thread-safe.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;

@@ -1,4 +1,5 @@
 // UTF-8, checked: no overlong forms, no surrogates, nothing above U+10FFFF.
+// Threads: any.
 #pragma once
 
 #include <cstddef>

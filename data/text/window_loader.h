@@ -1,4 +1,5 @@
 // Batches for language models: windows of ids, and for each id the one that follows it.
+// Threads: one at a time for a WindowLoader.
 #pragma once
 
 #include <cstdint>

@@ -290,7 +290,7 @@ class DisturbedGroup final : public Group {
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
   const char* why_no_side_channel() const override {
-    return "dist.inject disturbs links, and can disturb only what goes over the host";
+    return "injected faults disturb only what goes over the host";
   }
   Collectives& collectives() override { return inner_.collectives(); }
   void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {

@@ -10,6 +10,7 @@
 //   partition:0,1|2,3:10s           nothing passes between the sides for 10 s
 // Items are separated by commas, each may end in @step=N (own steps of a worker) or @t=SECONDS;
 // without, it holds from the beginning.
+// Threads: any.
 #pragma once
 
 #include <string>

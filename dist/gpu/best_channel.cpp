@@ -37,7 +37,7 @@ ChannelBytes tagged(char tag, const ChannelBytes& bytes) {
 
 BestChannel::BestChannel(int self, Parts parts) : self_(self), parts_(std::move(parts)) {
   check<DistError>(parts_.copies != nullptr || parts_.nccl != nullptr, "worker ", self,
-                   ": there is no way to another GPU; set dist.transport=host");
+                   ": there is no way to another GPU; set transport=host");
 }
 
 ChannelBytes BestChannel::offer(int peer, const Sent& send) {
@@ -50,7 +50,7 @@ ChannelBytes BestChannel::answer(int peer, const Sent& send, const ChannelBytes&
   if (copies(peer) && !offer.copies.empty() && (!parts_.near || parts_.near(offer.copies)))
     return tagged(kCopy, parts_.copies->answer(peer, send, offer.copies));
   check<DistError>(parts_.nccl != nullptr, "worker ", self_, " can't reach the GPU of worker ",
-                   peer, " by copies, and has no NCCL; set dist.transport=host");
+                   peer, " by copies, and has no NCCL; set transport=host");
   return tagged(kNccl, parts_.nccl->answer(peer, send, offer.nccl));
 }
 
@@ -62,7 +62,7 @@ std::unique_ptr<GpuChannel> BestChannel::open(int peer, bool lower, const Sent& 
   GpuChannelMaker* const maker = copy ? parts_.copies : parts_.nccl;
   check<DistError>(!said.empty() && (copy || said[0] == kNccl) && maker != nullptr, "worker ", peer,
                    " chose a channel that this worker does not have; do all workers have the same "
-                   "dist.transport?");
+                   "transport?");
   const ChannelBytes answer(said.begin() + 1, said.end());
   const ChannelBytes& offered = copy ? offer.copies : offer.nccl;
   try {

@@ -270,7 +270,7 @@ std::string GpuEdge::unlike(const EdgeMessage& ready) const {
   std::memcpy(&size, ready.bytes.data(), sizeof size);
   if (size == request_.bytes) return {};
   return "worker " + std::to_string(peer_) + " sends " + std::to_string(size) + " bytes, wanted " +
-         std::to_string(request_.bytes) + "; do all workers have the same dist.wire?";
+         std::to_string(request_.bytes) + "; do all workers have the same wire?";
 }
 
 void GpuEdge::launch() {

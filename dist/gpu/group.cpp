@@ -60,7 +60,7 @@ struct Edges {
     });
     add("nccl", [&] {
       nccl = nccl_port(port);
-      by_nccl = std::make_unique<NcclChannelMaker>(rank, port, *nccl, o.ctas, machine_id());
+      by_nccl = std::make_unique<NcclChannelMaker>(rank, port, *nccl, o.nccl_ctas, machine_id());
     });
   }
 
@@ -105,7 +105,7 @@ bool sums_by_nccl(Group& group, Setup& setup, const GpuOptions& o) {
   const std::string shared = shared_gpu(group, setup.port.device(), o.nccl_hostid);
   try {
     if (o.transport == "host")
-      why = "dist.transport=host";
+      why = "transport=host";
     else if (group.side_channel() == nullptr)
       why = group.why_no_side_channel();
     else if (!shared.empty())
@@ -122,7 +122,7 @@ bool sums_by_nccl(Group& group, Setup& setup, const GpuOptions& o) {
   if (!usable && why.empty())
     why = "of " + std::to_string(all) + " workers only " +
           std::to_string(static_cast<int>(able[0])) + " can use NCCL";
-  check<DistError>(usable || o.transport != "nccl", "dist.transport=nccl is not possible: ", why);
+  check<DistError>(usable || o.transport != "nccl", "transport=nccl is not possible: ", why);
   if (o.log)
     o.log(usable ? "gradients are summed by NCCL " + nccl_version()
                  : "gradients are summed over the host: " + why);
@@ -134,21 +134,21 @@ bool sums_by_nccl(Group& group, Setup& setup, const GpuOptions& o) {
 void check_gpu_options(const GpuOptions& o) {
   check<ConfigError>(o.transport == "auto" || o.transport == "nccl" || o.transport == "peercopy" ||
                          o.transport == "host",
-                     "dist.transport=", o.transport,
+                     "transport=", o.transport,
                      " is unknown; known are: auto, nccl, peercopy, host");
-  check<ConfigError>(o.wire == "f32" || o.wire == "f16", "dist.wire=", o.wire,
+  check<ConfigError>(o.wire == "f32" || o.wire == "f16", "wire=", o.wire,
                      " is unknown; known are: f32, f16");
-  check<ConfigError>(o.ctas >= 0 && o.ctas <= 32 && (o.ctas & (o.ctas - 1)) == 0,
-                     "dist.nccl_ctas=", o.ctas,
-                     "; it must be 1, 2, 4, 8, 16 or 32, or 0: as many as NCCL likes");
-  check<ConfigError>(o.traffic == GpuTraffic::gossip || o.wire == "f32", "dist.wire=", o.wire,
+  check<ConfigError>(
+      o.nccl_ctas >= 0 && o.nccl_ctas <= 32 && (o.nccl_ctas & (o.nccl_ctas - 1)) == 0,
+      "nccl_ctas=", o.nccl_ctas, "; it must be 1, 2, 4, 8, 16 or 32, or 0: as many as NCCL likes");
+  check<ConfigError>(o.traffic == GpuTraffic::gossip || o.wire == "f32", "wire=", o.wire,
                      " is for a2cid2 and adpsgd; other methods move f32");
   check<ConfigError>(o.traffic != GpuTraffic::all_reduce || o.transport != "peercopy",
-                     "dist.transport=peercopy is for exchanges of two; train.method=allreduce sums "
+                     "transport=peercopy is for exchanges of two; the sums of allreduce go "
                      "over nccl or host");
   check<ConfigError>(
       o.traffic != GpuTraffic::rounds || o.transport == "auto" || o.transport == "host",
-      "dist.transport=", o.transport,
+      "transport=", o.transport,
       " is for a2cid2 and adpsgd; methods that meet in rounds exchange over the "
       "host: use auto or host");
 }
@@ -167,10 +167,9 @@ std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions& o
       break;
     case GpuTraffic::gossip: {
       const bool by_edges = o.transport != "host" && host.side_channel() != nullptr;
-      const std::string why =
-          o.transport == "host" ? "dist.transport=host" : host.why_no_side_channel();
+      const std::string why = o.transport == "host" ? "transport=host" : host.why_no_side_channel();
       check<ConfigError>(by_edges || o.transport == "host" || o.transport == "auto",
-                         "dist.transport=", o.transport, " is not possible: ", why,
+                         "transport=", o.transport, " is not possible: ", why,
                          "; use auto or host");
       if (by_edges) {
         setup->edges = std::make_unique<Edges>(host, setup->port, o);
@@ -183,7 +182,7 @@ std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions& o
     case GpuTraffic::all_reduce: {
       const bool by_nccl = sums_by_nccl(host, *setup, o);
       parts.stream = DevicePort::Stream::compute;
-      parts.reducer = [setup, by_nccl, ctas = o.ctas, limit = o.collective_timeout_s](
+      parts.reducer = [setup, by_nccl, ctas = o.nccl_ctas, limit = o.collective_timeout_s](
                           Group& group, std::size_t buckets) -> std::unique_ptr<Reducer> {
         GpuReducer::Parts sums{.group = group,
                                .port = setup->port,

@@ -1,5 +1,6 @@
 // A group whose tensors lie on a GPU: puts together streams, channels, threads and the way over the
 // host.
+// Threads: those of the group (transport.h); log is called by several.
 #pragma once
 
 #include <functional>
@@ -30,7 +31,7 @@ struct GpuOptions {
   std::string nccl_hostid{};
   // multiprocessors that NCCL may take (a power of two); 0: as many as it likes. Between machines
   // at most 2
-  int ctas = 4;
+  int nccl_ctas = 4;
   double collective_timeout_s = 60;  // of a sum: without a death this long, it has failed
   // what is used, and why not what was hoped for; from several threads
   std::function<void(const std::string&)> log{};

@@ -12,7 +12,7 @@ constexpr int kOldest = 21801;
 
 NcclLibrary::NcclLibrary() : file({"libnccl.so.2", "libnccl.so"}) {
   check<DistError>(file.found(), "NCCL is not on this machine: ", file.why(),
-                   ". Install libnccl2, or set dist.transport=peercopy or host");
+                   ". Install libnccl2, or set transport=peercopy or host");
   file.need(get_version, "ncclGetVersion");
   file.need(get_unique_id, "ncclGetUniqueId");
   file.need(init, "ncclCommInitRankConfig");

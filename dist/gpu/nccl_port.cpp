@@ -212,7 +212,7 @@ std::unique_ptr<NcclPort> nccl_port(CudaPort&) {
   fail<DistError>(
       "this build has no NCCL: nccl.h was not found when it was configured. Install libnccl-dev "
       "and build again, "
-      "or set dist.transport=peercopy or host");
+      "or set transport=peercopy or host");
 }
 std::string nccl_version() { return "this build has no NCCL"; }
 

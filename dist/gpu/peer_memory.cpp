@@ -29,8 +29,7 @@ std::pair<void*, std::size_t> allocation_of(const void* inside) {
   std::size_t bytes = 0;
   const int status =
       range ? range(&base, &bytes, reinterpret_cast<unsigned long long>(inside)) : -1;
-  check<DeviceError>(status == 0, "cuMemGetAddressRange: error ", status,
-                     "; set dist.transport=nccl");
+  check<DeviceError>(status == 0, "cuMemGetAddressRange: error ", status, "; set transport=nccl");
   return {reinterpret_cast<void*>(base), bytes};
 }
 
@@ -77,7 +76,7 @@ std::shared_ptr<const void> CudaPeerMemory::open(const ChannelBytes& shared, std
                    sizeof s);
   std::memcpy(&s, shared.data(), sizeof s);
   check<DistError>(s.machine == machine_id() && s.machine != 0,
-                   "a peer copy from another machine; set dist.transport=auto or nccl");
+                   "a peer copy from another machine; set transport=auto or nccl");
   check<DistError>(
       s.bytes == bytes && s.offset <= s.allocation && s.bytes <= s.allocation - s.offset,
       "a snapshot of ", s.bytes, " bytes, wanted ", bytes);

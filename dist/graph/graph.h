@@ -1,4 +1,5 @@
 // Graphs of workers: pure functions of (name, n), and the constants of A2CiD2 (NeurIPS 2023).
+// Threads: any.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Dense linear algebra in double for spectra of graphs: eigenvalues of symmetric matrices, and
 // linear systems. Sizes up to about a thousand.
+// Threads: any for functions and for a LinearSystem; one at a time changes a Square.
 #pragma once
 
 #include <vector>

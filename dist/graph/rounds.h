@@ -4,6 +4,7 @@
 // Round k has a mixing matrix W: x_i <- W_ii x_i + sum_j W_ij x_j. Columns sum to 1 always, so the
 // sum over workers is kept; rows too, except where the method says otherwise (push-sum on directed
 // graphs).
+// Threads: any, also for one Rounds.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // What theory says about a graph before anything runs: how fast synchronous rounds mix, and how
 // fast randomised pairwise gossip agrees.
+// Threads: any.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,5 @@
 // A group whose workers are threads of one process: for tests, teaching and simulation.
+// Threads: any for a LocalCluster; each of its groups belongs to one.
 #pragma once
 
 #include <memory>

@@ -41,8 +41,7 @@ void Door::open(const asio::ip::tcp::endpoint& where, int listener) {
   if (error) {
     fail<DistError>("cannot listen on ", where.address().to_string(), ":", where.port(), ": ",
                     error.message(),
-                    ". Choose another port (or address of this machine) for GOSSAMER_RENDEZVOUS or "
-                    "--rendezvous");
+                    ". Choose another port, or an address of this machine, for the rendezvous");
   }
   acceptor_.non_blocking(true, error);
   port_ = acceptor_.local_endpoint(error).port();

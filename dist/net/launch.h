@@ -1,5 +1,6 @@
 // From a launcher's environment to a Group: our own --workers, torchrun, srun, mpirun (Open MPI),
 // hydra. Alone: a group of one.
+// Threads: any, but none may change the environment meanwhile.
 #pragma once
 
 #include <functional>

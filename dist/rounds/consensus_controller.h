@@ -13,6 +13,7 @@
 // ends at the target: W_part = (1 - part) I + part W, whose columns (and rows) sum to 1 as W's do.
 // So Xi is kept at its target, not under it: a little more distance, and a few more rounds, than
 // gossip on until it is less.
+// Threads: one at a time for a ConsensusController.
 #pragma once
 
 #include <optional>

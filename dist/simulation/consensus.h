@@ -1,4 +1,5 @@
 // How fast simulated workers agree, and how many exchanges that takes.
+// Threads: any.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,6 @@
 // The machines of simulated workers, and the wires between them: how long a gradient, a transfer
 // and an all-reduce take.
+// Threads: any, each with its own generator.
 #pragma once
 
 #include <cmath>

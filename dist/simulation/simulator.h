@@ -9,6 +9,7 @@
 //   network  the pairing protocol with message latencies, transfers that take time, and workers of
 //            different speed
 //   rounds   synchronous methods: everyone mixes in round k
+// Threads: any, also with one plan; one at a time for a Simulation.
 #pragma once
 
 #include <cmath>

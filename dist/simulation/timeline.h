@@ -1,5 +1,6 @@
 // Which workers compute, which wait, and how fast it all goes: steps per second of simulated
 // machines, without any parameters.
+// Threads: any.
 #pragma once
 
 #include "gossamer/dist/simulation/simulator.h"

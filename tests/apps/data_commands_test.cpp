@@ -178,7 +178,7 @@ TEST_F(DataCommands, ErrorsBeginWithTheirCode) {
       return {"data", command, path};
     };
     expect_error(with("nowhere"), 3, "E-DATA-01",
-                 {"nowhere: no such file or folder. Found beside it: ", "Check data.train"});
+                 {"nowhere: no such file or folder. Found beside it: ", "Check the path"});
     // index has nothing to do with folders of images
     if (command != "index") {
       expect_error(with("flat"), 3, "E-DATA-02",
@@ -198,8 +198,7 @@ TEST_F(DataCommands, ErrorsBeginWithTheirCode) {
                {"10 classes in train and 2 in val", "only in val: 'cat', 'dog'"});
   expect_error({"data", "check"}, 2, "", {"--help"});
   expect_error({"data", "check", "set", "--threads", "0"}, 2, "data check: --threads 0", {});
-  expect_error({"data", "pack", "set", "packed", "--quality", "101"}, 2, "data pack: --quality 101",
-               {});
+  expect_error({"data", "pack", "set", "packed", "--quality", "101"}, 2, "pack: quality 101", {});
   write("file", "x");
   expect_error({"data", "pack", "set", "file/out"}, 6, "", {"file/out"});
   for (const std::string inside : {"set", "set/", "./set/cat", "set/../set/new"})

@@ -12,6 +12,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/apps/config_keys.h"
+
 namespace gossamer {
 namespace {
 
@@ -296,6 +298,52 @@ TEST(Rules, LibrariesNeitherPrintNorExitNorReadTheEnvironment) {
           << f.path << ": " << line;
       if (f.path != "dist/net/launch.cpp")
         EXPECT_FALSE(std::regex_search(code_of(line), environment)) << f.path << ": " << line;
+    }
+  }
+}
+
+// The text of the string literals of a line.
+std::string literals_of(const std::string& line) {
+  static const std::regex part(R"re("((?:\\.|[^"\\])*)"|//.*|'"')re");
+  std::string text;
+  for (std::sregex_iterator at(line.begin(), line.end(), part), end; at != end; ++at)
+    text += (*at)[1].str() + '\n';
+  return text;
+}
+
+std::set<std::string> all_matches(const std::string& text, const std::regex& what) {
+  std::set<std::string> found;
+  for (std::sregex_iterator at(text.begin(), text.end(), what), end; at != end; ++at)
+    found.insert((*at)[1]);
+  return found;
+}
+
+// Somebody who embeds a library has neither keys nor flags nor commands (core/error.h).
+TEST(Rules, ErrorsOfLibrariesDoNotSpeakOfTheProgram) {
+  std::set<std::string> keys;
+  apps::Config config;
+  apps::each_key(config, [&](const char* key, auto&, const char*) { keys.insert(key); });
+  std::string program;
+  for (const SourceFile& f : sources())
+    if (f.path.string().starts_with("apps/cli"))
+      for (const std::string& line : f.lines) program += line + '\n';
+  const std::vector<std::pair<std::regex, std::set<std::string>>> forbidden{
+      {std::regex(R"(\b([a-z]+\.[a-z_]+)\b)"), keys},
+      {std::regex("(--[a-z][a-z-]+)"), all_matches(program, std::regex(R"re("(--[a-z-]+))re"))},
+      {std::regex(R"(\bgossamer ([a-z-]+))"),
+       all_matches(program, std::regex(R"re(add_subcommand\(\s*"([a-z-]+)")re"))}};
+  EXPECT_TRUE(forbidden[0].second.contains("data.label_base"));
+  EXPECT_TRUE(forbidden[1].second.contains("--max-side"));
+  EXPECT_TRUE(forbidden[2].second.contains("doctor"));
+  for (const SourceFile& f : sources()) {
+    const bool of_program = f.folder() == "apps" && !f.path.string().starts_with("apps/capi/");
+    if (is_test(f) || of_program) continue;
+    for (const std::string& line : f.lines) {
+      if (line.starts_with("#include") || line.find('"') == line.npos) continue;
+      const std::string text = literals_of(line);
+      for (const auto& [pattern, names] : forbidden)
+        for (const std::string& name : all_matches(text, pattern))
+          EXPECT_FALSE(names.contains(name)) << f.path << ": " << line;
     }
   }
 }

@@ -148,8 +148,8 @@ TEST_F(OtherWeights, OfNoKnownModelAreRefused) {
         tiny({"model.init=x.safetensors"})}) {
     const Result r = run(command);
     EXPECT_EQ(r.code, 6) << r.err;
-    EXPECT_THAT(r.err, HasSubstr("x.safetensors: its tensors (encoder.weight[3, 2]) are those of "
-                                 "no model that `gossamer doctor` lists"));
+    EXPECT_THAT(r.err, HasSubstr("x.safetensors: its tensors (encoder.weight[3, 2]) fit none of "
+                                 "the known models: resnet18, "));
   }
   const Result r = run(tiny({"model.init=x.safetensors", "model.name=resnet8-cifar"}));
   EXPECT_EQ(r.code, 6);

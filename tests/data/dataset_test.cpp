@@ -46,8 +46,8 @@ TEST(ImageFolder, SortsClassesAndNames) {
 
 TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   const TempFolder folder;
-  EXPECT_THAT(refusal(folder / "none/here"),
-              AllOf(HasSubstr("none/here: no such file or folder"), HasSubstr("data.train")));
+  EXPECT_THAT(refusal(folder / "none/here"), AllOf(HasSubstr("none/here: no such file or folder"),
+                                                   HasSubstr("nor is there a folder")));
   EXPECT_THAT(refusal(folder.str()),
               HasSubstr("no images: the folder holds no class folders and 0 other files"));
   for (int i = 0; i < 5; ++i) folder.write("flat/" + std::to_string(i) + ".jpg", {});

@@ -471,8 +471,7 @@ TEST(Loader, SaysThatAThreadCantBeStarted) {
     text = error_of<ConfigError>(
         [&] { Loader loader(set, {.batch = 2, .size = 16, .threads = 500}); });
   }
-  EXPECT_THAT(text,
-              AllOf(HasSubstr("of 500 can't be started"), HasSubstr("use fewer data.threads")));
+  EXPECT_THAT(text, AllOf(HasSubstr("of 500 can't be started"), HasSubstr("use fewer threads")));
 }
 #endif
 

@@ -72,7 +72,7 @@ void run(Group& host, const std::string& transport, const std::string& wire, i64
           : gpu_group(host, gpu,
                       {.transport = transport,
                        .wire = wire,
-                       .ctas = 2,
+                       .nccl_ctas = 2,
                        .log = [&](const std::string& line) {
                          std::fprintf(stderr, "worker %d: %s\n", host.rank(), line.c_str());
                        }});
@@ -126,7 +126,7 @@ void run_all_reduce(Group& host, const std::string& transport, i64 size, int ste
                       {.traffic = GpuTraffic::all_reduce,
                        .transport = transport,
                        .nccl_hostid = hostid ? hostid : "",
-                       .ctas = 2,
+                       .nccl_ctas = 2,
                        .log = [&](const std::string& line) {
                          std::fprintf(stderr, "worker %d: %s\n", host.rank(), line.c_str());
                        }});

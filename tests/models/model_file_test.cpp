@@ -62,10 +62,14 @@ TEST_F(ModelFile, DamagedHeadersAreNamed) {
   const auto net = make("resnet8-cifar", {.classes = 1});
   const auto good = metadata_of({"resnet8-cifar", {"a"}, usual_preprocessing("resnet8-cifar")});
   const std::vector<std::tuple<std::string, std::string, std::string>> cases{
-      {"model", "resnet9", "does not know"},   {"classes", "", "is empty"},
-      {"image_size", "0", "impossible"},       {"resize", "many", "not a number"},
-      {"filter", "cubic", "bilinear or area"}, {"mean", "1\n2", "has 2 numbers"},
-      {"std", "1\n0\n1", "above 0"},           {"layout", "x", "checkpoint of one worker"}};
+      {"model", "resnet9", "known are: resnet18, "},
+      {"classes", "", "is empty"},
+      {"image_size", "0", "impossible"},
+      {"resize", "many", "not a number"},
+      {"filter", "cubic", "bilinear or area"},
+      {"mean", "1\n2", "has 2 numbers"},
+      {"std", "1\n0\n1", "above 0"},
+      {"layout", "x", "checkpoint of one worker"}};
   for (const auto& [key, value, words] : cases) {
     auto bad = good;
     bad[key] = value;
