@@ -33,7 +33,10 @@ std::string text_of(const fs::path& path) {
 struct Page {
   fs::path path;  // from the root
   std::string text, prose;
-  std::vector<std::string> code;  // blocks that begin with ```cpp
+  struct Block {
+    std::string language, text;
+  };
+  std::vector<Block> blocks;  // that begin with ```LANGUAGE
 };
 
 // All Markdown files. `prose` is the text without fenced blocks.
@@ -50,11 +53,11 @@ const std::vector<Page>& pages() {
       std::string fence;
       for (std::string line; std::getline(lines, line);) {
         if (line.starts_with("```")) {
-          if (fence.empty() && line == "```cpp") page.code.emplace_back();
+          if (fence.empty()) page.blocks.push_back({line.substr(3), {}});
           fence = fence.empty() ? line : "";
-        } else if (fence == "```cpp") {
-          page.code.back() += line + '\n';
-        } else if (fence.empty()) {
+        } else if (!fence.empty()) {
+          page.blocks.back().text += line + '\n';
+        } else {
           page.prose += line + '\n';
         }
       }
@@ -196,13 +199,47 @@ TEST(Readmes, EveryCodeBlockStandsInTheSources) {
   const std::string code = squeezed(sources());
   int blocks = 0;
   for (const Page& page : pages())
-    for (const std::string& block : page.code) {
+    for (const auto& [language, text] : page.blocks) {
+      if (language != "cpp") continue;
       ++blocks;
-      EXPECT_NE(code.find(squeezed(block)), std::string::npos)
+      EXPECT_NE(code.find(squeezed(text)), std::string::npos)
           << "no source file contains this block of " << page.path << ":\n"
-          << block;
+          << text;
     }
   EXPECT_GE(blocks, 2);
+}
+
+// A block may leave out lines of its program, which tests/consumers/run compiles and runs.
+TEST(Readmes, EveryBlockOfThePagesOnEmbeddingIsOfAProgramThatUsesIt) {
+  const auto lines_of = [](const std::string& text) {
+    std::vector<std::string> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);)
+      if (const auto begin = line.find_first_not_of(" \t"); begin != line.npos)
+        lines.push_back(line.substr(begin));
+    return lines;
+  };
+  std::vector<std::vector<std::string>> programs;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "tests/consumers"))
+    if (entry.is_regular_file()) programs.push_back(lines_of(text_of(entry.path())));
+  int blocks = 0;
+  for (const Page& page : pages())
+    for (const auto& [language, text] : page.blocks) {
+      if (!page.path.string().starts_with("apps/capi/")) continue;
+      ++blocks;
+      const std::vector<std::string> wanted = lines_of(text);
+      EXPECT_TRUE(std::ranges::any_of(programs,
+                                      [&](const auto& program) {
+                                        auto next = wanted.begin();
+                                        for (const std::string& line : program)
+                                          if (next != wanted.end() && *next == line) ++next;
+                                        return next == wanted.end();
+                                      }))
+          << "no program below tests/consumers has the lines of this block of " << page.path
+          << ":\n"
+          << text;
+    }
+  EXPECT_GE(blocks, 10);
 }
 
 TEST(Readmes, NoChapterIsLongerThanTwoThousandWords) {

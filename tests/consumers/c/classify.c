@@ -11,7 +11,8 @@ int main(int count, char** arguments) {
   gsm_model* model;
   gsm_class classes[3];
   int32_t n = 3;
-  if (count != 3 || gsm_model_open(arguments[1], &model)) return failed();
+  if (count != 3) return 2;
+  if (gsm_model_open(arguments[1], &model)) return failed();
   if (gsm_model_classify_file(model, arguments[2], classes, &n)) return failed();
   for (int32_t i = 0; i < n; ++i) {
     const char* name;

@@ -1,6 +1,5 @@
 // Uses each library once, as somebody else's program: a model, its gradient, a picture, a group of
-// one worker, a cluster of two. MODEL is written and
-// opened.
+// one worker, a cluster of two. MODEL is written and opened.
 //   consumer MODEL
 #include <cstdio>
 #include <thread>

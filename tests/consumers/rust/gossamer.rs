@@ -23,6 +23,7 @@ struct RawOptions {
     replay: *const c_char,
     on_fault: Option<extern "C" fn(*const c_char, i32, *mut c_void)>,
     user: *mut c_void,
+    finish_timeout_s: f64,
 }
 
 #[link(name = "gossamer")]
@@ -144,19 +145,11 @@ impl<'a> Gossip<'a> {
     ) -> Result<Gossip<'a>> {
         let mut x = x.into_boxed_slice();
         let record = record.map(text).transpose()?;
-        let options = RawOptions {
-            struct_size: std::mem::size_of::<RawOptions>(),
-            total_steps,
-            rate: 0.0,
-            seed: 0,
-            period: 0,
-            min_workers: 0,
-            exchange_timeout_s: 0.0,
-            record: record.as_ref().map_or(std::ptr::null(), |r| r.as_ptr()),
-            replay: std::ptr::null(),
-            on_fault: None,
-            user: std::ptr::null_mut(),
-        };
+        // 0, NULL and None mean the default.
+        let mut options: RawOptions = unsafe { std::mem::zeroed() };
+        options.struct_size = std::mem::size_of::<RawOptions>();
+        options.total_steps = total_steps;
+        options.record = record.as_ref().map_or(std::ptr::null(), |r| r.as_ptr());
         let (method, graph) = (text(method)?, text(graph)?);
         let mut handle = std::ptr::null_mut();
         check(unsafe {
