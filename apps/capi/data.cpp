@@ -30,8 +30,10 @@ data::Augment augment_of(const char* name) {
 }
 
 data::LoaderOptions loader_options(const gsm_loader_options& o) {
-  check<ArgumentError>(o.batch >= 0 && o.size >= 0 && o.threads >= 0 && o.world >= 0,
-                       "gsm_loader_options: a number is below 0");
+  check_numbers("gsm_loader_options", {{"batch", static_cast<double>(o.batch)},
+                                       {"size", o.size},
+                                       {"threads", o.threads},
+                                       {"world", o.world}});
   data::LoaderOptions options;
   if (o.batch) options.batch = o.batch;
   if (o.size) options.size = o.size;

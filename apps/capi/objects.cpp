@@ -70,7 +70,14 @@ void check_images(std::int64_t n, std::int64_t height, std::int64_t width) {
 
 void check_rate(double learning_rate) {
   check<ArgumentError>(learning_rate >= 0 && learning_rate < 1e30, "the learning rate is ",
-                       learning_rate);
+                       learning_rate, "; wanted 0 or more");
+}
+
+void check_numbers(const char* options,
+                   std::initializer_list<std::pair<const char*, double>> numbers) {
+  for (const auto& [name, value] : numbers)
+    check<ArgumentError>(value >= 0, options, ".", name, " is ", value,
+                         "; wanted more than 0, or 0 for the default");
 }
 
 void log_line(const std::string& line) {

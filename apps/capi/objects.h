@@ -5,11 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <shared_mutex>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "gossamer/apps/capi/gossamer.h"
 #include "gossamer/core/error.h"
@@ -88,6 +90,9 @@ void check_given(const char* what, const Pointers*... pointers) {
 
 void check_images(std::int64_t n, std::int64_t height, std::int64_t width);
 void check_rate(double learning_rate);
+// Numbers of a struct of options, of which 0 is the default. ArgumentError names one below 0.
+void check_numbers(const char* options,
+                   std::initializer_list<std::pair<const char*, double>> numbers);
 
 // Structs of another version of the header: those that are shorter say nothing of the rest, those
 // that are longer may say nothing that this library does not know.

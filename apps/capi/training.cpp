@@ -161,7 +161,8 @@ gsm_status gsm_trainer_new(const char* model, int64_t classes, const gsm_trainer
                            gsm_trainer** trainer) {
   return guarded([&] {
     check_given("model or trainer", model, trainer);
-    check<ArgumentError>(classes >= 0 && classes <= 1 << 20, classes, " classes");
+    check<ArgumentError>(classes >= 0 && classes <= 1 << 20, classes,
+                         " classes; wanted 1 to 1048576, or 0 for as many as the model has");
     *trainer = static_cast<gsm_trainer*>(add_object(
         std::make_shared<Trainer>(model, classes, options_of(options, "gsm_trainer_options"))));
   });

@@ -18,9 +18,12 @@ void Workers::begin() {
 namespace {
 
 dist::MethodOptions method_options(const gsm_gossip_options& o) {
-  check<ArgumentError>(o.total_steps >= 0 && o.rate >= 0 && o.period >= 0 && o.min_workers >= 0 &&
-                           o.exchange_timeout_s >= 0 && o.finish_timeout_s >= 0,
-                       "gsm_gossip_options: a number is below 0, or none");
+  check_numbers("gsm_gossip_options", {{"total_steps", o.total_steps},
+                                       {"rate", o.rate},
+                                       {"period", o.period},
+                                       {"min_workers", o.min_workers},
+                                       {"exchange_timeout_s", o.exchange_timeout_s},
+                                       {"finish_timeout_s", o.finish_timeout_s}});
   dist::MethodOptions options;
   options.total_samples = o.total_steps;
   options.seed = o.seed;

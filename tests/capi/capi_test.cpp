@@ -292,6 +292,19 @@ TEST_F(CApi, OptionsMayComeFromOtherVersionsOfTheHeader) {
   MUST(gsm_trainer_free(trainer));
 }
 
+TEST_F(CApi, AnOptionBelowZeroIsNamed) {
+  gsm_group* group = nullptr;
+  MUST(gsm_group_local(1, &group));
+  float x[1] = {0};
+  gsm_gossip_options options{};
+  options.struct_size = sizeof options;
+  options.rate = -1;
+  gsm_gossip* gossip = nullptr;
+  EXPECT_EQ(gsm_gossip_new(group, x, 1, "a2cid2", "ring", &options, &gossip), GSM_ERROR_ARGUMENT);
+  EXPECT_THAT(gsm_last_error(), HasSubstr("gsm_gossip_options.rate is -1; wanted"));
+  MUST(gsm_group_free(group));
+}
+
 TEST_F(CApi, LinesGoToTheInstalledFunction) {
   std::string lines;
   MUST(gsm_set_log([](const char* line, void* user) { *static_cast<std::string*>(user) += line; },

@@ -1,5 +1,6 @@
 // A safe Rust face of the part of gossamer.h that main.rs needs: what is made is freed when it goes
 // out of scope, and every status is a Result.
+#![allow(dead_code)] // a program may need less
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::marker::PhantomData;
 
