@@ -146,7 +146,7 @@ std::string method_optimizer(const std::string& name);
 // False for an optimizer that a method named after one does not go with. Its variant with decoupled
 // weight decay (adamw for adam) does.
 bool method_takes(const std::string& name, const std::string& optimizer);
-// True for methods in which workers meet in rounds: train.graph may be any name of rounds.h.
+// True for methods in which workers meet in rounds: the graph may be any name of rounds.h.
 bool method_is_synchronous(const std::string& name);
 
 }  // namespace gossamer::dist

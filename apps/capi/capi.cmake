@@ -15,6 +15,10 @@ if(GOSSAMER_INSTALL)
   # `gossamer course` installs the static libraries of a build that may lack this one.
   install(TARGETS gossamer_capi LIBRARY COMPONENT development NAMELINK_ONLY OPTIONAL)
   install(FILES apps/capi/gossamer.h DESTINATION include COMPONENT development)
+  foreach(example c cpp go llm.c python rust)
+    install(DIRECTORY tests/consumers/${example}
+      DESTINATION share/doc/gossamer/examples COMPONENT development)
+  endforeach()
   configure_file(apps/capi/gossamer.pc.in gossamer.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/gossamer.pc DESTINATION lib/pkgconfig COMPONENT development)
 endif()
