@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -90,6 +92,24 @@ TEST(Inference, ActivationsAreReused) {
   reset_peak();
   folded(x);
   EXPECT_LT(memory_stats().peak - before, std::size_t{24} << 20);
+}
+
+// As nn/module.h and nn/inference.h say.
+TEST(Inference, SeveralThreadsCallOneNetwork) {
+  const auto net = models::make("resnet8-cifar", {.classes = 3});
+  draw_norms(*net);
+  net->eval();
+  const nn::Inference folded(*net);
+  const Tensor x = images(2, 32, DType::f32), want = (*net)(x);
+  double distances[4] = {1, 1, 1, 1};
+  std::vector<std::thread> threads;
+  for (const int i : {0, 1, 2, 3})
+    threads.emplace_back([&, i] {
+      const Tensor got = i % 2 == 0 ? folded(x) : (*net)(x);  // the latter with a tape
+      distances[i] = testing::distance(got, want);
+    });
+  for (std::thread& each : threads) each.join();
+  for (const double distance : distances) EXPECT_LT(distance, 2e-5);
 }
 
 TEST(Inference, PassesOfAGpuComputeTheSame) {
