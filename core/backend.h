@@ -34,9 +34,8 @@ struct ConvTail {
 // The weights of such a convolution, and the forms that a backend has made of them.
 class PackedConv {
  public:
-  explicit PackedConv(Tensor weights) : w(std::move(weights)) {}
   virtual ~PackedConv() = default;
-  const Tensor w;  // [k, r, s, c/groups]
+  virtual Tensor weights() = 0;  // [k, r, s, c/groups], as they came
 };
 
 // x [n, h, w, c], y [n, ho, wo, c].

@@ -149,6 +149,8 @@ class InferenceConv {
 
  private:
   std::shared_ptr<PackedConv> weights_;
+  Shape shape_;
+  DType type_;
   Tensor bias_;
   ConvOptions options_;
   Backend* backend_;  // the one that packed

@@ -67,16 +67,17 @@ bool own_product(DType type) { return type != DType::bf16 || !cpu::onednn_has_am
 // Forms are made when the first image of their kind comes.
 class CpuPackedConv final : public PackedConv {
  public:
-  using PackedConv::PackedConv;
+  explicit CpuPackedConv(const Tensor& w) : onednn(cpu::onednn_keep_weights(w)) {}
+  Tensor weights() override { return cpu::onednn_weights_as_they_came(*onednn); }
   const cpu::PackedWeights& winograd(const ConvGeometry& g) {
-    std::call_once(winograd_once_, [&] { winograd_ = cpu::winograd_pack(g, w); });
+    std::call_once(winograd_once_, [&] { winograd_ = cpu::winograd_pack(g, weights()); });
     return winograd_;
   }
   const cpu::PackedWeights& direct(const ConvGeometry& g) {
-    std::call_once(direct_once_, [&] { direct_ = cpu::direct_pack(g, w); });
+    std::call_once(direct_once_, [&] { direct_ = cpu::direct_pack(g, weights()); });
     return direct_;
   }
-  const std::shared_ptr<cpu::OneDnnWeights> onednn = cpu::onednn_keep_weights();
+  const std::shared_ptr<cpu::OneDnnWeights> onednn;
 
  private:
   std::once_flag winograd_once_, direct_once_;
@@ -135,7 +136,7 @@ class OneDnn final : public CpuBackend {
     if (needs_f32(x.dtype())) return CpuBackend::conv_inference(g, x, weights, tail, y);
     if (use_direct(Pass::forward, g, x.dtype()))
       return cpu::direct_conv(g, x, packed.direct(g), tail, y);
-    cpu::onednn_conv(g, x, weights.w, *packed.onednn, tail, y);
+    cpu::onednn_conv(g, x, *packed.onednn, tail, y);
   }
 
   void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {

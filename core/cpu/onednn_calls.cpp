@@ -334,18 +334,55 @@ void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor
           [&] { over_images(kForward, g, w, make_forward, DNNL_ARG_SRC, x, DNNL_ARG_DST, y); });
 }
 
-struct OneDnnWeights {
-  std::mutex mutex;
-  std::vector<std::pair<memory::desc, LaidOut>> layouts;
-  memory get(const Call& call, const memory::desc& ours, const Tensor& w) {
-    if (call.same_weights) return on(ours, w);
-    const std::scoped_lock lock(mutex);
-    for (const auto& [layout, made] : layouts)
-      if (layout == call.weights) return made.get();
-    return layouts.emplace_back(call.weights, LaidOut(call, ours, w)).second.get();
+// Thread-safe.
+class OneDnnWeights {
+ public:
+  explicit OneDnnWeights(Tensor w) : shape_(w.shape()), type_(w.dtype()), plain_(std::move(w)) {}
+
+  // Made again from a layout if they were given up for it.
+  Tensor as_they_came() {
+    const std::scoped_lock lock(mutex_);
+    return plain();
   }
+  // In the layout that the call wants. The memory lasts as long as this object.
+  memory get(const Call& call, const memory::desc& ours) {
+    const std::scoped_lock lock(mutex_);
+    if (call.same_weights) {
+      plain_ = plain();
+      in_use_ = true;
+      return on(ours, plain_);
+    }
+    for (const auto& [layout, made] : layouts_)
+      if (layout == call.weights) return made.get();
+    layouts_.emplace_back(call.weights, LaidOut(call, ours, plain()));
+    if (!in_use_) plain_ = {};
+    ours_ = ours;
+    return layouts_.back().second.get();
+  }
+
+ private:
+  Tensor plain() const {
+    if (plain_.defined()) return plain_;
+    const auto& [layout, made] = layouts_.front();
+    const Tensor w = Tensor::empty(shape_, type_);
+    const dnnl::reorder::primitive_desc pd(engine(), layout, engine(), ours_, user_scratchpad());
+    execute(dnnl::reorder(pd), pd.scratchpad_desc(),
+            {{DNNL_ARG_FROM, made.get()}, {DNNL_ARG_TO, on(ours_, w)}});
+    return w;
+  }
+
+  std::mutex mutex_;
+  const Shape shape_;
+  const DType type_;
+  Tensor plain_;
+  bool in_use_ = false;  // by callers of get()
+  memory::desc ours_;
+  std::vector<std::pair<memory::desc, LaidOut>> layouts_;
 };
-std::shared_ptr<OneDnnWeights> onednn_keep_weights() { return std::make_shared<OneDnnWeights>(); }
+std::shared_ptr<OneDnnWeights> onednn_keep_weights(const Tensor& w) {
+  return std::make_shared<OneDnnWeights>(w);
+}
+Tensor onednn_weights_as_they_came(OneDnnWeights& w) { return w.as_they_came(); }
 
 namespace {
 
@@ -371,8 +408,8 @@ struct RowShare {
 
 }  // namespace
 
-void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, OneDnnWeights& kept,
-                 const ConvTail& tail, Tensor& y) {
+void onednn_conv(const ConvGeometry& g, const Tensor& x, OneDnnWeights& kept, const ConvTail& tail,
+                 Tensor& y) {
   const DType t = x.dtype();
   const i64 work = g.n * g.ho * g.wo * g.k * g.r * g.s * (g.c / g.groups),
             threads = std::clamp<i64>(work / kLeastWork, 1, compute_threads());
@@ -394,7 +431,7 @@ void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, OneDnn
         execute(call.primitive, call.scratchpad,
                 {{DNNL_ARG_SRC, on(nhwc(t, part.n, part.h, g.w, g.c), x,
                                    (share.image * g.h + share.input_row) * g.w * g.c)},
-                 {DNNL_ARG_WEIGHTS, kept.get(call, our_weights(g, t), w)},
+                 {DNNL_ARG_WEIGHTS, kept.get(call, our_weights(g, t))},
                  {DNNL_ARG_BIAS, on(bias_desc(g), tail.bias)},
                  {DNNL_ARG_DST, on(nhwc(t, part.n, part.ho, g.wo, g.k), y,
                                    (share.image * g.ho + share.row) * g.wo * g.k)}});

@@ -7,11 +7,12 @@
 namespace gossamer::cpu {
 
 void onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
-// In inference. `kept` holds the weights in the layouts that the primitives wanted so far.
-struct OneDnnWeights;
-std::shared_ptr<OneDnnWeights> onednn_keep_weights();
-void onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, OneDnnWeights& kept,
-                 const ConvTail&, Tensor& y);
+// The weights of a convolution in inference, once for each layout that the primitives wanted so
+// far. In memory they take one layout's place if all calls agree.
+class OneDnnWeights;
+std::shared_ptr<OneDnnWeights> onednn_keep_weights(const Tensor& w);
+Tensor onednn_weights_as_they_came(OneDnnWeights&);
+void onednn_conv(const ConvGeometry&, const Tensor& x, OneDnnWeights&, const ConvTail&, Tensor& y);
 void onednn_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 void onednn_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
 void onednn_gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add);

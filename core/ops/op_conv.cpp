@@ -6,12 +6,11 @@
 namespace gossamer {
 namespace {
 
-ConvGeometry geometry_of(const Tensor& x, const Tensor& w, const ConvOptions& o) {
+// w, type: of the weights
+ConvGeometry geometry_of(const Tensor& x, const Shape& w, DType type, const ConvOptions& o) {
   detail::check_floating("conv2d", "input", x);
-  detail::check_floating("conv2d", "weight", w);
-  detail::check_device("conv2d", x, w);
-  check<ShapeError>(x.rank() == 4 && w.rank() == 4, "conv2d: input ", x.shape(), ", weight ",
-                    w.shape(), "; wanted input [N, H, W, C] and weight [K, R, S, C/groups]");
+  check<ShapeError>(x.rank() == 4 && w.rank() == 4, "conv2d: input ", x.shape(), ", weight ", w,
+                    "; wanted input [N, H, W, C] and weight [K, R, S, C/groups]");
   check<ShapeError>(o.stride >= 1 && o.padding >= 0 && o.dilation >= 1 && o.groups >= 1,
                     "conv2d: stride ", o.stride, ", padding ", o.padding, ", dilation ", o.dilation,
                     ", groups ", o.groups,
@@ -21,28 +20,27 @@ ConvGeometry geometry_of(const Tensor& x, const Tensor& w, const ConvOptions& o)
       x.shape(1),
       x.shape(2),
       x.shape(3),
-      w.shape(0),
-      w.shape(1),
-      w.shape(2),
-      (x.shape(1) + 2 * o.padding - i64{o.dilation} * (w.shape(1) - 1) - 1) / o.stride + 1,
-      (x.shape(2) + 2 * o.padding - i64{o.dilation} * (w.shape(2) - 1) - 1) / o.stride + 1,
+      w[0],
+      w[1],
+      w[2],
+      (x.shape(1) + 2 * o.padding - i64{o.dilation} * (w[1] - 1) - 1) / o.stride + 1,
+      (x.shape(2) + 2 * o.padding - i64{o.dilation} * (w[2] - 1) - 1) / o.stride + 1,
       o.stride,
       o.padding,
       o.dilation,
       o.groups};
-  check<ShapeError>(g.c == w.shape(3) * o.groups && g.c > 0, "conv2d: input ", x.shape(), " has ",
-                    g.c, " channels but weight ", w.shape(), " wants ", w.shape(3) * o.groups, " (",
-                    w.shape(3), " x ", o.groups,
-                    " groups); images are NHWC, weights [K, R, S, C/groups]");
-  check<ShapeError>(g.k % o.groups == 0 && g.k > 0, "conv2d: input ", x.shape(), ", weight ",
-                    w.shape(), ": ", g.k, " filters do not divide into ", o.groups, " groups");
+  check<ShapeError>(g.c == w[3] * o.groups && g.c > 0, "conv2d: input ", x.shape(), " has ", g.c,
+                    " channels but weight ", w, " wants ", w[3] * o.groups, " (", w[3], " x ",
+                    o.groups, " groups); images are NHWC, weights [K, R, S, C/groups]");
+  check<ShapeError>(g.k % o.groups == 0 && g.k > 0, "conv2d: input ", x.shape(), ", weight ", w,
+                    ": ", g.k, " filters do not divide into ", o.groups, " groups");
   check<ShapeError>(
       g.r > 0 && g.s > 0 && x.shape(1) + 2 * o.padding >= i64{o.dilation} * (g.r - 1) + 1 &&
           x.shape(2) + 2 * o.padding >= i64{o.dilation} * (g.s - 1) + 1,
-      "conv2d: input ", x.shape(), " with padding ", o.padding, " is smaller than weight ",
-      w.shape(), " with dilation ", o.dilation, "; use a larger image or more padding");
-  check<ShapeError>(x.dtype() == w.dtype(), "conv2d: input ", x.shape(), " is ", x.dtype(),
-                    " but weight ", w.shape(), " is ", w.dtype(), "; cast one of them");
+      "conv2d: input ", x.shape(), " with padding ", o.padding, " is smaller than weight ", w,
+      " with dilation ", o.dilation, "; use a larger image or more padding");
+  check<ShapeError>(x.dtype() == type, "conv2d: input ", x.shape(), " is ", x.dtype(),
+                    " but weight ", w, " is ", type, "; cast one of them");
   return g;
 }
 
@@ -66,13 +64,18 @@ struct FinishRow {  // y = relu?(sums + bias (+ y))
 }  // namespace
 
 std::unique_ptr<PackedConv> Backend::pack_conv(const Tensor& w) {
-  return std::make_unique<PackedConv>(w);
+  struct AsTheyCame final : PackedConv {
+    explicit AsTheyCame(const Tensor& t) : w(t) {}
+    Tensor weights() override { return w; }
+    const Tensor w;
+  };
+  return std::make_unique<AsTheyCame>(w);
 }
 
 void Backend::conv_inference(const ConvGeometry& g, const Tensor& x, PackedConv& weights,
                              const ConvTail& tail, Tensor& y) {
   Tensor sums = tail.add ? Tensor::empty(y.shape(), y.dtype(), y.device()) : y;
-  conv(g, x, weights.w, sums);
+  conv(g, x, weights.weights(), sums);
   with_floating(y.dtype(), "conv_inference", [&]<class T>() {
     for_each_row(
         y.device(), y.numel() / g.k, g.k,
@@ -81,7 +84,12 @@ void Backend::conv_inference(const ConvGeometry& g, const Tensor& x, PackedConv&
 }
 
 InferenceConv::InferenceConv(const Tensor& w, const Tensor& bias, ConvOptions options)
-    : bias_(bias), options_(options), backend_(&backend(w.device())) {
+    : shape_(w.shape()),
+      type_(w.dtype()),
+      bias_(bias),
+      options_(options),
+      backend_(&backend(w.device())) {
+  detail::check_floating("InferenceConv", "weight", w);
   check<ShapeError>(
       w.rank() == 4 && bias.shape() == Shape{w.shape(0)} && bias.dtype() == DType::f32,
       "InferenceConv: weight ", w.shape(), ", bias ", bias.dtype(), " ", bias.shape(),
@@ -91,19 +99,22 @@ InferenceConv::InferenceConv(const Tensor& w, const Tensor& bias, ConvOptions op
 }
 
 Tensor InferenceConv::operator()(const Tensor& x, bool relu, Tensor add) const {
-  const ConvGeometry g = geometry_of(x, weights_->w, options_);
+  const ConvGeometry g = geometry_of(x, shape_, type_, options_);
   const Shape wanted{g.n, g.ho, g.wo, g.k};
   Tensor y = add.defined() ? add.detach() : Tensor::empty(wanted, x.dtype(), x.device());
   check<ShapeError>(y.shape() == wanted && y.dtype() == x.dtype(), "InferenceConv: add is ",
                     y.dtype(), " ", y.shape(), ", the result is ", x.dtype(), " ", wanted,
                     "; they must be alike");
   detail::check_device("InferenceConv", x, y);
+  detail::check_device("InferenceConv", x, bias_);
   backend_->conv_inference(g, x, *weights_, {bias_, add.defined(), relu}, y);
   return y;
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {
-  const ConvGeometry g = geometry_of(x, w, options);
+  detail::check_floating("conv2d", "weight", w);
+  detail::check_device("conv2d", x, w);
+  const ConvGeometry g = geometry_of(x, w.shape(), w.dtype(), options);
   Tensor y = Tensor::empty({g.n, g.ho, g.wo, g.k}, x.dtype(), x.device());
   backend(x.device()).conv(g, x, w, y);
   if (!wants_grad({x, w})) return y;
