@@ -38,7 +38,7 @@ class Block : public nn::Module {
     return bn.apply(y, true, changes() ? subsample_pad(x, shape_.stride, shape_.out) : x);
   }
   // The same of y = last(before_last).
-  int fold_join(nn::FoldedSteps& steps, const Conv2d& last, const BatchNorm& bn, int before_last,
+  int fold_join(nn::FoldedSteps& steps, Conv2d& last, const BatchNorm& bn, int before_last,
                 int x) const {
     int shortcut = x;
     if (projection_)

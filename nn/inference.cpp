@@ -6,9 +6,21 @@
 #include <utility>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/memory.h"
+#include "gossamer/core/parallel.h"
 
 namespace gossamer::nn {
 namespace {
+
+// Pictures at a time: fewer would read the weights too often, more would need more memory and no
+// less time.
+constexpr i64 kRows = 16;
+
+Shape with_rows(const Shape& shape, i64 rows) {
+  std::vector<i64> extents(shape.begin(), shape.end());
+  extents.at(0) = rows;
+  return Shape::of(extents.data(), shape.rank());
+}
 
 bool is_finite(const NamedTensor& t) {
   if (!is_floating(t.tensor.dtype())) return true;
@@ -18,9 +30,10 @@ bool is_finite(const NamedTensor& t) {
 
 }  // namespace
 
-FoldedSteps::Value FoldedSteps::conv(Value x, const Conv2d& conv, const BatchNorm& norm, bool relu,
+FoldedSteps::Value FoldedSteps::conv(Value x, Conv2d& conv, const BatchNorm& norm, bool relu,
                                      Value add) {
   const InferenceConv folded = conv.folded(norm);
+  folded_.push_back(&conv);
   steps_.push_back(
       {[folded, relu](const Tensor& in, Tensor sum) { return folded(in, relu, std::move(sum)); }, x,
        add});
@@ -31,6 +44,10 @@ FoldedSteps::Value FoldedSteps::apply(Value x, std::function<Tensor(const Tensor
   steps_.push_back(
       {[f = std::move(function)](const Tensor& in, const Tensor&) { return f(in); }, x, kNothing});
   return static_cast<Value>(steps_.size());
+}
+
+void FoldedSteps::give_up_weights() {
+  for (Conv2d* conv : folded_) conv->give_up_weight();
 }
 
 Tensor FoldedSteps::run(const Tensor& input) const {
@@ -55,7 +72,15 @@ Tensor FoldedSteps::run(const Tensor& input) const {
   return values.back();
 }
 
-Inference::Inference(Module& net) {
+Inference::Inference(Module& net) { fold(net); }
+
+Inference::Inference(std::unique_ptr<Module> net) : own_(std::move(net)) {
+  fold(*own_);
+  steps_.give_up_weights();
+  release_cached();
+}
+
+void Inference::fold(Module& net) {
   for (const Module* module : net.modules())
     check<ConfigError>(!module->training(),
                        "inference: a layer is in training mode; call eval() on the network first");
@@ -70,7 +95,17 @@ Inference::Inference(Module& net) {
 
 Tensor Inference::operator()(const Tensor& x) const {
   const NoGrad no_grad;
-  return steps_.run(x);
+  const i64 rows = x.rank() > 0 ? x.shape(0) : 1,
+            most = std::max(kRows, i64{4} * compute_threads()), parts = (rows + most - 1) / most;
+  if (parts <= 1 || !x.device().is_cpu()) return steps_.run(x);
+  Tensor all;
+  for (i64 i = 0; i < parts; ++i) {
+    const i64 begin = rows * i / parts, end = rows * (i + 1) / parts;
+    const Tensor y = steps_.run(x.slice(begin, end));
+    if (i == 0) all = Tensor::empty(with_rows(y.shape(), rows), y.dtype());
+    all.slice(begin, end).copy_from(y);
+  }
+  return all;
 }
 
 }  // namespace gossamer::nn

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "gossamer/nn/layers.h"
@@ -17,11 +18,13 @@ class FoldedSteps {
   using Value = int;  // a result; kInput: what the network is given
   static constexpr Value kInput = 0, kNothing = -1;
   // relu?(norm(conv(x)) (+ add)), as Conv2d::folded computes it.
-  Value conv(Value x, const Conv2d&, const BatchNorm&, bool relu, Value add = kNothing);
+  Value conv(Value x, Conv2d&, const BatchNorm&, bool relu, Value add = kNothing);
   // Any function of one value. What it refers to must live as long as the steps.
   Value apply(Value x, std::function<Tensor(const Tensor&)>);
   // The last step's result.
   Tensor run(const Tensor& input) const;
+  // The network's own weights of the convolutions, which these steps do not read.
+  void give_up_weights();
 
  private:
   struct Step {
@@ -29,21 +32,27 @@ class FoldedSteps {
     Value x, add;
   };
   std::vector<Step> steps_;  // step i makes value i + 1
+  std::vector<Conv2d*> folded_;
 };
 
-// Computes what net(x) does in eval mode, up to rounding, and without a tape. The network must live
-// as long. Changes of its weights after the construction do not show. A network on a GPU, or
-// with weights that are not finite, runs as it is. A NaN that arises from finite weights may become
-// 0 in a ReLU.
-// Memory besides the network's: its convolutions once more, and packed (for Winograd four times as
-// large); of activations what one block of layers needs.
+// Computes what net(x) does in eval mode, up to rounding, and without a tape. Row i of the result
+// must depend on row i of x alone: on a CPU, many rows are computed a part at a time. A network
+// that is not given away must live as long; changes of its weights after the construction do not
+// show. A network on a GPU, or with weights that are not finite, runs as it is. A NaN that arises
+// from finite weights may become 0 in a ReLU.
+//
+// Memory besides the network's: its convolutions once more, if it is not given away; those by
+// Winograd also packed, four times as large; of activations what one block of layers needs.
 class Inference {
  public:
   // ConfigError if a layer is in training mode.
   explicit Inference(Module& net);
+  explicit Inference(std::unique_ptr<Module> net);
   Tensor operator()(const Tensor& x) const;
 
  private:
+  void fold(Module& net);
+  std::unique_ptr<Module> own_;
   FoldedSteps steps_;
 };
 

@@ -45,12 +45,16 @@ Tensor Conv2d::forward(const Tensor& x) {
   return gossamer::add(y, bias_.dtype() == y.dtype() ? bias_ : cast(bias_, y.dtype()));
 }
 
+void Conv2d::give_up_weight() {
+  weight_.rebind(Tensor::wrap(nullptr, weight_.shape(), weight_.dtype()));
+}
+
 InferenceConv Conv2d::folded(const BatchNorm& norm) const {
+  Tensor w = weight_.to(DType::f32);
   const auto [factor, offset] = norm.affine();
   const i64 filters = weight_.shape(0), each = weight_.numel() / filters;
   check<ShapeError>(factor.numel() == filters, "Conv2d: weight ", weight_.shape(),
                     " and a batch norm of ", factor.numel(), " channels do not fit");
-  Tensor w = weight_.to(DType::f32).clone();
   for (i64 k = 0; k < filters; ++k) {
     const float a = factor.as<float>()[k];
     for (float& v : w.span<float>().subspan(static_cast<std::size_t>(k * each),
@@ -59,7 +63,9 @@ InferenceConv Conv2d::folded(const BatchNorm& norm) const {
   }
   const Tensor bias = bias_.defined() ? gossamer::add(mul(factor, bias_), offset) : offset;
   const auto& [kernel, stride, padding, dilation, groups, biased] = options_;
-  return {w.to(weight_.dtype()), bias, {stride, padding, dilation, groups}};
+  return {w.dtype() == weight_.dtype() ? w : w.to(weight_.dtype()),
+          bias,
+          {stride, padding, dilation, groups}};
 }
 
 BatchNorm::BatchNorm(i64 channels, BatchNormLayerOptions options) : options_(options) {

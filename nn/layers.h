@@ -23,6 +23,8 @@ class Conv2d : public Module {
   // norm(conv(x)) with norm's running statistics as one convolution, on a CPU: filter k is
   // multiplied by scale[k]/sqrt(var[k] + eps), in f32, and rounded once to the type of the weight.
   InferenceConv folded(const BatchNorm& norm) const;
+  // Frees its memory; the layer runs no more.
+  void give_up_weight();
 
  private:
   Conv2dOptions options_;

@@ -12,7 +12,20 @@
 
 namespace gossamer::capi {
 
-Model::Model(const char* path) : file_(models::open(path)), net_(*file_.net) {
+namespace {
+
+i64 parameters_of(const nn::Module& net) {
+  i64 sum = 0;
+  for (const NamedTensor& p : net.parameters()) sum += p.tensor.numel();
+  return sum;
+}
+
+}  // namespace
+
+Model::Model(const char* path)
+    : file_(models::open(path)),
+      parameters_(parameters_of(*file_.net)),
+      net_(std::move(file_.net)) {
   for (const std::string& line : file_.notes) log_line(line);
 }
 
@@ -80,7 +93,7 @@ gsm_status gsm_model_info(gsm_model* model, gsm_model_info_t* info) {
     const Shared<Model> m(model);
     const models::OpenedModel& file = m->file();
     gsm_model_info_t is{};
-    for (const NamedTensor& p : file.net->parameters()) is.parameters += p.tensor.numel();
+    is.parameters = m->parameters();
     is.classes = m->classes();
     is.image_size = file.pictures.size;
     is.resize = file.pictures.resize;

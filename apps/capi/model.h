@@ -13,6 +13,7 @@ class Model final : public Object {
  public:
   explicit Model(const char* path);
   const models::OpenedModel& file() const { return file_; }
+  i64 parameters() const { return parameters_; }
   i64 classes() const { return static_cast<i64>(file_.classes.size()); }
   data::Shrink filter() const;
   // x: f32 [N, h, w, 3], normalized
@@ -21,7 +22,8 @@ class Model final : public Object {
   void classify(const Tensor& image, gsm_class* classes, int32_t* count) const;
 
  private:
-  models::OpenedModel file_;
+  models::OpenedModel file_;  // without its network
+  i64 parameters_;
   nn::Inference net_;
 };
 

@@ -72,7 +72,7 @@ int classify(const ClassifyCommand& command) {
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
   const NoGrad no_grad;
-  const nn::Inference net(*model.net);
+  const nn::Inference net(std::move(model.net));
   int code = 0;
   // A picture that can't be read does not keep the others from being classified.
   const auto go_on = [&](const std::string& path, const auto& work) {

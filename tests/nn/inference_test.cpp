@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 #include "gossamer/nn/init.h"
 #include "support/error_of.h"
@@ -102,6 +103,27 @@ TEST(Inference, ChangesOfFoldedWeightsDoNotShow) {
   const Tensor before = folded(x);
   for (const NamedTensor& t : net.parameters()) Tensor(t.tensor).fill(0);
   expect_near(folded(x), before);
+}
+
+TEST(Inference, OfANetworkOfItsOwnIsTheSame) {
+  auto net = std::make_unique<Twice>();
+  net->eval();
+  const Tensor x = drawn({2, 6, 6, 16});
+  const Tensor want = Inference(*net)(x);
+  const Inference folded(std::move(net));
+  for (int i = 0; i < 2; ++i)
+    EXPECT_TRUE(std::ranges::equal(folded(x).span<float>(), want.span<float>()));
+}
+
+TEST(Inference, ManyRowsComeInParts) {
+  Twice net;
+  net.eval();
+  const int threads = compute_threads();
+  set_compute_threads(1);
+  const Tensor x = drawn({53, 5, 6, 16}), all = Inference(net)(x);
+  ASSERT_EQ(all.shape(), net(x).shape());
+  expect_near(all, net(x));
+  set_compute_threads(threads);
 }
 
 TEST(Inference, AWeightThatIsNoNumberShows) {
