@@ -68,24 +68,62 @@ void for_points(Use&& use) {
   }
 }
 
-// The pixels of a tile: `step` of them lie between two tiles, and it begins `border` before its
-// place. Those outside of the image point at `outside`.
-template <int side, class T>
+// Where a tile lies.
+struct Place {
+  i64 image, row, column;
+  Place(const Tiles& t, i64 tile)
+      : image(tile / (t.across * t.down)), row(tile / t.across % t.down), column(tile % t.across) {}
+  void move_on(const Tiles& t) {
+    if (++column < t.across) return;
+    column = 0;
+    if (++row < t.down) return;
+    row = 0;
+    ++image;
+  }
+};
+
+// The pixels of tiles: `step` of them lie between two tiles, and a tile begins `border` before its
+// place. A pixel has `channels` numbers. Those outside of the image are at `outside`.
+template <int side, int step, int border, class T>
 struct Pixels {
-  T* at[side][side];
-  Pixels(const Tiles& t, i64 tile, Image size, i64 step, i64 border, i64 channels, T* image,
-         T* outside) {
-    const i64 top = tile / t.across % t.down * step - border,
-              left = tile % t.across * step - border;
-    const i64 origin = (tile / (t.across * t.down) * size.h + top) * size.w + left;
-    const bool inside = top >= 0 && left >= 0 && top + side <= size.h && left + side <= size.w;
+  Image size;
+  i64 channels;
+  T *data, *outside;
+
+  // Of the tile's first pixel, which may lie outside.
+  i64 offset(const Place& p) const {
+    return ((p.image * size.h + p.row * step - border) * size.w + p.column * step - border) *
+           channels;
+  }
+  // Calls use(at), where at(i, j) is a pixel's first channel. Most tiles need no table of them.
+  template <class Use>
+  HWY_INLINE void of(const Place& p, Use&& use) const {
+    const i64 top = p.row * step - border, left = p.column * step - border, origin = offset(p),
+              line = size.w * channels;
+    if (top >= 0 && left >= 0 && top + side <= size.h && left + side <= size.w) {
+      T* const first = data + origin;
+      return use([=, this](i64 i, i64 j) { return first + i * line + j * channels; });
+    }
+    T* table[side][side];
     for (i64 i = 0; i < side; ++i) {
       const bool row_inside = top + i >= 0 && top + i < size.h;
-      for (i64 j = 0; j < side; ++j) {
-        const i64 offset = (origin + i * size.w + j) * channels;
-        at[i][j] =
-            inside || (row_inside && left + j >= 0 && left + j < size.w) ? image + offset : outside;
-      }
+      for (i64 j = 0; j < side; ++j)
+        table[i][j] = row_inside && left + j >= 0 && left + j < size.w
+                          ? data + origin + i * line + j * channels
+                          : outside;
+    }
+    use([&table](i64 i, i64 j) { return table[i][j]; });
+  }
+  // Asks for the pixels that no tile before this one has touched: its rows lie too far apart for
+  // the CPU to guess them.
+  template <int write>
+  HWY_INLINE void ask_for(const Place& p, i64 channel) const {
+    const T* first = data + offset(p) + channel;
+    const i64 bottom = std::min<i64>(side, size.h + border - p.row * step),
+              right = std::min<i64>(side, size.w + border - p.column * step);
+    for (i64 i = p.row == 0 ? border : side - step; i < bottom; ++i) {
+      for (i64 j = p.column == 0 ? border : side - step; j < right; ++j)
+        __builtin_prefetch(first + (i * size.w + j) * channels, write);
     }
   }
 };
@@ -95,24 +133,22 @@ struct Pixels {
 template <class Row, class T>
 void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pixel, const T* zeros,
             const Points& out) {
-  constexpr int side = Row::in;
   const i64 stride = out.stride, channels = out.channels;
-  Pixels<side, const T> pixels(t, first, size, Row::step, Row::border, pixel, x, zeros);
+  const Pixels<Row::in, Row::step, Row::border, const T> pixels{size, pixel, x, zeros};
+  Place place(t, first);
   for (i64 tile = 0; tile < count; ++tile) {
-    const Pixels<side, const T> next(t, std::min(first + tile + 1, t.count - 1), size, Row::step,
-                                     Row::border, pixel, x, zeros);
-    for (i64 c = 0; c < channels; c += kLanes) {
-      // The pixels of the next tile that no tile has touched yet: its rows lie too far apart for
-      // the CPU to guess them.
-      for (int i = side - Row::step; i < side && c % 16 == 0; ++i) {
-        for (int j = side - Row::step; j < side; ++j) __builtin_prefetch(next.at[i][j] + c);
+    Place next = place;
+    next.move_on(t);
+    pixels.of(place, [&](const auto& at) HWY_ATTR {
+      for (i64 c = 0; c < channels; c += kLanes) {
+        if (c % 16 == 0) pixels.template ask_for<0>(next, c);
+        float* to = out.at(0, tile) + c;
+        transform<Row>([&](int i, int j) HWY_ATTR { return load(kFloats, at(i, j) + c); },
+                       [&](int i, int j, Vector v)
+                           HWY_ATTR { store(kFloats, v, to + (Row::out * i + j) * stride); });
       }
-      float* to = out.at(0, tile) + c;
-      transform<Row>([&](int i, int j) HWY_ATTR { return load(kFloats, pixels.at[i][j] + c); },
-                     [&](int i, int j, Vector v)
-                         HWY_ATTR { store(kFloats, v, to + (Row::out * i + j) * stride); });
-    }
-    pixels = next;
+    });
+    place = next;
   }
 }
 
@@ -144,26 +180,26 @@ struct Finish {  // ConvTail
 template <class Row, class T, class Tail>
 void scatter(const Tiles& t, Image size, i64 first, i64 count, const Points& in, const Tail& tail,
              T* y, T* discard) {
-  constexpr int side = Row::out;
   const i64 stride = in.stride, channels = in.channels;
-  Pixels<side, T> pixels(t, first, size, Row::step, 0, channels, y, discard);
+  const Pixels<Row::out, Row::step, 0, T> pixels{size, channels, y, discard};
+  Place place(t, first);
   for (i64 tile = 0; tile < count; ++tile) {
-    const Pixels<side, T> next(t, std::min(first + tile + 1, t.count - 1), size, Row::step, 0,
-                               channels, y, discard);
-    for (i64 c = 0; c < channels; c += kLanes) {
-      // The CPU reads a line before it writes to it, and guesses only what is read.
-      for (int i = 0; i < side && c % 16 == 0; ++i) {
-        for (int j = 0; j < side; ++j) __builtin_prefetch(next.at[i][j] + c, 1);
+    Place next = place;
+    next.move_on(t);
+    pixels.of(place, [&](const auto& at) HWY_ATTR {
+      for (i64 c = 0; c < channels; c += kLanes) {
+        // The CPU reads a line before it writes to it, and guesses only what is read.
+        if (c % 16 == 0) pixels.template ask_for<1>(next, c);
+        const float* from = in.at(0, tile) + c;
+        transform<Row>([&](int i, int j)
+                           HWY_ATTR { return load(kFloats, from + (Row::in * i + j) * stride); },
+                       [&](int i, int j, Vector v) HWY_ATTR {
+                         T* to = at(i, j) + c;
+                         store(kFloats, tail(v, to, c), to);
+                       });
       }
-      const float* from = in.at(0, tile) + c;
-      transform<Row>([&](int i, int j)
-                         HWY_ATTR { return load(kFloats, from + (Row::in * i + j) * stride); },
-                     [&](int i, int j, Vector v) HWY_ATTR {
-                       T* to = pixels.at[i][j] + c;
-                       store(kFloats, tail(v, to, c), to);
-                     });
-    }
-    pixels = next;
+    });
+    place = next;
   }
 }
 
