@@ -103,7 +103,7 @@ void check_frozen(const fs::path& path, TrainState s) {
 }  // namespace
 
 void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world,
-                     TrainState state, const Position& at, const ImageOrder& order, i64 keep,
+                     TrainState state, const Position& at, const SampleOrder& order, i64 keep,
                      const FiguresSoFar& figures) {
   std::vector<NamedTensor> copies;
   state.method.quiesce([&] {
@@ -179,10 +179,10 @@ void prune_checkpoints(const fs::path& run_folder, int rank, i64 keep) {
 }
 
 Continuation load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state,
-                             const ImageOrder& now) {
+                             const SampleOrder& now) {
   check_frozen(point.files[0], state);
   Position at{.samples = point.samples};
-  std::optional<ImageOrder> then;
+  std::optional<SampleOrder> then;
   if (point.own_state(world)) {
     const fs::path& mine = point.files[static_cast<std::size_t>(rank)];
     const auto meta = nn::read_metadata(mine);

@@ -37,7 +37,7 @@ struct FiguresSoFar {
 // that are no longer needed. If it cannot be written, it makes room first, then throws IoError, and
 // leaves no empty folder.
 void save_checkpoint(const std::filesystem::path& run_folder, const std::string& label, int rank,
-                     int world, TrainState, const Position&, const ImageOrder&, i64 keep,
+                     int world, TrainState, const Position&, const SampleOrder&, i64 keep,
                      const FiguresSoFar& = {});
 
 // Removes files of checkpoints, but never the newest whole checkpoint nor, if none is whole, the
@@ -51,6 +51,6 @@ void prune_checkpoints(const std::filesystem::path& run_folder, int rank, i64 ke
 // that of rank 0, which all share). Otherwise: loads the mean of the saved models, with momentum 0
 // and an EMA that starts there, and begins the next epoch. IoError.
 Continuation load_checkpoint(const ResumePoint&, int rank, int world, TrainState,
-                             const ImageOrder& now);
+                             const SampleOrder& now);
 
 }  // namespace gossamer::apps

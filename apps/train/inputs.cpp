@@ -229,10 +229,10 @@ bool read(const Metadata& all, const std::string& key, T& value, int base = 10) 
   return error == std::errc() && stopped == end;
 }
 
-std::string difference(const std::optional<ImageOrder>& then, const ImageOrder& now) {
-  if (!then) return "the checkpoint does not say in which order its images came";
+std::string difference(const std::optional<SampleOrder>& then, const SampleOrder& now) {
+  if (!then) return "the checkpoint does not say in which order its samples came";
   if (then->set != now.set)
-    return "the training images have changed (their names, labels or number)";
+    return "the training data have changed";
   if (then->seed != now.seed)
     return fmt::format("train.seed was {} and is {}", then->seed, now.seed);
   if (then->shared != now.shared)
@@ -242,14 +242,14 @@ std::string difference(const std::optional<ImageOrder>& then, const ImageOrder& 
 
 }  // namespace
 
-ImageOrder image_order(const data::Dataset& set, const data::LoaderOptions& options) {
+SampleOrder sample_order(const data::Dataset& set, const data::LoaderOptions& options) {
   return {.batch = options.batch,
           .seed = options.seed,
           .shared = options.shard,
           .set = data::fingerprint(set)};
 }
 
-Metadata to_metadata(const ImageOrder& o) {
+Metadata to_metadata(const SampleOrder& o) {
   Metadata all{{"order.batch", std::to_string(o.batch)},
                {"order.seed", std::to_string(o.seed)},
                {"order.shared", o.shared ? "1" : "0"},
@@ -258,8 +258,8 @@ Metadata to_metadata(const ImageOrder& o) {
   return all;
 }
 
-std::optional<ImageOrder> parse_order(const Metadata& all) {
-  ImageOrder o;
+std::optional<SampleOrder> parse_order(const Metadata& all) {
+  SampleOrder o;
   int shared = 0;
   if (!read(all, "order.batch", o.batch) || o.batch < 1 || !read(all, "order.seed", o.seed) ||
       !read(all, "order.shared", shared) || !read(all, "order.set", o.set, 16))
@@ -269,22 +269,22 @@ std::optional<ImageOrder> parse_order(const Metadata& all) {
   return o;
 }
 
-Continuation continue_from(const Position& saved, const std::optional<ImageOrder>& then,
-                           const ImageOrder& now) {
+Continuation continue_from(const Position& saved, const std::optional<SampleOrder>& then,
+                           const SampleOrder& now) {
   // At the beginning of an epoch its order does not matter.
   if (saved.step == 0) return {saved, {}};
   const std::string why = difference(then, now);
   if (!why.empty())
     return {
         {saved.samples, saved.epoch, 0},
-        fmt::format("epoch {} begins again, so some images come twice: {}", saved.epoch + 1, why)};
-  const i64 images = saved.step * then->batch, step = images / now.batch,
-            again = images - step * now.batch;
+        fmt::format("epoch {} begins again, so some samples come twice: {}", saved.epoch + 1, why)};
+  const i64 samples = saved.step * then->batch, step = samples / now.batch,
+            again = samples - step * now.batch;
   return {{saved.samples, saved.epoch, step},
           again == 0
               ? std::string()
               : fmt::format(
-                    "{} images come twice, because batches of {} end elsewhere than batches of {}",
+                    "{} samples come twice, because batches of {} end elsewhere than batches of {}",
                     again, now.batch, then->batch)};
 }
 

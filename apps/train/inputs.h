@@ -48,32 +48,32 @@ struct Position {
 // may be null.
 std::uint64_t held_back(const Config&, const data::Dataset* val);
 
-// What the order of a worker's images depends on, besides epoch and rank. A checkpoint stores it:
-// "step 812" of another batch size or another data set would repeat images or leave some out
+// What the order of a worker's samples depends on, besides epoch and rank. A checkpoint stores it:
+// "step 812" of another batch size or another data set would repeat samples or leave some out
 // without notice.
-struct ImageOrder {
+struct SampleOrder {
   i64 batch = 0;
   std::uint64_t seed = 0;
   bool shared = false;    // the workers share an epoch (data.shard)
-  std::uint64_t set = 0;  // data::fingerprint() of this worker's images
+  std::uint64_t set = 0;  // of this worker's data: data::fingerprint() of images
   // Of no effect on the order; older checkpoints do not say it.
   std::optional<std::uint64_t> held_back = {};
 };
-ImageOrder image_order(const data::Dataset&, const data::LoaderOptions&);
+SampleOrder sample_order(const data::Dataset&, const data::LoaderOptions&);
 
 // As text in the header of a checkpoint, and back; nullopt if it is missing or damaged.
-std::map<std::string, std::string> to_metadata(const ImageOrder&);
-std::optional<ImageOrder> parse_order(const std::map<std::string, std::string>& metadata);
+std::map<std::string, std::string> to_metadata(const SampleOrder&);
+std::optional<SampleOrder> parse_order(const std::map<std::string, std::string>& metadata);
 
 // Where a run of order `now` continues after it was saved at `saved` with order `then`: exactly
-// there if both orders are equal; at the same image, or less than a batch before it, if only the
-// batch size differs; otherwise at the beginning of that epoch. note: which images come twice and
-// why, or empty.
+// there if both orders are equal; at the same sample, or less than a batch before it, if only the
+// batch size differs; otherwise at the beginning of that epoch. note: which samples come twice
+// and why, or empty.
 struct Continuation {
   Position at;
   std::string note;
 };
-Continuation continue_from(const Position& saved, const std::optional<ImageOrder>& then,
-                           const ImageOrder& now);
+Continuation continue_from(const Position& saved, const std::optional<SampleOrder>& then,
+                           const SampleOrder& now);
 
 }  // namespace gossamer::apps

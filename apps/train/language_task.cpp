@@ -1,7 +1,6 @@
 // See language_task.h.
 #include "gossamer/apps/train/language_task.h"
 
-#include <chrono>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -68,12 +67,8 @@ data::TextPart validation_text(const Config& c, const data::TextSet& train) {
 }
 
 LanguageTask::LanguageTask(const Config& config, const dist::LaunchInfo& place, Device device)
-    : Task(compute_type(config.train.dtype)),
-      config_(config),
+    : TextTask(config, device, open_training(config), validation_text),
       place_(place),
-      device_(device),
-      set_(open_training(config)),
-      val_(validation_text(config, set_)),
       model_(language_options(config, set_.vocabulary)) {}
 
 // --- the data
@@ -150,18 +145,15 @@ std::vector<std::string> LanguageTask::open_loader() {
   return {};
 }
 
-ImageOrder LanguageTask::order() const {
+SampleOrder LanguageTask::order() const {
   return {.batch = config_.train.batch,
           .seed = static_cast<std::uint64_t>(config_.train.seed),
           .shared = loader_options().share != data::Share::all,
           .set = identity(*set_.train.tokens, set_.tokenizer.get(), config_.data.length)};
 }
 
-DrawnBatch LanguageTask::next(const Position&, double) {
-  using Clock = std::chrono::steady_clock;
-  const auto began = Clock::now();
+DrawnBatch LanguageTask::draw() {
   const data::WindowBatch batch = loader_->next();
-  wait_s_ += std::chrono::duration<double>(Clock::now() - began).count();
   return batch.inputs.defined() ? DrawnBatch{batch_of(batch), {}} : DrawnBatch();
 }
 

@@ -1,8 +1,7 @@
 // Language models as a task of `gossamer train`: samples are ids, called tokens.
 #pragma once
 
-#include "gossamer/apps/train/task.h"
-#include "gossamer/data/text/text_set.h"
+#include "gossamer/apps/train/text_task.h"
 #include "gossamer/data/text/window_loader.h"
 #include "gossamer/models/gpt2.h"
 
@@ -26,17 +25,13 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const>, const data::Text
 // DataError.
 data::TextPart validation_text(const Config&, const data::TextSet& train);
 
-class LanguageTask : public Task {
+class LanguageTask : public TextTask<data::WindowLoader> {
  public:
   LanguageTask(const Config&, const dist::LaunchInfo&, Device);
 
-  std::string unit() const override { return "tokens"; }
-  const char* rate_name() const override { return "tokens/s"; }
   double epoch() const override { return static_cast<double>(set_.train.tokens->size()); }
-  bool validates() const override { return !val_.empty(); }
   std::string val_hash() const override;
   std::string description() const override;
-  std::vector<std::string> notes() const override { return {}; }
   void add_facts(JsonObject&) const override;
 
   std::unique_ptr<nn::Module> make_model(bool from_start,
@@ -47,13 +42,9 @@ class LanguageTask : public Task {
 
   void check_loader() const override;
   std::vector<std::string> open_loader() override;
-  ImageOrder order() const override;
-  i64 steps() const override { return loader_->steps(); }
-  void seek(const Position& at, double) override { loader_->seek(at.epoch, at.step); }
-  DrawnBatch next(const Position&, double) override;
+  SampleOrder order() const override;
   Tensor loss(nn::Module&, const StepBatch&, const Tensor&) const override;
   void run(nn::Module&, const StepBatch&) const override;
-  data::LoaderStats stats() const override { return {.wait_s = wait_s_}; }
 
   std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool) override;
   Numbers numbers(const Score&) const override;
@@ -62,15 +53,10 @@ class LanguageTask : public Task {
  private:
   data::WindowLoaderOptions loader_options() const;
   TextScore score(const Score&) const;
+  DrawnBatch draw() override;
 
-  const Config& config_;
   const dist::LaunchInfo& place_;
-  const Device device_;
-  data::TextSet set_;
-  data::TextPart val_;
   models::Gpt2Options model_;
-  std::unique_ptr<data::WindowLoader> loader_;
-  double wait_s_ = 0;
 };
 
 }  // namespace gossamer::apps

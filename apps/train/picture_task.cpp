@@ -111,7 +111,7 @@ std::vector<std::string> PictureTask::open_loader() {
   const auto images = own_images(config_, sets_.train, place_);
   const data::LoaderOptions options = loader_options(config_, prepare_, place_, prepare_.device);
   loader_ = std::make_unique<data::Loader>(images, options);
-  order_ = image_order(*images, options);
+  order_ = sample_order(*images, options);
   order_.held_back = held_back(config_, sets_.val.get());
   if (!options.boxes) return {};
   return {"pictures to train on are cropped, resized and flipped on the device of the network"};

@@ -30,7 +30,7 @@ class PictureTask : public Task {
 
   void check_loader() const override;
   std::vector<std::string> open_loader() override;
-  ImageOrder order() const override { return order_; }
+  SampleOrder order() const override { return order_; }
   i64 steps() const override { return loader_->steps(); }
   void seek(const Position&, double progress) override;
   DrawnBatch next(const Position&, double progress) override;
@@ -59,7 +59,7 @@ class PictureTask : public Task {
   Pictures prepare_;
   PictureStep step_;
   std::unique_ptr<data::Loader> loader_;
-  ImageOrder order_;
+  SampleOrder order_;
   std::vector<Judgement> judged_;     // by the final evaluation
   std::vector<std::string> damaged_;  // validation images, in the final evaluation
 };

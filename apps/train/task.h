@@ -60,7 +60,7 @@ class Task {
   // --- training. open_loader() first; check_loader() finds its errors before workers start.
   virtual void check_loader() const {}
   virtual std::vector<std::string> open_loader() = 0;  // returns notes
-  virtual ImageOrder order() const = 0;
+  virtual SampleOrder order() const = 0;
   virtual i64 steps() const = 0;  // batches of an epoch, for this worker
   // progress: the part of the run that is over, 0 to 1.
   virtual void seek(const Position&, double progress) = 0;

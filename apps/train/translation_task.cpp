@@ -1,7 +1,6 @@
 // See translation_task.h.
 #include "gossamer/apps/train/translation_task.h"
 
-#include <chrono>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -156,14 +155,10 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
 }
 
 TranslationTask::TranslationTask(const Config& config, const dist::LaunchInfo& place, Device device)
-    : Task(compute_type(config.train.dtype)),
-      config_(config),
-      device_(device),
-      set_(open_pairs(config)),
-      val_(validation_pairs(config, set_)),
-      model_(translation_options(config, set_.vocabulary)),
-      loader_(std::make_unique<data::PairLoader>(
-          set_.train, set_.marks, loader_options(config, place, model_.positions, device))) {
+    : TextTask(config, device, open_pairs(config), validation_pairs),
+      model_(translation_options(config, set_.vocabulary)) {
+  loader_ = std::make_unique<data::PairLoader>(
+      set_.train, set_.marks, loader_options(config, place, model_.positions, device));
   // Pairs that are too long are found now, not at the first evaluation.
   if (validates())
     validation_loader(val_, set_.marks, model_.positions, {.tokens = config.train.batch}, device,
@@ -227,7 +222,7 @@ void TranslationTask::save_beside_model(const std::filesystem::path& folder) con
 // --- training
 
 // The number of ids of a batch is part of what the pairs are: it decides which are a batch.
-ImageOrder TranslationTask::order() const {
+SampleOrder TranslationTask::order() const {
   return {.batch = config_.train.batch,
           .seed = static_cast<std::uint64_t>(config_.train.seed),
           .shared = shares_epochs(config_),
@@ -235,11 +230,8 @@ ImageOrder TranslationTask::order() const {
                            static_cast<std::uint64_t>(config_.train.batch))};
 }
 
-DrawnBatch TranslationTask::next(const Position&, double) {
-  using Clock = std::chrono::steady_clock;
-  const auto began = Clock::now();
+DrawnBatch TranslationTask::draw() {
   const data::PairBatch batch = loader_->next();
-  wait_s_ += std::chrono::duration<double>(Clock::now() - began).count();
   return batch.source.defined() ? DrawnBatch{batch_of(batch), {}} : DrawnBatch();
 }
 

@@ -2,11 +2,10 @@
 // tokens, so an epoch has train.batch for each of its batches.
 #pragma once
 
-#include "gossamer/apps/train/task.h"
+#include "gossamer/apps/train/text_task.h"
 #include "gossamer/apps/train/translation_model.h"
 #include "gossamer/data/text/bleu.h"
 #include "gossamer/data/text/pair_loader.h"
-#include "gossamer/data/text/text_set.h"
 #include "gossamer/models/transformer.h"
 
 namespace gossamer::apps {
@@ -22,17 +21,13 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const>, const data::Tex
                                    const data::Tokenizer&, const PairEvaluation&, Device,
                                    const Task::Share&);
 
-class TranslationTask : public Task {
+class TranslationTask : public TextTask<data::PairLoader> {
  public:
   TranslationTask(const Config&, const dist::LaunchInfo&, Device);
 
-  std::string unit() const override { return "tokens"; }
-  const char* rate_name() const override { return "tokens/s"; }
   double epoch() const override;
-  bool validates() const override { return !val_.empty(); }
   std::string val_hash() const override;
   std::string description() const override;
-  std::vector<std::string> notes() const override { return {}; }
   void add_facts(JsonObject&) const override;
 
   std::unique_ptr<nn::Module> make_model(bool from_start,
@@ -42,13 +37,9 @@ class TranslationTask : public Task {
   void save_beside_model(const std::filesystem::path&) const override;
 
   std::vector<std::string> open_loader() override { return {}; }
-  ImageOrder order() const override;
-  i64 steps() const override { return loader_->steps(); }
-  void seek(const Position& at, double) override { loader_->seek(at.epoch, at.step); }
-  DrawnBatch next(const Position&, double) override;
+  SampleOrder order() const override;
   Tensor loss(nn::Module&, const StepBatch&, const Tensor&) const override;
   void run(nn::Module&, const StepBatch&) const override;
-  data::LoaderStats stats() const override { return {.wait_s = wait_s_}; }
 
   // With greedy translations.
   std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool) override;
@@ -56,13 +47,9 @@ class TranslationTask : public Task {
   std::string sentence(const Score&) const override;
 
  private:
-  const Config& config_;
-  const Device device_;
-  data::TextSet set_;
-  data::TextPart val_;
+  DrawnBatch draw() override;
+
   models::TransformerOptions model_;
-  std::unique_ptr<data::PairLoader> loader_;
-  double wait_s_ = 0;
 };
 
 }  // namespace gossamer::apps

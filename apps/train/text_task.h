@@ -1,0 +1,53 @@
+// What tasks of text have in common: samples are ids, called tokens, and one loader gives the
+// batches.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/task.h"
+#include "gossamer/data/text/text_set.h"
+
+namespace gossamer::apps {
+
+template <class Loader>
+class TextTask : public Task {
+ public:
+  std::string unit() const override { return "tokens"; }
+  const char* rate_name() const override { return "tokens/s"; }
+  bool validates() const override { return !val_.empty(); }
+  std::vector<std::string> notes() const override { return {}; }
+
+  i64 steps() const override { return loader_->steps(); }
+  void seek(const Position& at, double) override { loader_->seek(at.epoch, at.step); }
+  DrawnBatch next(const Position&, double) override {
+    using Clock = std::chrono::steady_clock;
+    const auto began = Clock::now();
+    DrawnBatch batch = draw();
+    wait_s_ += std::chrono::duration<double>(Clock::now() - began).count();
+    return batch;
+  }
+  data::LoaderStats stats() const override { return {.wait_s = wait_s_}; }
+
+ protected:
+  TextTask(const Config& config, Device device, data::TextSet set,
+           data::TextPart (*validation)(const Config&, const data::TextSet&))
+      : Task(compute_type(config.train.dtype)),
+        config_(config),
+        device_(device),
+        set_(std::move(set)),
+        val_(validation(config, set_)) {}
+  virtual DrawnBatch draw() = 0;  // from the loader; empty: the epoch is over
+
+  const Config& config_;
+  const Device device_;
+  data::TextSet set_;
+  data::TextPart val_;
+  std::unique_ptr<Loader> loader_;
+
+ private:
+  double wait_s_ = 0;
+};
+
+}  // namespace gossamer::apps
