@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
@@ -28,24 +29,28 @@ Codes codes_in(const Tensor& bytes, i64 n) {
           reinterpret_cast<std::int8_t*>(begin + blocks_in(n) * i64{sizeof(float)})};
 }
 
-void encode_block(float* x, float* error, i64 n, float& scale, std::int8_t* codes) {
+float left(float value, float sent) { return std::isfinite(sent) ? value - sent : 0; }
+
+// sent <- what the codes of value + error stand for; may be value itself. keep: error <- what is
+// left.
+void encode_block(const float* value, float* error, float* sent, i64 n, float& scale,
+                  std::int8_t* codes, bool keep) {
   float most = 0;
   bool finite = true;
   for (i64 i = 0; i < n; ++i) {
-    x[i] += error[i];
-    most = std::max(most, std::abs(x[i]));
-    finite = finite && std::isfinite(x[i]);
+    const float x = value[i] + error[i];
+    most = std::max(most, std::abs(x));
+    finite = finite && std::isfinite(x);
   }
   // The smallest that divides: a block of tiny values travels as zeros, which the error keeps.
   scale = most / 127;
   const float factor = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;
   if (!finite) scale = std::numeric_limits<float>::quiet_NaN();
   for (i64 i = 0; i < n; ++i) {
-    const float code = finite ? std::nearbyint(x[i] * factor) : 0;
+    const float x = value[i] + error[i], code = finite ? std::nearbyint(x * factor) : 0;
     codes[i] = static_cast<std::int8_t>(code);
-    const float sent = code * scale;
-    error[i] = finite ? x[i] - sent : 0;
-    x[i] = sent;
+    sent[i] = code * scale;
+    if (keep) error[i] = left(x, sent[i]);
   }
 }
 
@@ -71,23 +76,32 @@ i64 coded_bytes(Coding coding, i64 values) {
   return values + blocks_in(values) * i64{sizeof(float)};
 }
 
-Coded::Coded(Coding coding, i64 values, bool feedback)
+Coded::Coded(Coding coding, i64 values, Tensor error)
     : coding_(coding),
       bytes_(Tensor::empty({coded_bytes(coding, values)}, DType::u8)),
-      error_(feedback || coding == Coding::int8 ? Tensor::zeros({values}) : Tensor()) {}
+      error_(error.defined() || coding != Coding::int8 ? std::move(error)
+                                                       : Tensor::zeros({values})) {
+  check<ShapeError>(!error_.defined() || error_.numel() == values, "Coded: an error of ",
+                    error_.defined() ? error_.numel() : 0, " values for ", values);
+}
 
-void Coded::encode(Tensor values) {
+void Coded::encode(Tensor values) { encode(values, values, true); }
+
+void Coded::encode(const Tensor& values, Tensor sent) { encode(values, sent, false); }
+
+void Coded::encode(const Tensor& values, const Tensor& sent, bool keep) {
   const i64 n = values.numel();
-  float* x = values.as<float>();
+  const float* x = values.as<float>();
   float* error = error_.defined() ? error_.as<float>() : nullptr;
+  float* to = Tensor(sent).as<float>();
   if (coding_ == Coding::bf16) {
     auto* codes = static_cast<bf16*>(bytes_.data());
     parallel_for(n, kGrain * kBlock, [=](i64 begin, i64 end) {
       for (i64 i = begin; i < end; ++i) {
         const float value = x[i] + (error ? error[i] : 0);
         codes[i] = bf16(value);
-        x[i] = static_cast<float>(codes[i]);
-        if (error) error[i] = std::isfinite(x[i]) ? value - x[i] : 0;
+        to[i] = static_cast<float>(codes[i]);
+        if (error && keep) error[i] = left(value, to[i]);
       }
     });
     return;
@@ -96,9 +110,18 @@ void Coded::encode(Tensor values) {
   parallel_for(blocks_in(n), kGrain, [=](i64 begin, i64 end) {
     for (i64 b = begin; b < end; ++b) {
       const i64 at = b * kBlock;
-      encode_block(x + at, error + at, std::min(kBlock, n - at), codes.scales[b],
-                   codes.values + at);
+      encode_block(x + at, error + at, to + at, std::min(kBlock, n - at), codes.scales[b],
+                   codes.values + at, keep);
     }
+  });
+}
+
+void Coded::keep_error(const Tensor& values, const Tensor& sent) {
+  if (!error_.defined()) return;
+  const float *x = values.as<float>(), *y = sent.as<float>();
+  float* error = error_.as<float>();
+  parallel_for(values.numel(), kGrain * kBlock, [=](i64 begin, i64 end) {
+    for (i64 i = begin; i < end; ++i) error[i] = left(x[i] + error[i], y[i]);
   });
 }
 

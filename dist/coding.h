@@ -18,19 +18,26 @@ i64 coded_bytes(Coding, i64 values);
 // One tensor's codes on their way. On CPUs; not for f32.
 class Coded {
  public:
-  // feedback: what rounding takes from values is added to those of the next encode(), so that the
-  // sum of all that was sent is right to within one rounding. int8: always.
-  Coded(Coding, i64 values, bool feedback = false);
+  // error: f32, as many as values; what rounding takes from values is added to those of the next
+  // encode(), so that the sum of all that was sent is right to within one rounding. It belongs in
+  // checkpoints. Undefined: int8 has one of its own, 0; bf16 has none.
+  Coded(Coding, i64 values, Tensor error = {});
   // bytes() <- codes of `values` [n] f32, and values <- what they stand for, which is what the
   // receiver gets.
   void encode(Tensor values);
+  // The same in two halves, where a checkpoint may come before what was sent is used, and a resumed
+  // run sends it again: sent <- what the codes stand for; keep_error() when it is used.
+  void encode(const Tensor& values, Tensor sent);
+  void keep_error(const Tensor& values, const Tensor& sent);
   // values <- what codes, from the peer's encode(), stand for. NaN where the sender had no finite
   // number.
   static void decode(Coding, const Tensor& codes, Tensor values);
   const Tensor& bytes() const { return bytes_; }  // u8 [coded_bytes()]
+  Coding coding() const { return coding_; }
 
  private:
-  const Coding coding_;
+  void encode(const Tensor& values, const Tensor& sent, bool keep);
+  Coding coding_;
   Tensor bytes_, error_;
 };
 

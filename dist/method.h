@@ -98,6 +98,9 @@ struct MethodStats {
   std::vector<EdgeStats> edges;  // exchanges with each peer, ascending
 };
 
+// Of Method::state(): what the coding of the payload has taken and not sent yet (coding.h).
+inline constexpr const char* kPayloadError = "payload.error";
+
 class Method {
  public:
   virtual ~Method() = default;
@@ -126,7 +129,8 @@ class Method {
   virtual void read_model(const std::function<void()>& f) { quiesce(f); }
   // What a checkpoint holds beyond parameters and optimizer: {"acid.tilde", …}. If another number
   // of workers goes on from it, what is shaped like values() starts as a copy of the model, and the
-  // rest as make_method() made it.
+  // rest as make_method() made it. A checkpoint of a run with another payload has no kPayloadError,
+  // which then starts as 0.
   virtual std::vector<NamedTensor> state() = 0;
   virtual MethodStats stats() const = 0;
   virtual const char* name() const = 0;

@@ -189,8 +189,11 @@ void GossipMethod::quiesce(const std::function<void()>& f) {
 }
 
 std::vector<NamedTensor> GossipMethod::state() {
-  if (!accelerated_) return {};
-  return {{"acid.tilde", state_.model.has_twin() ? state_.model.twin() : params_.values()}};
+  std::vector<NamedTensor> all;
+  if (accelerated_)
+    all.push_back({"acid.tilde", state_.model.has_twin() ? state_.model.twin() : params_.values()});
+  if (state_.model.error().defined()) all.push_back({kPayloadError, state_.model.error()});
+  return all;
 }
 
 // Between exchanges the distance is estimated from the differences that partners see. For two

@@ -26,7 +26,8 @@ void GossipModel::exchange_by(DType wire, DevicePort* device, Coding coding) {
                      "a payload of bf16 or int8 is for CPUs; between GPUs the wire may be f16");
   coding_ = coding;
   if (coding != Coding::f32) {
-    codes_.emplace(coding, x_.numel());
+    if (coding == Coding::int8) error_ = Tensor::zeros({1, x_.numel()});
+    codes_.emplace(coding, x_.numel(), error_);
     received_codes_ = Tensor::empty({coded_bytes(coding, x_.numel())}, DType::u8);
   }
   own_ = Tensor::empty({x_.numel()}, wire, x_.device());

@@ -42,6 +42,8 @@ class GossipModel {
   Tensor& x() { return x_; }
   Tensor& twin() { return twin_; }  // undefined: AD-PSGD
   bool has_twin() const { return twin_.defined(); }
+  // What coding has taken and not sent yet, f32 [1, n]; undefined: nothing is lost.
+  const Tensor& error() const { return error_; }
   // Of the exchange under way: what goes to the peer, and where the peer's comes. Without the
   // mutex, by the thread that exchanges: pack() before the snapshot travels, unpack() when the
   // peer's has come. Returns the squared distance of the two snapshots, `known` if they did not
@@ -85,7 +87,7 @@ class GossipModel {
   Tensor x_, twin_, own_, received_;  // own_: the snapshot as the peer gets it
   Coding coding_ = Coding::f32;
   std::optional<Coded> codes_;
-  Tensor received_codes_;
+  Tensor error_, received_codes_;
   A2cid2::Mark mark_ = 0;  // of the last snapshot
   bool kept_ = false;      // its difference is there, and not applied yet
   DevicePort* device_ = nullptr;

@@ -29,18 +29,16 @@ std::vector<FlatRange> fragments_of(const FlatParams& params, const MethodOption
 DilocoMethod::DilocoMethod(With with, FlatParams& params, Optimizer& optimizer, Group& group,
                            const Graph& graph, const MethodOptions& options)
     : SynchronousMethod(name_of(with), params, optimizer, group, graph, options,
-                        fragments_of(params, options, name_of(with)), false),
+                        fragments_of(params, options, name_of(with)), false, with == With::all),
       with_(with),
       momentum_(options.outer_momentum.value_or(with == With::all ? 0.9 : 0.5)),
       since_(steps_before() % options.period),
-      uneven_(static_cast<std::size_t>(slots()), false),
-      coding_(coding_of(options.payload)),
-      codes_(static_cast<std::size_t>(slots())) {
+      uneven_(static_cast<std::size_t>(slots()), false) {
   check<ConfigError>(options.outer_rate > 0 && momentum_ >= 0 && momentum_ < 1, name(),
                      ": outer_rate ", options.outer_rate, ", outer_momentum ", momentum_,
                      "; wanted above 0, and at least 0 and below 1");
   if (group.size() < 2) return;
-  model_ = params.values().clone().reshape({1, params.size()});
+  model_ = params.values().clone();
   velocity_ = Tensor::zeros({1, params.size()}, DType::f32, params.values().device());
   // Rounds count outer steps.
   i64 before = steps_before() / options.period * slots();
@@ -49,8 +47,10 @@ DilocoMethod::DilocoMethod(With with, FlatParams& params, Optimizer& optimizer, 
 }
 
 std::vector<NamedTensor> DilocoMethod::state() {
-  if (!model_.defined()) return {};
-  return {{"outer.model", model_}, {"outer.velocity", velocity_}};
+  std::vector<NamedTensor> all = SynchronousMethod::state();
+  if (!model_.defined()) return all;
+  all.insert(all.begin(), {{"outer.model", model_}, {"outer.velocity", velocity_}});
+  return all;
 }
 
 void DilocoMethod::begin_anew() {
@@ -84,17 +84,15 @@ bool DilocoMethod::mix_fragment(int slot) {
   if (uneven_[static_cast<std::size_t>(slot)]) {
     for (const Tensor& t : {model_, velocity_}) parts.push_back(of_fragment(t, slot));
   }
-  const bool coded = coding_ != Coding::f32 && parts.size() == 1;
+  Coded* const coded = parts.size() == 1 ? codes(slot) : nullptr;
   // Only workers that are equally far average equal things.
   const int tag = 2 * slot + (parts.size() > 1 ? 1 : 0);
   if (coded) {
     Tensor x = parts[0], way = x.clone();
     const Tensor o = of_fragment(model_, slot);
     axpy(way, -1, o);
-    auto& codes = codes_[static_cast<std::size_t>(slot)];
-    if (!codes) codes.emplace(coding_, way.numel(), true);
-    codes->encode(way);
-    if (!average_coded(*codes, coding_, way, tag)) return false;
+    coded->encode(way);
+    if (!average_coded(*coded, way, tag)) return false;
     x.copy_from(o);
     axpy(x, 1, way);
   } else if (!average_parts(parts, tag)) {

@@ -19,7 +19,6 @@
 // small, and so is their rounding.
 #pragma once
 
-#include "gossamer/dist/coding.h"
 #include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
@@ -43,12 +42,10 @@ class DilocoMethod final : public SynchronousMethod {
   const With with_;
   const double momentum_;
   i64 since_ = 0;            // own steps since the last fragment had its outer step
-  Tensor model_, velocity_;  // o, v: f32 [1, n]
+  Tensor model_, velocity_;  // o: f32 [n]; v: f32 [1, n], for it is no copy of the model
   // A death may have left the survivors a step apart: their o and v of these fragments are averaged
   // too.
   std::vector<bool> uneven_;
-  const Coding coding_;
-  std::vector<std::optional<Coded>> codes_;  // diloco: of each fragment's way x - o
 };
 
 }  // namespace gossamer::dist

@@ -20,16 +20,15 @@ constexpr double kDrainLimit = 30;
 constexpr double kGrace = 10;
 }  // namespace
 
-RoundExchange::RoundExchange(Group& group, int slots, Seconds deadline, Coding coding,
+RoundExchange::RoundExchange(Group& group, int slots, Seconds deadline, std::vector<Coded> codes,
                              std::function<void(const Event&)> other)
     : link_(group.control()),
       payload_(group.payload()),
       rank_(group.rank()),
       deadline_(deadline),
-      coding_(coding),
       other_(std::move(other)),
       flights_(static_cast<std::size_t>(slots)),
-      codes_(static_cast<std::size_t>(slots)) {}
+      codes_(std::move(codes)) {}
 
 RoundExchange::~RoundExchange() {
   bool any = false;
@@ -74,24 +73,19 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
   for (Part& p : f.parts) {
     if (!p.receives) continue;
     if (buffers.empty()) {
-      const i64 bytes = coding_ == Coding::f32 ? 0 : coded_bytes(coding_, piece.numel());
+      const i64 bytes = codes_.empty() ? 0 : codes_[s].bytes().numel();
       buffers.emplace_back(Tensor::empty({piece.numel()}, DType::f32, piece.device()),
                            bytes > 0 ? Tensor::empty({bytes}, DType::u8) : Tensor());
     }
     std::tie(p.received, p.codes) = std::move(buffers.back());
     buffers.pop_back();
   }
-  std::optional<Coded>& codes = codes_[s];
-  if (coding_ != Coding::f32 && !f.parts.empty()) {
-    if (!codes) codes.emplace(coding_, piece.numel());
-    if (sent.defined())
-      sent.copy_from(piece);
-    else
-      sent = piece.clone();
-    codes->encode(sent);
+  if (!codes_.empty() && !f.parts.empty()) {
+    if (!sent.defined()) sent = Tensor::empty({piece.numel()});
+    codes_[s].encode(piece, sent);
     f.sent = sent;
   }
-  const Tensor& outgoing = f.sent.defined() ? codes->bytes() : piece;
+  const Tensor& outgoing = f.sent.defined() ? codes_[s].bytes() : piece;
   for (Part& p : f.parts) {
     if (without(p.peer)) {
       end(p, false);
@@ -133,11 +127,13 @@ const RoundExchange::Flight& RoundExchange::wait(int slot) {
   complete(slot);
   Flight& f = flights_[static_cast<std::size_t>(slot)];
   f.open = false;
+  if (f.sent.defined()) codes_[static_cast<std::size_t>(slot)].keep_error(f.piece, f.sent);
   // Push-sum on directed rounds: the payload has nothing of ours to compare with. Codes are not
   // compared.
   for (Part& p : f.parts) {
     if (!p.ok || !p.receives) continue;
-    if (p.codes.defined()) Coded::decode(coding_, p.codes, p.received);
+    if (p.codes.defined())
+      Coded::decode(codes_[static_cast<std::size_t>(slot)].coding(), p.codes, p.received);
     if (p.codes.defined() || !p.sends) p.squared_distance = squared_distance(f.piece, p.received);
   }
   return f;

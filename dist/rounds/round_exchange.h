@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <vector>
 
 #include "gossamer/core/tensor.h"
@@ -44,8 +43,8 @@ class RoundExchange {
   };
 
   // other: what is no end of an exchange (messages, deaths), as it is read. deadline: of one
-  // exchange, from its turn on. coding: of what is sent.
-  RoundExchange(Group&, int slots, Seconds deadline, Coding coding,
+  // exchange, from its turn on. codes: of what each slot sends; empty: f32.
+  RoundExchange(Group&, int slots, Seconds deadline, std::vector<Coded> codes,
                 std::function<void(const Event&)> other);
   ~RoundExchange();  // gives up what is on its way
   RoundExchange(const RoundExchange&) = delete;
@@ -66,6 +65,8 @@ class RoundExchange {
   void poll();  // handles what has come in, without waiting
   // Gives up exchanges with `peer` of this and later rounds. They end with ok = false.
   void drop(int peer, i64 from_round = 0);
+  // For a method that sends what these code in a way of its own. Empty: f32.
+  std::vector<Coded>& codes() { return codes_; }
   double bytes_sent() const { return bytes_sent_; }
   double waited() const { return waited_; }  // seconds in complete() and wait(), all together
 
@@ -78,10 +79,9 @@ class RoundExchange {
   Payload& payload_;
   const int rank_;
   const Seconds deadline_;
-  const Coding coding_;
   const std::function<void(const Event&)> other_;
   std::vector<Flight> flights_;
-  std::vector<std::optional<Coded>> codes_;  // of each slot
+  std::vector<Coded> codes_;
   double bytes_sent_ = 0;
   double waited_ = 0;
 };

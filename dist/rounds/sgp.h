@@ -15,7 +15,11 @@ namespace gossamer::dist {
 class SgpMethod final : public SynchronousMethod {
  public:
   SgpMethod(FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&);
-  std::vector<NamedTensor> state() override { return {{"push_sum.weight", weight_}}; }
+  std::vector<NamedTensor> state() override {
+    std::vector<NamedTensor> all = SynchronousMethod::state();
+    all.insert(all.begin(), {"push_sum.weight", weight_});
+    return all;
+  }
 
  private:
   void update(double learning_rate) override;

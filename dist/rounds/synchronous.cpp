@@ -30,11 +30,31 @@ std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, in
   }
 }
 
+// [1, n]: what has the shape of values() would start as a copy of the model where another number of
+// workers goes on.
+Tensor coding_error(const Group& group, const FlatParams& params, const MethodOptions& options,
+                    bool feedback) {
+  const Coding coding = coding_of(options.payload);
+  const bool keeps = coding == Coding::int8 || (coding == Coding::bf16 && feedback);
+  return keeps && group.size() > 1 ? Tensor::zeros({1, params.size()}) : Tensor();
+}
+
+std::vector<Coded> codes_of(const Group& group, const MethodOptions& options,
+                            const std::vector<FlatRange>& pieces, const Tensor& error) {
+  const Coding coding = coding_of(options.payload);
+  std::vector<Coded> out;
+  if (coding == Coding::f32 || group.size() < 2) return out;
+  for (const FlatRange& r : pieces)
+    out.emplace_back(coding, r.end - r.begin,
+                     error.defined() ? error.reshape({-1}).slice(r.begin, r.end) : Tensor());
+  return out;
+}
+
 }  // namespace
 
 SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optimizer& optimizer,
                                      Group& group, const Graph& graph, const MethodOptions& options,
-                                     std::vector<FlatRange> pieces, bool directed)
+                                     std::vector<FlatRange> pieces, bool directed, bool feedback)
     : params_(params),
       optimizer_(optimizer),
       group_(group),
@@ -44,8 +64,9 @@ SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optim
       graph_(graph),
       directed_(directed),
       pieces_(std::move(pieces)),
-      exchange_(group, slots(), Seconds(options.exchange_timeout_s), coding_of(options.payload),
-                [this](const Event& e) { handle(e); }),
+      error_(coding_error(group, params, options, feedback)),
+      exchange_(group, slots(), Seconds(options.exchange_timeout_s),
+                codes_of(group, options, pieces_, error_), [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group.size())),
       samples_(options.start_samples) {
   check<ConfigError>(options.consensus_factor >= 0 && options.consensus_factor <= 1, name_,
@@ -66,6 +87,11 @@ SynchronousMethod::~SynchronousMethod() {
   if (finished_ || group_.size() < 2) return;
   for (const int peer : members_)  // epoch 0: not as planned
     if (peer != group_.rank()) group_.control().send(peer, {.type = MessageType::bye});
+}
+
+std::vector<NamedTensor> SynchronousMethod::state() {
+  if (!error_.defined()) return {};
+  return {{kPayloadError, error_}};
 }
 
 void SynchronousMethod::adopt_members() {
@@ -388,7 +414,7 @@ bool SynchronousMethod::average_parts(const std::vector<Tensor>& parts, int tag)
 }
 
 // Every worker gets the codes of all and adds them in the same order.
-bool SynchronousMethod::average_coded(const Coded& own, Coding coding, Tensor values, int tag) {
+bool SynchronousMethod::average_coded(const Coded& own, Tensor values, int tag) {
   if (alone()) return true;
   Tensor sum = Tensor::empty({values.numel()}), codes = own.bytes().clone();
   const Tensor one = Tensor::empty({values.numel()});
@@ -399,7 +425,7 @@ bool SynchronousMethod::average_coded(const Coded& own, Coding coding, Tensor va
         for (const int root : membership_.members()) {
           if (root == group_.rank()) codes.copy_from(own.bytes());
           all.broadcast(codes, root);
-          Coded::decode(coding, codes, one);
+          Coded::decode(own.coding(), codes, one);
           axpy(sum, 1, one);
         }
         scale(sum, 1 / static_cast<float>(all.members()));

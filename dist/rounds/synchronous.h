@@ -30,7 +30,7 @@ class SynchronousMethod : public Method {
   void finish() final;
   // nothing changes the state beside the training thread
   void quiesce(const std::function<void()>& f) override { f(); }
-  std::vector<NamedTensor> state() override { return {}; }
+  std::vector<NamedTensor> state() override;
   MethodStats stats() const override;
   const char* name() const override { return name_.c_str(); }
 
@@ -54,7 +54,7 @@ class SynchronousMethod : public Method {
   // they are; workers that come for different things begin anew.
   bool average_parts(const std::vector<Tensor>& parts, int tag);
   // Replaces `values` by the mean of what all sent as these codes. False as above.
-  bool average_coded(const Coded&, Coding, Tensor values, int tag);
+  bool average_coded(const Coded&, Tensor values, int tag);
   // Sums over the living workers; nothing if a death came in between.
   std::optional<std::vector<double>> sum_over_workers(std::vector<double> own);
   FlatParams& params() { return params_; }
@@ -63,9 +63,10 @@ class SynchronousMethod : public Method {
 
  protected:
   // pieces: of values(), in the order in which they are exchanged; each has its own slot. directed:
-  // can do with directed rounds.
+  // can do with directed rounds. feedback: bf16 has it too.
   SynchronousMethod(std::string name, FlatParams&, Optimizer&, Group&, const Graph&,
-                    const MethodOptions&, std::vector<FlatRange> pieces, bool directed);
+                    const MethodOptions&, std::vector<FlatRange> pieces, bool directed,
+                    bool feedback = false);
 
   // the step's update, and the mixing that belongs to it
   virtual void update(double learning_rate) = 0;
@@ -98,6 +99,10 @@ class SynchronousMethod : public Method {
   // the statistics. Returns the own weight.
   double arrivals(int slot, const std::function<void(const RoundExchange::Part&)>& use,
                   const std::function<void(const RoundExchange::Part&)>& lost);
+  Coded* codes(int slot) {  // none: values travel as they are
+    return exchange_.codes().empty() ? nullptr
+                                     : &exchange_.codes()[static_cast<std::size_t>(slot)];
+  }
   bool controlled() const { return static_cast<bool>(after_update_); }
   bool alone() const { return members_.size() < 2; }
   i64 steps_before() const;  // resume: steps that were done
@@ -126,6 +131,7 @@ class SynchronousMethod : public Method {
   const Graph graph_;
   const bool directed_;
   const std::vector<FlatRange> pieces_;
+  const Tensor error_;  // of coding, of all pieces, f32 [1, n]; undefined: there is none
   RoundExchange exchange_;
   std::shared_ptr<const Rounds> rounds_;  // none when alone
   // ascending; by_rank: whether rounds_ counts ranks, not places in here

@@ -83,6 +83,32 @@ TEST(Coding, Int8FeedsItsErrorBack) {
   for (std::size_t i = 0; i < kSize; ++i) EXPECT_NEAR(sent[i], given[i], 0.03) << i;
 }
 
+// A flight that is sent again after a resume has the same codes; its error counts when it is used.
+TEST(Coding, TheErrorOfAFlightIsKeptWhenItIsUsed) {
+  for (const Coding coding : {Coding::bf16, Coding::int8}) {
+    const Tensor error = Tensor::zeros({600}), values = random_values(600, 5),
+                 sent = Tensor::empty({600});
+    Coded codes(coding, 600, error);
+    const auto send = [&] {
+      codes.encode(values, sent);
+      const auto* bytes = static_cast<const char*>(codes.bytes().data());
+      const auto left = error.span<float>();
+      return std::pair(std::string(bytes, static_cast<std::size_t>(codes.bytes().numel())),
+                       std::vector<float>(left.begin(), left.end()));
+    };
+    const auto first = send();
+    EXPECT_EQ(send(), first) << "nothing was kept";
+    codes.keep_error(values, sent);
+    double largest = 0;
+    for (std::size_t i = 0; i < 600; ++i) {
+      const float left = values.span<float>()[i] - sent.span<float>()[i];
+      EXPECT_EQ(error.span<float>()[i], left) << i;
+      largest = std::max(largest, std::abs(static_cast<double>(left)));
+    }
+    EXPECT_GT(largest, 0);
+  }
+}
+
 TEST(Coding, ItsNamesAreKnown) {
   EXPECT_EQ(coding_of("f32"), Coding::f32);
   EXPECT_EQ(coding_of("bf16"), Coding::bf16);

@@ -278,7 +278,7 @@ TEST(Staged, FollowAComputeLaneThatIsFarBehind) {
       Round ring{.own = 1 / 3.0, .in = {}, .out = {}};
       for (int j = 0; j < kWorkers; ++j)
         if (j != rank) ring.in.push_back({j, 1 / 3.0}), ring.out.push_back({j, 1 / 3.0});
-      RoundExchange exchange(group, kSlots, Seconds(20), Coding::f32, [](const Event&) {});
+      RoundExchange exchange(group, kSlots, Seconds(20), {}, [](const Event&) {});
       for (int round = 0; round < kRounds; ++round)
         for (int slot = 0; slot < kSlots; ++slot) {
           std::vector<Tensor> others;

@@ -90,7 +90,10 @@ State train(const Case& c, int from, int to, const State& state,
         make_method(c.method, q.params, q.sgd, group, make_graph("complete", c.n), options);
     std::vector<Tensor> kept{q.params.values()};
     for (const NamedTensor& t : method->state()) kept.push_back(t.tensor);
-    EXPECT_EQ(kept.size(), 3u);
+    EXPECT_EQ(kept.size(), c.payload == "int8" ? 4u : 3u);
+    EXPECT_EQ(kept[1].shape(), kept[0].shape()) << "o starts as a copy of x";
+    for (std::size_t i = 2; i < kept.size(); ++i)
+      EXPECT_NE(kept[i].shape(), kept[0].shape()) << "v and the error do not";
     for (std::size_t i = 0; from > 0 && i < kept.size(); ++i)
       std::ranges::copy(state[static_cast<std::size_t>(rank)][i], kept[i].span<float>().begin());
     group.collectives().barrier();
@@ -128,6 +131,21 @@ TEST_P(Diloco, GoesOnFromItsStateBitForBit) {
   for (const int stop : {2, 3, 7}) {
     const State kept = train(c, 0, stop, {}, nullptr);
     EXPECT_EQ(train(c, stop, 14, kept, nullptr), whole) << stop;
+  }
+}
+
+// What rounding left is a part of the state.
+TEST(DilocoCoded, GoesOnFromItsStateBitForBit) {
+  for (const Case& c :
+       {Case{.n = 2, .payload = "int8"}, Case{.n = 2, .fragments = 2, .payload = "int8"},
+        Case{.method = "noloco", .n = 2, .momentum = .5, .payload = "int8"}}) {
+    const State whole = train(c, 0, 14, {}, nullptr);
+    for (const int stop : {4, 7}) {
+      State kept = train(c, 0, stop, {}, nullptr);
+      EXPECT_EQ(train(c, stop, 14, kept, nullptr), whole) << c.method << " " << stop;
+      for (auto& worker : kept) std::ranges::fill(worker[3], 0.0f);
+      EXPECT_NE(train(c, stop, 14, kept, nullptr), whole) << "the error is of no use";
+    }
   }
 }
 
