@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
+#include <functional>
 
 #include "gossamer/core/error.h"
 
@@ -53,24 +53,32 @@ void BeamSearch::advance(i64 sentence, std::span<const float> logits, i64 vocabu
   // Twice as many as beams: even if half of them end, enough go on.
   const auto wanted = static_cast<std::size_t>(std::min(2 * options_.beam, vocabulary));
   std::vector<Candidate> candidates;
-  std::vector<i64> ids(static_cast<std::size_t>(vocabulary));
+  struct Best {
+    float logit;
+    i64 id;
+  };
+  std::vector<Best> best;  // of one beam, falling; of equal ones the lower id first
   for (std::size_t b = 0; b < s.live.size(); ++b) {
-    const auto row = logits.subspan(b * ids.size(), ids.size());
+    const auto row = logits.subspan(b * static_cast<std::size_t>(vocabulary),
+                                    static_cast<std::size_t>(vocabulary));
     const float top = *std::ranges::max_element(row);
     double sum = 0;
     for (const float v : row) sum += std::exp(static_cast<double>(v) - static_cast<double>(top));
     check(std::isfinite(sum), "the logits of sentence ", sentence, " are not finite");
     const double log_sum = static_cast<double>(top) + std::log(sum);
-    std::iota(ids.begin(), ids.end(), 0);
-    std::ranges::partial_sort(
-        ids, ids.begin() + static_cast<std::ptrdiff_t>(wanted), [&](i64 a, i64 c) {
-          const float x = row[static_cast<std::size_t>(a)], y = row[static_cast<std::size_t>(c)];
-          return x != y ? x > y : a < c;
-        });
-    for (std::size_t i = 0; i < wanted; ++i)
-      candidates.push_back(
-          {s.live[b].log_p + static_cast<double>(row[static_cast<std::size_t>(ids[i])]) - log_sum,
-           static_cast<i64>(b), ids[i]});
+    best.clear();
+    for (i64 id = 0; id < vocabulary; ++id) {
+      const float logit = row[static_cast<std::size_t>(id)];
+      if (best.size() == wanted) {
+        if (!(logit > best.back().logit)) continue;
+        best.pop_back();
+      }
+      best.insert(std::ranges::upper_bound(best, logit, std::greater<>(), &Best::logit),
+                  {logit, id});
+    }
+    for (const Best& c : best)
+      candidates.push_back({s.live[b].log_p + static_cast<double>(c.logit) - log_sum,
+                            static_cast<i64>(b), c.id});
   }
   std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::log_p);
   std::vector<Beam> live;

@@ -1,7 +1,10 @@
 // See transformer.h.
 #include "gossamer/models/transformer.h"
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
@@ -96,7 +99,11 @@ class Transformer::DecoderLayer : public nn::Module {
       return cache ? self_attn_.step(y, *cache) : self_attn_.forward(y);
     });
     const Stream attended = branch(norm2_, drop_, first_, own, [&](const Tensor& y) {
-      return multihead_attn_.apply(y, memory_kv, lengths);
+      // rows that read the same source are its queries
+      const i64 sources = memory_kv.shape(0);
+      if (y.shape(0) == sources) return multihead_attn_.apply(y, memory_kv, lengths);
+      return multihead_attn_.apply(y.reshape({sources, -1, y.shape(2)}), memory_kv, lengths)
+          .reshape(y.shape());
     });
     return branch(norm3_, drop_, first_, attended, ff_);
   }
@@ -195,7 +202,8 @@ Tensor Transformer::loss(const Tensor& source, const Tensor& source_lengths, con
 Transformer::Cache Transformer::cache(const Tensor& memory, const Tensor& source_lengths,
                                       i64 capacity) {
   const NoGrad no_grad;
-  Cache out{.own = {}, .memory = {}, .lengths = source_lengths};
+  Cache out{.own = {}, .memory = {}, .lengths = source_lengths, .source = {}};
+  for (i64 b = 0; b < memory.shape(0); ++b) out.source.push_back(b);
   for (std::size_t i = 0; i < decoder_.layers.size(); ++i) {
     auto& layer = static_cast<DecoderLayer&>(decoder_.layers[i]);
     out.own.push_back(layer.self_attention().cache(memory.shape(0), capacity));
@@ -205,19 +213,47 @@ Transformer::Cache Transformer::cache(const Tensor& memory, const Tensor& source
 }
 
 Transformer::Cache Transformer::rows_of(const Cache& from, std::span<const i64> rows) {
-  const auto picked = [&](const Tensor& t) {
-    std::vector<i64> extents(t.shape().begin(), t.shape().end());
-    extents[0] = static_cast<i64>(rows.size());
-    Tensor out = Tensor::empty(Shape::of(extents.data(), t.rank()), t.dtype(), t.device());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const auto to = static_cast<i64>(i);
-      out.slice(to, to + 1).copy_from(t.slice(rows[i], rows[i] + 1));
-    }
-    return out;
+  const auto empty_rows = [](const Tensor& like, std::size_t count) {
+    std::vector<i64> extents(like.shape().begin(), like.shape().end());
+    extents[0] = static_cast<i64>(count);
+    return Tensor::empty(Shape::of(extents.data(), like.rank()), like.dtype(), like.device());
   };
-  Cache out{.own = {}, .memory = {}, .lengths = picked(from.lengths)};
-  for (const nn::KeyValueCache& c : from.own) out.own.push_back({picked(c.kv), c.length});
-  for (const Tensor& t : from.memory) out.memory.push_back(picked(t));
+  const auto row = [](const Tensor& t, i64 i) {
+    return t.slice(i, i + 1).reshape({t.shape(1), t.shape(2)});
+  };
+  Cache out{.own = {}, .memory = from.memory, .lengths = from.lengths, .source = {}};
+  for (const nn::KeyValueCache& c : from.own) {
+    const Tensor kv = empty_rows(c.kv, rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      row(kv, static_cast<i64>(i))
+          .slice(0, c.length)
+          .copy_from(row(c.kv, rows[i]).slice(0, c.length));
+    out.own.push_back({kv, c.length});
+  }
+  std::vector<i64> of_rows, sources;  // sources: one for each run of equal ones
+  for (const i64 r : rows) of_rows.push_back(from.source[static_cast<std::size_t>(r)]);
+  std::ranges::unique_copy(of_rows, std::back_inserter(sources));
+  const std::size_t run = rows.size() / std::max<std::size_t>(1, sources.size());
+  for (std::size_t i = 0; i < of_rows.size(); ++i)
+    if (run * sources.size() != of_rows.size() || of_rows[i] != sources[i / run]) {
+      sources = of_rows;  // runs of several lengths: each row has its own
+      break;
+    }
+  for (std::size_t i = 0; i < of_rows.size(); ++i)
+    out.source.push_back(static_cast<i64>(i * sources.size() / of_rows.size()));
+  std::vector<i64> now(static_cast<std::size_t>(from.lengths.shape(0)));
+  std::iota(now.begin(), now.end(), 0);
+  if (sources == now) return out;
+  const auto picked = [&](const Tensor& t) {
+    const Tensor some = empty_rows(t, sources.size());
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      const auto to = static_cast<i64>(i);
+      some.slice(to, to + 1).copy_from(t.slice(sources[i], sources[i] + 1));
+    }
+    return some;
+  };
+  out.lengths = picked(from.lengths);
+  for (Tensor& t : out.memory) t = picked(t);
   return out;
 }
 

@@ -41,11 +41,14 @@ class Transformer : public nn::Module {
   // source.
   struct Cache {
     std::vector<nn::KeyValueCache> own;
-    std::vector<Tensor> memory;  // [B, S, 2 width]
-    Tensor lengths;              // of the sources, i32 [B]
+    // Of M sources, once each: B is a multiple of M, and the rows of a source are neighbours.
+    std::vector<Tensor> memory;  // [M, S, 2 width]
+    Tensor lengths;              // i32 [M]
+    std::vector<i64> source;     // of each row, 0 … M - 1
   };
   Cache cache(const Tensor& memory, const Tensor& source_lengths, i64 capacity);
-  // Row i goes on with what row rows[i] was.
+  // Row i goes on with what row rows[i] was. Copies what the rows have so far, and a source only if
+  // others are gone.
   static Cache rows_of(const Cache&, std::span<const i64> rows);
   // The logits [B, vocabulary] behind ids [B, 1], which join the cache. Not recorded.
   Tensor step(const Tensor& ids, Cache&);
