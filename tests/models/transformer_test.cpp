@@ -185,6 +185,37 @@ TEST_P(TransformerModel, BeamSearchOfSeveralSentencesIsThatOfOneAtATime) {
   EXPECT_FALSE(greedy) << "the beams find something else";
 }
 
+// Sources with unlike numbers of rows are read by each row by itself.
+TEST_P(TransformerModel, RowsGoOnWithTheirSourceHoweverManyReadIt) {
+  Transformer net = model("trained.");
+  net.eval();
+  const NoGrad no_grad;
+  const Transformer::Cache all = net.cache(net.encode(source, lengths), lengths, 8);
+  const auto steps = [&](const std::vector<i64>& first, const std::vector<i64>& then) {
+    Transformer::Cache cache = Transformer::rows_of(all, first);
+    const auto ids = [](std::size_t rows, float id) {
+      return Tensor::full({static_cast<i64>(rows), 1}, id, DType::i32);
+    };
+    net.step(ids(first.size(), 5), cache);
+    cache = Transformer::rows_of(cache, then);
+    return std::pair(net.step(ids(then.size(), 7), cache), cache.memory[0].shape(0));
+  };
+  const auto [alone, own] = steps({0, 1, 2}, {0, 1, 2});
+  EXPECT_EQ(own, 3);
+  const auto [even, shared] = steps({1, 1, 2, 2}, {0, 1, 3, 2});
+  EXPECT_EQ(shared, 2) << "a source once for its rows";
+  const auto [odd, each] = steps({1, 1, 2, 2}, {0, 1, 2});
+  EXPECT_EQ(each, 3);
+  const i64 width = alone.shape(1);
+  for (i64 i = 0; i < width; ++i) {
+    const auto at = [&](const Tensor& t, i64 row) { return t.as<float>()[row * width + i]; };
+    for (const i64 row : {0, 1}) EXPECT_NEAR(at(even, row), at(alone, 1), 1e-4) << i;
+    for (const i64 row : {2, 3}) EXPECT_NEAR(at(even, row), at(alone, 2), 1e-4) << i;
+    for (const i64 row : {0, 1}) EXPECT_NEAR(at(odd, row), at(alone, 1), 1e-4) << i;
+    EXPECT_NEAR(at(odd, 2), at(alone, 2), 1e-4) << i;
+  }
+}
+
 TEST_P(TransformerModel, TooLongSentencesAreAnError) {
   Transformer net = model();
   EXPECT_THROW(net.encode(Tensor::zeros({1, 41}, DType::i32), {}), ShapeError);
