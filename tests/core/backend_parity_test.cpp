@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <thread>
@@ -86,6 +87,12 @@ void compare_convolutions(const ConvGeometry& g, DType type) {
   fast.conv_dw(g, x, dy, dw1);
   slow.conv_dw(g, x, dy, dw2);
   expect_close(dw1, dw2, 2e-5f, "conv_dw " + text(g, type));
+  Tensor sum = x.clone();
+  if (fast.conv_dx_add(g, dy, w, sum)) {
+    Tensor want = Tensor::empty(x.shape());
+    slow.conv_dx(g, dy.to(DType::f32), w.to(DType::f32), want);
+    expect_close(sum, add(want, x.to(DType::f32)), 2e-5f, "conv_dx_add " + text(g, type));
+  }
   // In inference, with what follows the sums. Some round the sums to 16 bits before.
   const Tensor bias = random_tensor({g.k}, DType::f32, 4);
   const auto fast_weights = fast.pack_conv(w), slow_weights = slow.pack_conv(w);
@@ -289,6 +296,31 @@ TEST_P(Parity, ManyTilesAreSplitOverThreadsWithoutSeams) {
     compare_convolutions(geometry(1, 28, 27, 32, 64, 3, 3, 2, 1), type());
     compare_convolutions(geometry(1, 40, 37, 3, 64, 7, 7, 2, 3), type());
     compare_convolutions(geometry(1, 17, 16, 64, 128, 1, 1, 1, 0), type());
+  }
+}
+
+// The forms of the weights are made when the first image needs them, from what is left of others.
+TEST_P(Parity, PackedWeightsServeImagesOfAnySizeInAnyOrder) {
+  Backend &fast = backend("onednn"), &slow = backend("reference");
+  for (const int window : {1, 3}) {
+    const Tensor w = random_tensor({48, window, window, 32}, type(), 1),
+                 bias = random_tensor({48}, DType::f32, 2);
+    const auto weights = fast.pack_conv(w), slow_weights = slow.pack_conv(w);
+    const auto compare = [&](i64 side) {
+      const auto g = geometry(2, side, side, 32, 48, window, window, 1, window / 2);
+      const Tensor x = random_tensor({g.n, side, side, 32}, type(), 3);
+      Tensor y1 = Tensor::zeros({g.n, g.ho, g.wo, g.k}, type()), y2 = y1.clone();
+      fast.conv_inference(g, x, *weights, {bias}, y1);
+      slow.conv_inference(g, x, *slow_weights, {bias}, y2);
+      expect_close(y1, y2, type() == DType::f32 ? 2e-5f : 0x1p-7f, text(g, type()));
+    };
+    for (const i64 side : {3, 24, 3, 5, 24}) compare(side);
+    std::vector<std::thread> threads;
+    for (const i64 side : {4, 28, 6, 20}) threads.emplace_back([&, side] { compare(side); });
+    for (std::thread& t : threads) t.join();
+    const Tensor same = weights->weights();
+    EXPECT_EQ(same.shape(), w.shape());
+    EXPECT_EQ(std::memcmp(same.data(), w.data(), w.bytes()), 0) << type();
   }
 }
 
