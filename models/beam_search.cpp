@@ -77,8 +77,8 @@ void BeamSearch::advance(i64 sentence, std::span<const float> logits, i64 vocabu
                   {logit, id});
     }
     for (const Best& c : best)
-      candidates.push_back({s.live[b].log_p + static_cast<double>(c.logit) - log_sum,
-                            static_cast<i64>(b), c.id});
+      candidates.push_back(
+          {s.live[b].log_p + static_cast<double>(c.logit) - log_sum, static_cast<i64>(b), c.id});
   }
   std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::log_p);
   std::vector<Beam> live;

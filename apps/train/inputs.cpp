@@ -231,8 +231,7 @@ bool read(const Metadata& all, const std::string& key, T& value, int base = 10) 
 
 std::string difference(const std::optional<SampleOrder>& then, const SampleOrder& now) {
   if (!then) return "the checkpoint does not say in which order its samples came";
-  if (then->set != now.set)
-    return "the training data have changed";
+  if (then->set != now.set) return "the training data have changed";
   if (then->seed != now.seed)
     return fmt::format("train.seed was {} and is {}", then->seed, now.seed);
   if (then->shared != now.shared)

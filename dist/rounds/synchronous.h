@@ -100,8 +100,7 @@ class SynchronousMethod : public Method {
   double arrivals(int slot, const std::function<void(const RoundExchange::Part&)>& use,
                   const std::function<void(const RoundExchange::Part&)>& lost);
   Coded* codes(int slot) {  // none: values travel as they are
-    return exchange_.codes().empty() ? nullptr
-                                     : &exchange_.codes()[static_cast<std::size_t>(slot)];
+    return exchange_.codes().empty() ? nullptr : &exchange_.codes()[static_cast<std::size_t>(slot)];
   }
   bool controlled() const { return static_cast<bool>(after_update_); }
   bool alone() const { return members_.size() < 2; }
