@@ -139,6 +139,10 @@ Dropout::Dropout(float p, std::uint64_t seed) : p_(p), seed_(seed) {
   calls_ = buffer("calls", Tensor::zeros({}, DType::i64));
 }
 
+void Dropout::draw_for(int worker) {
+  if (worker > 0) seed_ = Rng(seed_, static_cast<std::uint64_t>(worker)).word();
+}
+
 Dropout::Draw Dropout::draw() {
   if (!training() || p_ == 0) return {0, seed_, 0};
   return {p_, seed_, static_cast<std::uint64_t>((*calls_.as<i64>())++)};

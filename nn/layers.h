@@ -92,6 +92,8 @@ class Dropout : public Module {
   explicit Dropout(float p);
   Dropout(float p, std::uint64_t seed);
   float probability() const { return p_; }
+  // Worker 0 keeps its masks; each other one, with the same seed, draws masks of its own.
+  void draw_for(int worker);
   Tensor forward(const Tensor& x) override;
   Tensor add_to(const Tensor& residual, const Tensor& x);  // residual + forward(x), in one pass
   // What the next call draws, and counts it as one: for ops that drop inside; p = 0 in eval mode.

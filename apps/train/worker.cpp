@@ -25,6 +25,7 @@
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/gpu/group.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/layers.h"
 
 namespace gossamer::apps {
 Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& where,
@@ -80,6 +81,8 @@ void Worker::make_model(bool from_checkpoint) {
   std::vector<std::string> notes;
   net = task->make_model(!from_checkpoint, notes);
   for (const std::string& line : notes) progress.note(line);
+  for (nn::Module* module : net->modules())
+    if (auto* drop = dynamic_cast<nn::Dropout*>(module)) drop->draw_for(place.rank);
   net->to(device);
   nn::Module::Parts parts = net->parts();
   params = std::make_unique<FlatParams>(

@@ -201,6 +201,24 @@ TEST(Dropout, MasksFollowSeedAndNumberOfCallsAndEvalIsTheIdentity) {
   EXPECT_EQ(a(x).data(), x.data());
 }
 
+TEST(Dropout, EachWorkerDrawsMasksOfItsOwn) {
+  const Tensor x = Tensor::full({1000}, 1);
+  const auto drawn = [&](Dropout& layer) {
+    const Tensor y = layer(x);
+    return std::vector<float>(y.span<float>().begin(), y.span<float>().end());
+  };
+  const auto mask_of = [&](int worker) {
+    Dropout layer(0.5f, 7);
+    layer.draw_for(worker);
+    return drawn(layer);
+  };
+  Dropout alone(0.5f, 7);
+  EXPECT_EQ(mask_of(0), drawn(alone));
+  EXPECT_NE(mask_of(1), mask_of(0));
+  EXPECT_NE(mask_of(2), mask_of(1));
+  EXPECT_EQ(mask_of(2), mask_of(2));
+}
+
 TEST(Dropout, LayersWithoutASeedDrawDifferentMasksThatTheModelsSeedDecides) {
   const Tensor x = Tensor::full({1000}, 1);
   const auto equal = [](const Tensor& p, const Tensor& q) {
