@@ -53,6 +53,7 @@ struct Config {
     double consensus_factor = 1, bucket_mb = 25, mixup = 0, cutmix = 0;
     i64 period = 8, fragments = 1;
     double outer_rate = 0.7;
+    i64 outer_delay = 0;
     OrAuto<double> outer_momentum;
   } train;
   struct {

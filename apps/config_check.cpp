@@ -204,6 +204,8 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.train.fragments >= 1 && c.train.fragments <= std::min<i64>(c.train.period, 4000),
           "train.fragments",
           "1 to train.period, " + value_text(c, "train.period") + ", and at most 4000");
+  require(c.train.outer_delay >= 0 && c.train.outer_delay < c.train.period, "train.outer_delay",
+          "0, or below train.period, " + value_text(c, "train.period"));
   require(c.train.outer_rate > 0 && c.train.outer_rate <= 10, "train.outer_rate",
           "above 0, at most 10");
   require(c.train.outer_momentum.value >= 0 && c.train.outer_momentum.value < 1,

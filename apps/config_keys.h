@@ -147,8 +147,10 @@ void each_key(C& c, F&& f) {
     "local-sgd: steps between two averages; diloco, noloco: between two outer steps");
   f("train.fragments", c.train.fragments,
     "diloco, noloco: pieces of the model whose outer steps take turns, so that less is sent at "
-    "once "
-    "(Streaming DiLoCo); 1 to train.period");
+    "once (Streaming DiLoCo); 1 to train.period");
+  f("train.outer_delay", c.train.outer_delay,
+    "diloco, noloco: own steps that a piece is under way, beside them, before its outer step; 0: "
+    "it is waited for");
   f("train.outer_rate", c.train.outer_rate, "diloco, noloco: learning rate of the outer steps");
   f("train.outer_momentum", c.train.outer_momentum,
     "diloco, noloco: momentum of the outer steps, 0 to 1; auto: 0.9, noloco 0.5");

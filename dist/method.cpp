@@ -126,7 +126,8 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
        digest(std::to_string(options.overlap) + ":" + std::to_string(options.bucket_bytes) + ":" +
               std::to_string(options.consensus_factor) + ":" + std::to_string(options.period) +
               ":" + std::to_string(options.fragments) + ":" + std::to_string(options.outer_rate) +
-              ":" + std::to_string(options.outer_momentum.value_or(-1)) + ":" + options.payload)},
+              ":" + std::to_string(options.outer_momentum.value_or(-1)) + ":" +
+              std::to_string(options.outer_delay) + ":" + options.payload)},
       // they decide alike, or wait for each other in vain
       {"consensus control", digest(control.str())},
       {"pairing or quota", digest(options.pairing + ":" + options.quota)},

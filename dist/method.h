@@ -61,6 +61,9 @@ struct MethodOptions {
   i64 bucket_bytes = 25 << 20;
   // local-sgd: steps between two averages; diloco, noloco: between two outer steps (diloco.h)
   int period = 1;
+  // diloco, noloco: own steps that a piece is under way, beside them, before its outer step; 0:
+  // outer steps are waited for. Below period
+  int outer_delay = 0;
   // diloco, noloco: pieces of the parameters with outer steps in turn; the outer optimizer's
   // learning rate and momentum (none: the method's own)
   int fragments = 1;

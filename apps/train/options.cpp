@@ -94,6 +94,7 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
   o.consensus_factor = c.train.consensus_factor;
   o.period = static_cast<int>(c.train.period);
   o.fragments = static_cast<int>(c.train.fragments);
+  o.outer_delay = static_cast<int>(c.train.outer_delay);
   o.outer_rate = c.train.outer_rate;
   if (const auto& mu = c.train.outer_momentum; mu.value != 0 || mu.zero)
     o.outer_momentum = mu.value;

@@ -209,8 +209,7 @@ double SynchronousMethod::arrivals(int slot,
   return flight.own;
 }
 
-void SynchronousMethod::mix(int slot) {
-  Tensor values = values_of(slot);
+void SynchronousMethod::mix(int slot, Tensor values) {
   double missing = 0;
   std::vector<std::pair<double, Tensor>> others;
   const double own = arrivals(

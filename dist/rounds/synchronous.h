@@ -83,6 +83,7 @@ class SynchronousMethod : public Method {
   // of this worker, by real ranks, with the consensus factor; counts rounds
   Round next_round();
   void set_next_round(i64 k) { next_ = k; }
+  i64 rounds_begun() const { return next_; }
   void launch(int slot, const Round&, const Tensor& piece, std::span<const char> note = {});
   void launch_all(const Round&);  // every piece of values()
   bool pending(int slot) const { return exchange_.pending(slot); }
@@ -94,7 +95,8 @@ class SynchronousMethod : public Method {
   }
   // Waits for the slot and mixes its piece of values() with what arrived; a missing value is
   // replaced by one's own.
-  void mix(int slot);
+  void mix(int slot) { mix(slot, values_of(slot)); }
+  void mix(int slot, Tensor piece);  // instead of values()
   // Waits; calls use(part) for each part that came through, and lost(part) for the others; keeps
   // the statistics. Returns the own weight.
   double arrivals(int slot, const std::function<void(const RoundExchange::Part&)>& use,

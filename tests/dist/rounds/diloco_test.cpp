@@ -19,6 +19,7 @@ struct Case {
   int n = 4, period = 3, fragments = 1;
   double rate = 0.7, momentum = 0.9;
   std::string payload = "f32";
+  int delay = 0;
 };
 void PrintTo(const Case& c, std::ostream* out) { *out << c.method << " " << c.fragments; }
 
@@ -29,6 +30,7 @@ MethodOptions options_for(const Case& c, int steps) {
   o.outer_rate = c.rate;
   o.outer_momentum = c.momentum;
   o.payload = c.payload;
+  o.outer_delay = c.delay;
   return o;
 }
 
@@ -41,34 +43,46 @@ double gradient_at(int worker, int step, int k) {
 std::vector<std::vector<double>> in_double(const Case& c, int steps) {
   const auto at = [](int worker, int k) { return static_cast<std::size_t>(worker * kDims + k); };
   const std::size_t all = at(c.n, 0);
-  std::vector<double> x(all, 0.0), o = x, v = x;
+  std::vector<double> x(all, 0.0), o = x, v = x, sent = x, mean = x;
   const auto rounds = make_rounds("one-peer-exp", c.n);
   std::vector<std::vector<double>> out;
   i64 round = 0;
   for (int step = 1; step <= steps; ++step) {
     for (int i = 0; i < c.n; ++i)
       for (int k = 0; k < kDims; ++k) x[at(i, k)] -= kRate * gradient_at(i, step - 1, k);
+    // f(i, k) for the elements k of fragment `part` of worker i
+    const auto each = [&](int part, auto f) {
+      const i64 size = Quadratic(0, kDims).params.size();  // of the block
+      for (int k = 0; k < kDims; ++k)
+        if (k >= size * part / c.fragments && k < size * (part + 1) / c.fragments)
+          for (int i = 0; i < c.n; ++i) f(i, k);
+    };
+    const auto outer_step = [&](int part) {
+      each(part, [&](int i, int k) {
+        const double way = o[at(i, k)] - mean[at(i, k)];
+        v[at(i, k)] = c.momentum * v[at(i, k)] + way;
+        o[at(i, k)] -=
+            c.rate * (c.method == "diloco" ? way + c.momentum * v[at(i, k)] : v[at(i, k)]);
+        x[at(i, k)] = o[at(i, k)] + (x[at(i, k)] - sent[at(i, k)]);
+      });
+    };
+    for (int f = 0; f < c.fragments; ++f) {
+      const int due = c.period * (f + 1) / c.fragments;
+      if (c.delay > 0 && step >= due + c.delay && (step - due - c.delay) % c.period == 0)
+        outer_step(f);
+    }
     for (int f = 0; f < c.fragments; ++f) {
       if ((step - 1) % c.period + 1 != c.period * (f + 1) / c.fragments) continue;
       const auto w = c.method == "noloco"
                          ? mixing_matrix(*rounds, round++)
                          : std::vector<double>(static_cast<std::size_t>(c.n * c.n), 1.0 / c.n);
-      const auto before = x;
-      // elements of this fragment of the block of size() elements
-      for (int k = 0; k < kDims; ++k) {
-        const i64 size = Quadratic(0, kDims).params.size();
-        if (k < size * f / c.fragments || k >= size * (f + 1) / c.fragments) continue;
-        for (int i = 0; i < c.n; ++i) {
-          double mean = 0;
-          for (int j = 0; j < c.n; ++j)
-            mean += w[static_cast<std::size_t>(i * c.n + j)] * before[at(j, k)];
-          const double way = o[at(i, k)] - mean;
-          v[at(i, k)] = c.momentum * v[at(i, k)] + way;
-          o[at(i, k)] -=
-              c.rate * (c.method == "diloco" ? way + c.momentum * v[at(i, k)] : v[at(i, k)]);
-          x[at(i, k)] = o[at(i, k)];
-        }
-      }
+      each(f, [&](int i, int k) {
+        sent[at(i, k)] = x[at(i, k)];
+        mean[at(i, k)] = 0;
+        for (int j = 0; j < c.n; ++j)
+          mean[at(i, k)] += w[static_cast<std::size_t>(i * c.n + j)] * x[at(j, k)];
+      });
+      if (c.delay == 0) outer_step(f);
     }
     out.push_back(x);
   }
@@ -90,9 +104,10 @@ State train(const Case& c, int from, int to, const State& state,
         make_method(c.method, q.params, q.sgd, group, make_graph("complete", c.n), options);
     std::vector<Tensor> kept{q.params.values()};
     for (const NamedTensor& t : method->state()) kept.push_back(t.tensor);
-    EXPECT_EQ(kept.size(), c.payload == "int8" ? 4u : 3u);
+    EXPECT_EQ(kept.size(), 3u + (c.payload == "int8" ? 1 : 0) + (c.delay > 0 ? 1 : 0));
     EXPECT_EQ(kept[1].shape(), kept[0].shape()) << "o starts as a copy of x";
-    for (std::size_t i = 2; i < kept.size(); ++i)
+    if (c.delay > 0) EXPECT_EQ(kept.back().shape(), kept[0].shape()) << "so does what was sent";
+    for (std::size_t i = 2; i < kept.size() - (c.delay > 0 ? 1 : 0); ++i)
       EXPECT_NE(kept[i].shape(), kept[0].shape()) << "v and the error do not";
     for (std::size_t i = 0; from > 0 && i < kept.size(); ++i)
       std::ranges::copy(state[static_cast<std::size_t>(rank)][i], kept[i].span<float>().begin());
@@ -138,9 +153,10 @@ TEST_P(Diloco, GoesOnFromItsStateBitForBit) {
 TEST(DilocoCoded, GoesOnFromItsStateBitForBit) {
   for (const Case& c :
        {Case{.n = 2, .payload = "int8"}, Case{.n = 2, .fragments = 2, .payload = "int8"},
+        Case{.n = 2, .payload = "int8", .delay = 2},
         Case{.method = "noloco", .n = 2, .momentum = .5, .payload = "int8"}}) {
     const State whole = train(c, 0, 14, {}, nullptr);
-    for (const int stop : {4, 7}) {
+    for (const int stop : {7, 10}) {
       State kept = train(c, 0, stop, {}, nullptr);
       EXPECT_EQ(train(c, stop, 14, kept, nullptr), whole) << c.method << " " << stop;
       for (auto& worker : kept) std::ranges::fill(worker[3], 0.0f);
@@ -149,17 +165,31 @@ TEST(DilocoCoded, GoesOnFromItsStateBitForBit) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, Diloco,
-                         testing::Values(Case{}, Case{.fragments = 3},
-                                         Case{.period = 5, .fragments = 2, .momentum = 0},
-                                         Case{.method = "noloco", .momentum = .5},
-                                         Case{.method = "noloco", .n = 5, .momentum = .5},
-                                         Case{.method = "noloco", .fragments = 3, .momentum = .5}),
-                         [](const auto& test) {
-                           const Case& c = test.param;
-                           return c.method + "_" + std::to_string(c.n) + "_" +
-                                  std::to_string(c.period) + "_" + std::to_string(c.fragments);
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Methods, Diloco,
+    testing::Values(Case{}, Case{.fragments = 3}, Case{.period = 5, .fragments = 2, .momentum = 0},
+                    Case{.method = "noloco", .momentum = .5},
+                    Case{.method = "noloco", .n = 5, .momentum = .5},
+                    Case{.method = "noloco", .fragments = 3, .momentum = .5}, Case{.delay = 1},
+                    Case{.delay = 2}, Case{.period = 4, .fragments = 2, .delay = 3},
+                    Case{.method = "noloco", .n = 5, .momentum = .5, .delay = 2},
+                    Case{.method = "noloco", .fragments = 3, .momentum = .5, .delay = 1}),
+    [](const auto& test) {
+      const Case& c = test.param;
+      return c.method + "_" + std::to_string(c.n) + "_" + std::to_string(c.period) + "_" +
+             std::to_string(c.fragments) + (c.delay > 0 ? "_delay_" + std::to_string(c.delay) : "");
+    });
+
+// The workers' models are the outer model of all, moved by the steps since it was sent.
+TEST(OuterSteps, WithADelayAllOuterModelsHaveTheSameBits) {
+  const Case c{.n = 5, .period = 4, .fragments = 2, .delay = 2};
+  const State end = train(c, 0, 11, {}, nullptr);
+  for (int rank = 1; rank < c.n; ++rank) {
+    EXPECT_EQ(end[static_cast<std::size_t>(rank)][1], end[0][1]) << "o of worker " << rank;
+    EXPECT_EQ(end[static_cast<std::size_t>(rank)][2], end[0][2]) << "v of worker " << rank;
+    EXPECT_NE(end[static_cast<std::size_t>(rank)][0], end[0][0]) << "x of worker " << rank;
+  }
+}
 
 // An outer step at each own step, rate 1, no momentum.
 TEST(OuterSteps, WithoutAnOuterOptimizerItIsPlainAveraging) {
@@ -203,6 +233,10 @@ TEST(OuterSteps, SaysWhatItsOptionsMayBe) {
   EXPECT_NE(
       error([](auto& o) { o.period = 2, o.fragments = 3; }).find("3 fragments in a period of 2"),
       std::string::npos);
+  EXPECT_NE(error([](auto& o) {
+              o.period = 3, o.outer_delay = 3;
+            }).find("outer_delay 3 in a period of 3"),
+            std::string::npos);
   EXPECT_NE(error([](auto& o) { o.period = 0; }).find("period 0"), std::string::npos);
   EXPECT_NE(error([](auto& o) { o.outer_momentum = 1; }).find("outer_momentum 1"),
             std::string::npos);

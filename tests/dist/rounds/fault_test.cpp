@@ -11,7 +11,7 @@ namespace {
 struct Drill {
   std::string method, rounds;
   bool overlap = true;
-  int n = 8, dies = 3, at = 20, steps = 60;
+  int n = 8, dies = 3, at = 20, steps = 60, delay = 0;
 };
 
 class SynchronousDrill : public testing::TestWithParam<Drill> {};
@@ -26,6 +26,7 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
     MethodOptions options = options_of(d.rounds, d.n, d.steps, d.overlap);
     options.period = 4;
     options.outer_momentum = 0.3;
+    options.outer_delay = d.delay;
     options.on_fault = [&](const std::string& what, int peer) {
       reports += what == "dead" && peer == d.dies;
       EXPECT_NE(what, "exchange failed") << rank << " waited for " << peer << " until the deadline";
@@ -55,21 +56,23 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Methods, SynchronousDrill,
-                         testing::Values(Drill{"dpsgd", "ring"}, Drill{"dpsgd", "", false},
-                                         Drill{"dpsgd", "hypercube"} /* does not exist for seven */,
-                                         Drill{"dpsgd", "one-peer-exp"},
-                                         Drill{"sgp", "one-peer-exp-directed"},
-                                         Drill{"sgp", "one-peer-exp-directed", false},
-                                         Drill{"local-sgd", "ring"}, Drill{"diloco", "ring"},
-                                         Drill{"noloco", "one-peer-exp"},
-                                         Drill{"consensus-control", "ring"}),
-                         [](const auto& test) {
-                           std::string name = test.param.method + "_" + test.param.rounds +
-                                              (test.param.overlap ? "" : "_atc");
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Methods, SynchronousDrill,
+    testing::Values(Drill{"dpsgd", "ring"}, Drill{"dpsgd", "", false},
+                    Drill{"dpsgd", "hypercube"} /* does not exist for seven */,
+                    Drill{"dpsgd", "one-peer-exp"}, Drill{"sgp", "one-peer-exp-directed"},
+                    Drill{"sgp", "one-peer-exp-directed", false}, Drill{"local-sgd", "ring"},
+                    Drill{"diloco", "ring"}, Drill{"noloco", "one-peer-exp"},
+                    Drill{.method = "diloco", .rounds = "ring", .delay = 2},
+                    Drill{.method = "noloco", .rounds = "one-peer-exp", .delay = 2},
+                    Drill{"consensus-control", "ring"}),
+    [](const auto& test) {
+      std::string name = test.param.method + "_" + test.param.rounds +
+                         (test.param.overlap ? "" : "_atc") +
+                         (test.param.delay > 0 ? "_delay" : "");
+      std::ranges::replace(name, '-', '_');
+      return name;
+    });
 
 TEST(SynchronousFaults, WorkersThatDieOneAfterAnotherLeaveOneThatTrainsOn) {
   LocalCluster cluster(3);
