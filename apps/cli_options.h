@@ -24,7 +24,8 @@ inline void add_json(CLI::App& app, bool& json,
 void add_teaching(CLI::App& app, int& code);
 void add_paper(CLI::App& app, int& code);     // cli_paper.cpp
 void add_simulate(CLI::App& app, int& code);  // cli_simulate.cpp
-// The commands for text: generate and translate; and tokenize, of `gossamer data` (cli_text.cpp).
+// The commands for text: generate, translate and average; and tokenize, of `gossamer data`
+// (cli_text.cpp).
 void add_text_commands(CLI::App& app, int& code);
 void add_tokenize(CLI::App& data, int& code);
 

@@ -1,4 +1,4 @@
-// The options of the commands for text.
+// The options of the commands for text, and of average.
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
 
@@ -14,10 +14,16 @@ void add_generate(CLI::App& app, int& code) {
   };
   a.add_option("model", c.model, "a run, a folder of Hugging Face, or its file of weights")
       ->required();
-  a.add_option("--prompt", c.prompt, "the text; default: the beginning of a document");
+  a.add_option("--prompt", c.prompts,
+               "the text, several times for several; default: the beginning of a document")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   a.add_option("--file", c.file, "a file with the text; -: standard input");
+  a.add_flag("--lines", c.lines, "each line of --file is a text of its own");
+  option("--samples", c.samples,
+         "ways to go on with each text, drawn from --seed and those behind");
   a.add_option("--tokenizer", c.tokenizer, "its folder; default: beside the model");
-  option("--tokens", c.tokens, "most ids to make");
+  option("--tokens", c.tokens, "most ids to make of each text");
   option("--temperature", c.temperature, "0: always the likeliest id; below 1: more likely ones");
   option("--top-k", c.top_k, "only the K likeliest ids; 0: all");
   option("--top-p", c.top_p, "only the likeliest ids of this probability together; 1: all");
@@ -26,7 +32,7 @@ void add_generate(CLI::App& app, int& code) {
   option("--dtype", c.dtype, "f32, bf16 or auto");
   a.add_flag("--no-cache", c.no_cache, "compute the whole text anew for each id");
   a.add_flag("--ignore-end", c.ignore_end, "go on behind the end of a document");
-  add_json(a, c.json);
+  add_json(a, c.json, "print one JSON object for each text, a line each");
 }
 
 void add_translate(CLI::App& app, int& code) {
@@ -47,11 +53,24 @@ void add_translate(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_average(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "average", "The mean of a run's last checkpoints: gossamer average runs/NAME --last 10");
+  AverageCommand& c = run_on(a, average, code);
+  a.add_option("models", c.models, "the folder of a run on text; or model files of one run")
+      ->required();
+  a.add_option("--last", c.last, "of a run: how many checkpoints, the newest");
+  a.add_option("--out", c.out,
+               "the file to write; default: average.safetensors in the run's folder");
+  add_json(a, c.json);
+}
+
 }  // namespace
 
 void add_text_commands(CLI::App& app, int& code) {
   add_generate(app, code);
   add_translate(app, code);
+  add_average(app, code);
 }
 
 void add_tokenize(CLI::App& data, int& code) {

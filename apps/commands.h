@@ -48,12 +48,24 @@ struct EvalCommand {
 };
 int eval(const EvalCommand&);
 
-// A language model goes on with a text, which is printed as it grows.
+// The mean of models of one run, weight by weight.
+struct AverageCommand {
+  std::vector<std::string> models;  // files; or one run's folder: its checkpoints
+  i64 last = 0;                     // of a run: the newest so many
+  std::string out;                  // a file; empty: average.safetensors in the run's folder
+  bool json = false;
+};
+int average(const AverageCommand&);
+
+// A language model goes on with a text, which is printed as it grows; or with several at once.
 struct GenerateCommand {
-  std::string model;         // a folder, of a run or of Hugging Face, or its file of weights
-  std::string prompt, file;  // the text, or where it is; "-": standard input
-  std::string tokenizer;     // folder; empty: beside the model
-  i64 tokens = 200;          // at most
+  std::string model;  // a folder, of a run or of Hugging Face, or its file of weights
+  std::vector<std::string> prompts;   // none: the beginning of a document
+  std::string file;                   // with the prompt; "-": standard input
+  bool lines = false;                 // each line of the file is a prompt
+  std::string tokenizer;              // folder; empty: beside the model
+  i64 tokens = 200;                   // of each text, at most
+  i64 samples = 1;                    // texts of each prompt, drawn from seed, seed + 1 …
   double temperature = 1, top_p = 1;  // models/sampling.h
   i64 top_k = 0, seed = 0;
   int threads = 0;            // 0: all cores

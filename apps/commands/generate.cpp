@@ -1,4 +1,5 @@
-// `gossamer generate MODEL --prompt TEXT`: a language model goes on with a text, shown as it grows.
+// `gossamer generate MODEL --prompt TEXT`: a language model goes on with a text, shown as it grows,
+// or with several at once.
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -25,41 +26,21 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-std::string prompt_of(const GenerateCommand& c) {
-  check<ConfigError>(c.prompt.empty() || c.file.empty(),
-                     "generate: --prompt and --file are two prompts; give one");
-  if (c.file.empty()) return c.prompt;
+std::vector<std::string> prompts_of(const GenerateCommand& c) {
+  check<ConfigError>(c.prompts.empty() || c.file.empty(),
+                     "generate: --prompt and --file both give prompts; use one of them");
+  check<ConfigError>(!c.lines || !c.file.empty(), "generate: --lines is for a --file of prompts");
+  if (c.file.empty()) return c.prompts.empty() ? std::vector<std::string>{""} : c.prompts;
   std::ifstream in;
   if (c.file != "-") in.open(c.file, std::ios::binary);
   std::istream& from = c.file == "-" ? std::cin : in;
   check<IoError>(from.good(), c.file, ": cannot open this file with the prompt");
-  return {std::istreambuf_iterator<char>(from), {}};
+  if (!c.lines) return {std::string(std::istreambuf_iterator<char>(from), {})};
+  std::vector<std::string> out;
+  for (std::string line; std::getline(from, line);) out.push_back(line);
+  check<DataError>(!out.empty(), c.file, ": has no lines, so no prompts");
+  return out;
 }
-
-// The logits behind a text that grows. With a cache, each id is computed once; when all positions
-// are taken, the later half of them is computed again, and the text goes on from there.
-class Reader {
- public:
-  Reader(models::Gpt2& net, bool cache) : net_(net), with_cache_(cache), cache_(net.cache(1)) {}
-  Tensor logits(const Ids& ids) {
-    const auto positions = static_cast<std::size_t>(net_.options().positions);
-    if (ids.size() - begin_ > positions) {
-      begin_ = ids.size() - std::max<std::size_t>(1, positions / 2);
-      read_ = begin_;
-      cache_ = net_.cache(1);
-    }
-    if (!with_cache_) read_ = begin_, cache_ = net_.cache(1);
-    const std::span<const std::int32_t> fresh(ids.data() + read_, ids.size() - read_);
-    read_ = ids.size();
-    return net_.step(Tensor::from(fresh, {1, static_cast<i64>(fresh.size())}), cache_);
-  }
-
- private:
-  models::Gpt2& net_;
-  bool with_cache_;
-  models::Gpt2::Cache cache_;
-  std::size_t begin_ = 0, read_ = 0;  // ids that are in the cache
-};
 
 // Prints whole characters only: an id may end inside of one.
 class Stream {
@@ -91,14 +72,110 @@ class Stream {
   std::size_t shown_ = 0;
 };
 
+struct Text {
+  Ids ids;  // the prompt's, then those that are made
+  Rng rng;
+  Stream out;
+  std::size_t hidden = 0;   // ids in front that are no part of the text
+  std::size_t surplus = 0;  // ids behind it
+  i64 made = 0;
+  bool ended = false;
+};
+
+std::vector<Text> texts_of(const GenerateCommand& c, const data::Tokenizer& tokenizer) {
+  const std::vector<std::string> prompts = prompts_of(c);
+  const bool shown = prompts.size() == 1 && c.samples == 1 && !c.json;
+  std::vector<Text> texts;
+  for (const std::string& prompt : prompts)
+    for (i64 sample = 0; sample < c.samples; ++sample) {
+      Text& text = texts.emplace_back(Text{.ids = {},
+                                           .rng = Rng(static_cast<std::uint64_t>(c.seed + sample)),
+                                           .out = Stream(!shown),
+                                           .hidden = prompt.empty() ? 1u : 0u});
+      tokenizer.encode(prompt, text.ids);
+      // as at the beginning of a document
+      if (text.ids.empty()) text.ids.push_back(std::max(tokenizer.marks().end, 0));
+      text.out.add(prompt);
+    }
+  return texts;
+}
+
+// Texts that grow by one id at a time, all at once, and the logits behind them. With a cache, each
+// id is computed once; when all positions are taken, the later half of them is computed again, and
+// the texts go on from there.
+class Reader {
+ public:
+  Reader(models::Gpt2& net, bool cache, i64 texts)
+      : net_(net), with_cache_(cache), cache_(net.cache(texts)), texts_(texts) {}
+  // Of the first `length` ids of each: [texts, vocabulary], f32.
+  Tensor logits(const std::vector<Text>& texts, std::size_t length) {
+    const auto positions = static_cast<std::size_t>(net_.options().positions);
+    if (length - begin_ > positions) {
+      begin_ = length - std::max<std::size_t>(1, positions / 2);
+      read_ = begin_;
+      cache_ = net_.cache(texts_);
+    }
+    if (!with_cache_) read_ = begin_, cache_ = net_.cache(texts_);
+    Ids fresh;
+    for (const Text& t : texts)
+      fresh.insert(fresh.end(), t.ids.begin() + static_cast<std::ptrdiff_t>(read_),
+                   t.ids.begin() + static_cast<std::ptrdiff_t>(length));
+    const auto width = static_cast<i64>(length - read_);
+    read_ = length;
+    return net_.step(Tensor::from(fresh, {texts_, width}), cache_).to(DType::f32);
+  }
+
+ private:
+  models::Gpt2& net_;
+  bool with_cache_;
+  models::Gpt2::Cache cache_;
+  i64 texts_;
+  std::size_t begin_ = 0, read_ = 0;  // ids that are in the cache
+};
+
+// One id after the other, until each text has ended or has as many as were asked for. Where a
+// prompt is longer than the shortest, its ids are taken as they come.
+void grow(std::vector<Text>& texts, const LanguageModel& m, const GenerateCommand& c) {
+  const models::SamplingOptions sampling{c.temperature, c.top_k, c.top_p};
+  const std::int32_t end = m.tokenizer->marks().end;
+  // Ids that the tokenizer does not have, of a vocabulary that was rounded up, never come.
+  const auto known = static_cast<std::size_t>(m.tokenizer->size()),
+             width = static_cast<std::size_t>(m.net->options().vocabulary);
+  const auto growing = [&](const Text& t) { return !t.ended && t.made < c.tokens; };
+  std::size_t length = texts[0].ids.size();
+  for (const Text& t : texts) length = std::min(length, t.ids.size());
+  Reader reader(*m.net, !c.no_cache, static_cast<i64>(texts.size()));
+  for (; std::ranges::any_of(texts, growing); ++length) {
+    const Tensor logits = reader.logits(texts, length);
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      Text& text = texts[i];
+      if (text.ids.size() > length) continue;
+      const bool grows = growing(text);
+      const auto next = grows ? static_cast<std::int32_t>(models::sample(
+                                    logits.span<float>().subspan(i * width, known), sampling,
+                                    text.rng.uniform53()))
+                              : text.ids.back();  // read by nobody, but each text is a row
+      text.ended = text.ended || (grows && next == end && !c.ignore_end);
+      text.ids.push_back(next);
+      if (!grows || text.ended) {
+        ++text.surplus;
+        continue;
+      }
+      ++text.made;
+      std::string piece;
+      m.tokenizer->decode(std::span(&next, 1), piece);
+      text.out.add(piece);
+    }
+  }
+}
+
 }  // namespace
 
 int generate(const GenerateCommand& c) {
-  const models::SamplingOptions sampling{c.temperature, c.top_k, c.top_p};
-  models::check_sampling(sampling);
+  models::check_sampling({c.temperature, c.top_k, c.top_p});
   check<ConfigError>(c.tokens >= 1, "generate: --tokens ", c.tokens, "; wanted at least 1");
+  check<ConfigError>(c.samples >= 1, "generate: --samples ", c.samples, "; wanted at least 1");
   check<ConfigError>(c.threads >= 0, "generate: --threads ", c.threads, "; wanted at least 1");
-  const std::string prompt = prompt_of(c);
   set_compute_threads(c.threads > 0 ? c.threads : cores());
   LanguageModel m = load_language_model(c.model, compute_type(c.dtype));
   if (!c.tokenizer.empty()) m.tokenizer = data::open_tokenizer(c.tokenizer);
@@ -107,41 +184,26 @@ int generate(const GenerateCommand& c) {
   check<ConfigError>(m.tokenizer->size() <= m.net->options().vocabulary, "--tokenizer ",
                      c.tokenizer, " has ", m.tokenizer->size(), " ids, the model ",
                      m.net->options().vocabulary);
-  const std::int32_t end = m.tokenizer->marks().end;
-  Ids ids;
-  m.tokenizer->encode(prompt, ids);
-  if (ids.empty()) ids.push_back(std::max(end, 0));  // as at the beginning of a document
-  const std::size_t given = prompt.empty() ? 1 : 0;
-
-  Stream out(c.json);
-  out.add(prompt);
-  Reader reader(*m.net, !c.no_cache);
-  Rng rng(static_cast<std::uint64_t>(c.seed));
+  std::vector<Text> texts = texts_of(c, *m.tokenizer);
   const auto began = std::chrono::steady_clock::now();
-  i64 made = 0;
-  // Ids that the tokenizer does not have, of a vocabulary that was rounded up, never come.
-  const auto known = static_cast<std::size_t>(m.tokenizer->size());
-  for (; made < c.tokens; ++made) {
-    const Tensor logits = reader.logits(ids).to(DType::f32);
-    const auto next = static_cast<std::int32_t>(
-        models::sample(logits.span<float>().first(known), sampling, rng.uniform53()));
-    if (next == end && !c.ignore_end) break;
-    ids.push_back(next);
-    std::string piece;
-    m.tokenizer->decode(std::span(&next, 1), piece);
-    out.add(piece);
-  }
+  grow(texts, m, c);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  const std::string& text = out.end();
-  if (c.json) {
-    ids.erase(ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(given));
-    fmt::print("{}\n", JsonObject()
-                           .add("text", text)
-                           .add("ids", ids)
-                           .add("tokens", made)
-                           .add("tokens_per_s", static_cast<double>(made) / seconds)
-                           .str());
+  i64 made = 0;
+  for (const Text& t : texts) made += t.made;
+  for (Text& t : texts) {
+    const std::string& text = t.out.end();
+    if (c.json) {
+      const auto ids = std::span(t.ids).subspan(t.hidden, t.ids.size() - t.hidden - t.surplus);
+      fmt::print("{}\n", JsonObject()
+                             .add("text", text)
+                             .add("ids", Ids(ids.begin(), ids.end()))
+                             .add("tokens", t.made)
+                             .add("tokens_per_s", static_cast<double>(made) / seconds)
+                             .str());
+    } else if (texts.size() > 1) {
+      fmt::print("{}{}\n", &t == &texts[0] ? "" : "---\n", text);
+    }
   }
   return 0;
 }

@@ -53,6 +53,12 @@ std::map<std::string, std::string> Score::metadata() const {
   return out;
 }
 
+std::map<std::string, std::string> without_score(std::map<std::string, std::string> metadata) {
+  for (const auto& [key, value] : Score{.more = {0}}.metadata()) metadata.erase(key);
+  metadata.erase(kValHash);
+  return metadata;
+}
+
 Score score_of(const Counts& c, double samples, double epoch, bool ema) {
   return {.top1 = c.top1 / c.items,
           .top5 = c.top5 / c.items,

@@ -24,6 +24,9 @@ struct Score {
   std::vector<double> more{};           // Counts::more, which only its task reads
   std::map<std::string, std::string> metadata() const;
 };
+// A model file's header without what Score::metadata() and BestModels put there: for what is made
+// of such models and has no score yet.
+std::map<std::string, std::string> without_score(std::map<std::string, std::string> metadata);
 Score score_of(const Counts&, double samples, double epoch, bool ema = false);
 // by: run.best_by. False if they are equal, or a is no number.
 bool is_better(const Score& a, const Score& b, const std::string& by);

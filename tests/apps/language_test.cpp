@@ -83,6 +83,101 @@ TEST_F(Language, FromATextToASentence) {
               StartsWith("the dog"));
 }
 
+TEST_F(Language, SeveralTextsAreThoseThatEachWouldBe) {
+  ASSERT_EQ(run(small({"train.epochs=12"})).code, 0);
+  const auto text = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", "runs/t", "--tokens", "40"});
+    const Result r = run(more);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  const auto alone = [&](const std::string& prompt) {
+    return text({"--prompt", prompt, "--temperature", "0"});
+  };
+  // Of other lengths, and beyond the 16 positions.
+  const std::string cat = alone("the cat"), dog = alone("and the dog ran.\nthe"),
+                    mat = alone("on the m");
+  EXPECT_EQ(text({"--prompt", "the cat", "--prompt", "and the dog ran.\nthe", "--prompt",
+                  "on the m", "--temperature", "0"}),
+            cat + "---\n" + dog + "---\n" + mat);
+  write_text(folder / "prompts.txt", "the cat\non the m\n");
+  EXPECT_EQ(text({"--file", "prompts.txt", "--lines", "--temperature", "0"}), cat + "---\n" + mat);
+  EXPECT_EQ(
+      text({"--prompt", "the cat", "--prompt", "on the m", "--no-cache", "--temperature", "0"}),
+      cat + "---\n" + mat);
+  // Two samples are what two seeds give.
+  const std::string drawn = text({"--prompt", "the", "--samples", "2", "--seed", "5", "--json"});
+  const auto line = drawn.find('\n');
+  const Json first = Json::parse(drawn.substr(0, line)),
+             second = Json::parse(drawn.substr(line + 1));
+  const auto with_seed = [&](const char* seed) {
+    return Json::parse(text({"--prompt", "the", "--seed", seed, "--json"}));
+  };
+  EXPECT_EQ(first["ids"], with_seed("5")["ids"]);
+  EXPECT_EQ(second["ids"], with_seed("6")["ids"]);
+  EXPECT_NE(first["ids"], second["ids"]);
+}
+
+TEST_F(Language, TheMeanOfCheckpointsIsAModel) {
+  ASSERT_EQ(run(small({"--workers", "2", "train.method=dpsgd", "train.epochs=4",
+                       "run.checkpoint_every=1", "run.keep=3"}))
+                .code,
+            0);
+  const Result made = run({"average", "runs/t", "--last", "2", "--json"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Json json = Json::parse(made.out);
+  EXPECT_EQ(json["out"], "runs/t/average.safetensors");
+  ASSERT_EQ(json["of"].size(), 2u);
+  const auto file = [&](const fs::path& path) { return read_safetensors(folder / path); };
+  const SafeTensors mean = file("runs/t/average.safetensors"),
+                    last = file("runs/t/model.safetensors");
+  EXPECT_EQ(mean.metadata, last.metadata);
+  EXPECT_EQ(mean.tensors.size(), last.tensors.size());
+  // c_proj.weight is [in, out] in a model's file and [out, in] in a checkpoint.
+  const std::string name = "h.0.mlp.c_proj.weight";
+  std::vector<Tensor> workers;
+  for (const auto& label : json["of"])
+    for (const char* rank : {"rank-0.safetensors", "rank-1.safetensors"})
+      workers.push_back(
+          file("runs/t/checkpoints/" + label.get<std::string>() + "/" + rank).find(name)->clone());
+  const Tensor& stored = *mean.find("transformer." + name);
+  const i64 in = stored.shape(0), out = stored.shape(1);
+  ASSERT_EQ(workers[0].shape(), Shape({out, in}));
+  EXPECT_NE(workers[0].span<float>()[1], workers[3].span<float>()[1]);
+  for (i64 i = 0; i < in; ++i)
+    for (i64 o = 0; o < out; ++o) {
+      double sum = 0;
+      for (const Tensor& w : workers) sum += w.as<float>()[o * in + i];
+      ASSERT_NEAR(stored.as<float>()[i * out + o], sum / 4, 1e-6);
+    }
+  const Result eval = run({"eval", "runs/t/average.safetensors", "data.val=language", "--json"});
+  ASSERT_EQ(eval.code, 0) << eval.err;
+  EXPECT_LT(Json::parse(eval.out)["loss"], 2.5);
+
+  // Of files: the mean of two models is between them.
+  ASSERT_EQ(run({"average", "runs/t/model.safetensors", "runs/t/average.safetensors", "--out",
+                 "runs/t/both.safetensors"})
+                .code,
+            0);
+  EXPECT_NEAR(file("runs/t/both.safetensors").find("transformer." + name)->as<float>()[3],
+              (stored.as<float>()[3] + last.find("transformer." + name)->as<float>()[3]) / 2, 1e-6);
+
+  const auto expect = [&](const std::vector<std::string>& arguments, int code,
+                          const std::string& says) {
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, code) << r.out << r.err;
+    EXPECT_THAT(r.err, HasSubstr(says));
+    EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
+  };
+  expect({"average", "runs/t"}, 2, "--last N");
+  expect({"average", "runs/t", "--last", "9"}, 6, "3 whole checkpoints, not 9");
+  expect({"average", "runs/t/model.safetensors"}, 2, "--out");
+  expect({"average", "runs/t/model.safetensors", "--last", "2", "--out", "x"}, 2, "one run");
+  expect({"average", "runs/t/model.safetensors", "--out", "runs/t/model.safetensors"}, 2,
+         "is one of the models");
+  expect({"average", "none.safetensors", "--out", "x"}, 6, "none.safetensors");
+}
+
 TEST_F(Language, EveryMethodTrainsIt) {
   for (const char* method : {"a2cid2", "allreduce", "dpsgd"}) {
     SCOPED_TRACE(method);

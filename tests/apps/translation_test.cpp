@@ -109,6 +109,21 @@ TEST_F(Translation, FromPairsToASentence) {
   EXPECT_EQ(translate_file("empty.txt").code, 0);
 }
 
+TEST_F(Translation, TheMeanOfCheckpointsTranslates) {
+  const Result trained = run(small(
+      {"train.epochs=25", "run.checkpoint_every=1", "run.keep=3", "optim.label_smoothing=0.05"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  ASSERT_EQ(run({"average", "runs/t", "--last", "3"}).code, 0);
+  const auto text = [&](const std::string& model) {
+    const Result r = run({"translate", model, "--file", "val.en"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  EXPECT_EQ(text("runs/t/average.safetensors"), text("runs/t"));
+  EXPECT_NE(read_text(folder / "runs/t/average.safetensors"),
+            read_text(folder / "runs/t/model.safetensors"));
+}
+
 TEST_F(Translation, EveryMethodTrainsIt) {
   for (const char* method : {"a2cid2", "allreduce", "dadam", "accum-adam", "diloco"}) {
     SCOPED_TRACE(method);
