@@ -169,9 +169,6 @@ class Backend {
   virtual void global_average(const Tensor& x, Tensor& y) = 0;
   virtual void global_average_back(const Tensor& dy, Tensor& dx) = 0;
 
-  // cross_entropy in ops.h, for each row: logits [N, K], labels i32 [N]; losses f32 [N]; dz = p - q
-  // like logits, undefined: not wanted. On a GPU, where the op cannot look at labels, one outside
-  // [0, K) makes its row's loss and gradient NaN.
   // cross_entropy in ops.h, for each row: logits [N, K]; labels i32 [N]; losses f32 [N]; dz = p - q
   // like logits, whose memory it may be, undefined: not wanted. Rows whose label is `ignore` give
   // zeros. On a GPU, where the op cannot look at labels, another one outside [0, K) makes its row's

@@ -10,6 +10,7 @@
 //
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "gossamer/core/cpu/batch_norm.h"
@@ -126,13 +127,31 @@ void column_sums(const View& view, i64 pieces, double* first, double* second, Te
   }
 }
 
-// y = relu?(a x + b + add?)
-template <class T, bool has_add, bool with_relu>
-void affine(const View& view, i64 pieces, const T* x, const T* add, const float* a, const float* b,
-            T* y) {
+// A normalised tensor: a x + b, with a and b for each column.
+template <class T>
+struct Affine {
+  const T* x;
+  std::vector<float> a, b;
+  Affine(const View& view, const Norm& n)
+      : x(n.x.as<T>()), a(view.spread(n.a.as<float>())), b(view.spread(n.b.as<float>())) {}
+};
+
+// What joins a normalised tensor before the ReLU.
+enum class Joins { nothing, add, second };
+
+// y = relu?(a x + b (+ add | + second's a x + b))
+template <class T, Joins joins, bool with_relu>
+void affine(const View& view, i64 pieces, const Affine<T>& one, const T* add,
+            const Affine<T>* second, T* y) {
+  const T* x = one.x;
+  const float *a = one.a.data(), *b = one.b.data();
+  const T* x2 = second ? second->x : nullptr;
+  const float *a2 = second ? second->a.data() : nullptr, *b2 = second ? second->b.data() : nullptr;
   all_elements(view, pieces, [=](auto d, i64 at, i64 col) HWY_ATTR {
     auto out = hn::MulAdd(load(d, x + at), load(d, a + col), load(d, b + col));
-    if constexpr (has_add) out = hn::Add(out, load(d, add + at));
+    if constexpr (joins == Joins::add) out = hn::Add(out, load(d, add + at));
+    if constexpr (joins == Joins::second)
+      out = hn::Add(out, hn::MulAdd(load(d, x2 + at), load(d, a2 + col), load(d, b2 + col)));
     if constexpr (with_relu) out = relu(d, out);
     ask_for(y + at);
     store(d, out, y + at);
@@ -162,23 +181,40 @@ void statistics(const View& view, i64 pieces, const T* x, double rows, float eps
   }
 }
 
-template <class T, bool with_relu, bool wants_add>
-void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x, const T* y,
-              const Norm& norm, const NormGrads& grads, T* d_add) {
+// How the gradient passes the ReLU: where y > 0; or where a x + b > 0, which needs no third tensor
+// but has to have the bits of the forward pass, so nothing may have been added.
+enum class Gate { open, by_output, by_input };
+
+template <class T, Gate gate, bool wants_add>
+void backward(const View& view, i64 pieces, double rows, const T* dy, const T* y, const Norm& norm,
+              const NormGrads& grads, T* d_add) {
   const float *scale = norm.scale.as<float>(), *mean = norm.mean.as<float>(),
               *inv_std = norm.inv_std.as<float>();
   float *d_scale = grads.d_scale.as<float>(), *d_shift = grads.d_shift.as<float>();
   T* dx = grads.dx.as<T>();
+  const Affine<T> forward(view, norm);
+  const T* x = forward.x;
+  const float *a = forward.a.data(), *b = forward.b.data();
   const auto n = static_cast<std::size_t>(view.c);
   std::vector<double> sum(n), sum_x(n);
   const auto wide_mean = view.spread(mean);
   const float* m = wide_mean.data();
+  const auto passed = [=]<class D, class V>(D d, i64 at, i64 col, V x_at) HWY_ATTR {
+    const V g = load(d, dy + at);
+    if constexpr (gate == Gate::by_output) return positive(d, load(d, y + at), g);
+    if constexpr (gate == Gate::by_input)
+      return positive(d, hn::MulAdd(x_at, load(d, a + col), load(d, b + col)), g);
+    return g;
+  };
   column_sums(view, pieces, sum.data(), sum_x.data(),
               [=]<class D, class V>(D d, i64 at, i64 col, V& first, V& second) HWY_ATTR {
-                V g = load(d, dy + at);
-                if constexpr (with_relu) g = positive(d, load(d, y + at), g);
+                const V x_at = load(d, x + at), g = passed(d, at, col, x_at);
                 first = hn::Add(first, g);
-                second = hn::MulAdd(g, hn::Sub(load(d, x + at), load(d, m + col)), second);
+                second = hn::MulAdd(g, hn::Sub(x_at, load(d, m + col)), second);
+                if constexpr (wants_add) {
+                  if (d_add != dy) ask_for(d_add + at);
+                  store(d, g, d_add + at);
+                }
               });
   // dx = gain g + slope x + constant per channel
   std::vector<float> gain(n), slope(n), constant(n);
@@ -199,17 +235,11 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* x
   const float *gains = wide_gain.data(), *slopes = wide_slope.data(),
               *constants = wide_constant.data();
   all_elements(view, pieces, [=](auto d, i64 at, i64 col) HWY_ATTR {
-    auto g = load(d, dy + at);
-    if constexpr (with_relu) g = positive(d, load(d, y + at), g);
-    const auto rest = hn::MulAdd(load(d, slopes + col), load(d, x + at), load(d, constants + col));
-    const auto out = hn::MulAdd(load(d, gains + col), g, rest);
-    // behind all loads: blocks of memory begin alike, and a load waits for a store whose address
-    // has the same last 12 bits
-    if constexpr (wants_add) {
-      ask_for(d_add + at);
-      store(d, g, d_add + at);
-    }
-    store(d, out, dx + at);
+    const auto x_at = load(d, x + at);
+    // what the sums' pass has left there is read instead of dy and y
+    const auto g = wants_add ? load(d, d_add + at) : passed(d, at, col, x_at);
+    const auto rest = hn::MulAdd(load(d, slopes + col), x_at, load(d, constants + col));
+    store(d, hn::MulAdd(load(d, gains + col), g, rest), dx + at);
   });
 }
 
@@ -225,25 +255,31 @@ void statistics_of(Norm& n, float eps) {
   });
 }
 
-void apply(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
+void apply(const Norm& n, const Tensor* add, const Norm* second, bool relu, Tensor& y) {
   note_run(Kernel::batch_norm, HWY_TARGET);
   if (n.x.numel() == 0) return;
   const View view = view_of(n.x);
-  const auto a = view.spread(n.a.as<float>()), b = view.spread(n.b.as<float>());
   with_floating(n.x.dtype(), "batch_norm", [&]<class T>() HWY_ATTR {
-    const auto run = [&]<bool has_add, bool with_relu>() HWY_ATTR {
-      affine<T, has_add, with_relu>(view, pieces_of(n.x.numel()), n.x.as<T>(),
-                                    has_add ? add->as<T>() : nullptr, a.data(), b.data(),
-                                    y.as<T>());
+    const Affine<T> one(view, n);
+    const auto two = second ? std::make_optional<Affine<T>>(view, *second) : std::nullopt;
+    const auto run = [&]<Joins joins, bool with_relu>() HWY_ATTR {
+      affine<T, joins, with_relu>(view, pieces_of(n.x.numel()), one, add ? add->as<T>() : nullptr,
+                                  two ? &*two : nullptr, y.as<T>());
     };
-    if (add)
-      relu ? run.template operator()<true, true>() : run.template operator()<true, false>();
+    const auto joined = [&]<Joins joins>() HWY_ATTR {
+      relu ? run.template operator()<joins, true>() : run.template operator()<joins, false>();
+    };
+    if (second)
+      joined.template operator()<Joins::second>();
+    else if (add)
+      joined.template operator()<Joins::add>();
     else
-      relu ? run.template operator()<false, true>() : run.template operator()<false, false>();
+      joined.template operator()<Joins::nothing>();
   });
 }
 
-void back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads, Tensor* d_add) {
+void back(const Norm& n, bool relu, const Tensor* y, const Tensor& dy, const NormGrads& grads,
+          Tensor* d_add) {
   note_run(Kernel::batch_norm, HWY_TARGET);
   if (n.x.numel() == 0) {
     for (Tensor t : {grads.d_scale, grads.d_shift}) t.zero();
@@ -252,15 +288,20 @@ void back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& gra
   const View view = view_of(n.x);
   const double rows = static_cast<double>(n.x.numel() / view.c);
   with_floating(n.x.dtype(), "batch_norm", [&]<class T>() HWY_ATTR {
-    const auto run = [&]<bool masked, bool wants_add>() HWY_ATTR {
-      backward<T, masked, wants_add>(view, pieces_of(n.x.numel()), rows, dy.as<T>(), n.x.as<T>(),
-                                     masked ? y->as<T>() : nullptr, n, grads,
-                                     wants_add ? d_add->as<T>() : nullptr);
+    const auto run = [&]<Gate gate, bool wants_add>() HWY_ATTR {
+      backward<T, gate, wants_add>(view, pieces_of(n.x.numel()), rows, dy.as<T>(),
+                                   y ? y->as<T>() : nullptr, n, grads,
+                                   wants_add ? d_add->as<T>() : nullptr);
     };
-    if (y)
-      d_add ? run.template operator()<true, true>() : run.template operator()<true, false>();
+    const auto gated = [&]<Gate gate>() HWY_ATTR {
+      d_add ? run.template operator()<gate, true>() : run.template operator()<gate, false>();
+    };
+    if (!relu)
+      gated.template operator()<Gate::open>();
+    else if (y)
+      gated.template operator()<Gate::by_output>();
     else
-      d_add ? run.template operator()<false, true>() : run.template operator()<false, false>();
+      gated.template operator()<Gate::by_input>();
   });
 }
 
@@ -275,14 +316,14 @@ HWY_EXPORT(statistics_of);
 void batch_statistics(Norm& n, float eps) { HWY_DYNAMIC_DISPATCH(statistics_of)(n, eps); }
 
 HWY_EXPORT(apply);
-void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) {
-  HWY_DYNAMIC_DISPATCH(apply)(n, add, relu, y);
+void batch_norm(const Norm& n, const Tensor* add, const Norm* second, bool relu, Tensor& y) {
+  HWY_DYNAMIC_DISPATCH(apply)(n, add, second, relu, y);
 }
 
 HWY_EXPORT(back);
-void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
-                     Tensor* d_add) {
-  HWY_DYNAMIC_DISPATCH(back)(n, y, dy, grads, d_add);
+void batch_norm_back(const Norm& n, bool relu, const Tensor* y, const Tensor& dy,
+                     const NormGrads& grads, Tensor* d_add) {
+  HWY_DYNAMIC_DISPATCH(back)(n, relu, y, dy, grads, d_add);
 }
 
 }  // namespace gossamer::cpu

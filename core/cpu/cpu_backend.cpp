@@ -50,19 +50,12 @@ Tensor CpuBackend::norm_apply(const Norm& n, const NormTail& tail, bool backward
   if (tail.pool) {
     Tensor normalised = Tensor::empty(n.x.shape(), n.x.dtype()),
            taken = backward ? Tensor::empty(y.shape(), DType::u8) : Tensor();
-    batch_norm(n, nullptr, true, normalised);
+    batch_norm(n, nullptr, nullptr, true, normalised);
     max_pool(stem_pool(n.x.shape(), y.shape()), normalised, y, taken);
     if (backward) close_taps(y, taken);
     return taken;
   }
-  if (tail.second) {
-    Tensor other = Tensor::empty(n.x.shape(), n.x.dtype());
-    batch_norm(*tail.second, nullptr, false, other);
-    batch_norm(n, &other, tail.relu, y);
-  } else {
-    batch_norm(n, tail.add, tail.relu, y);
-  }
-  return tail.relu ? y : Tensor();
+  return batch_norm(n, tail.add, tail.second, tail.relu, y);
 }
 
 void CpuBackend::norm_back(const Norm& n, const NormTail& tail, const Tensor& mask,
@@ -71,13 +64,12 @@ void CpuBackend::norm_back(const Norm& n, const NormTail& tail, const Tensor& ma
   if (tail.pool) {
     Tensor g = Tensor::empty(n.x.shape(), n.x.dtype());
     max_pool_back(stem_pool(n.x.shape(), dy.shape()), dy, mask, g);
-    return batch_norm_back(n, nullptr, g, grads, nullptr);
+    return batch_norm_back(n, false, {}, g, grads, nullptr);
   }
-  const Tensor* y = tail.relu ? &mask : nullptr;
-  if (!second) return batch_norm_back(n, y, dy, grads, d_add);
+  if (!second) return batch_norm_back(n, tail.relu, mask, dy, grads, d_add);
   Tensor g = Tensor::empty(n.x.shape(), n.x.dtype());
-  batch_norm_back(n, y, dy, grads, &g);
-  batch_norm_back(*tail.second, nullptr, g, *second, nullptr);
+  batch_norm_back(n, tail.relu, mask, dy, grads, &g);
+  batch_norm_back(*tail.second, false, {}, g, *second, nullptr);
 }
 
 }  // namespace gossamer

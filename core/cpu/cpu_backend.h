@@ -8,7 +8,8 @@ namespace gossamer {
 
 class CpuBackend : public Backend {
  public:
-  // cpu_backend.cpp. The mask is y, or after pooling the taps, kNoTap where the ReLU gave zero.
+  // cpu_backend.cpp. The mask is batch_norm's, or after pooling the taps, kNoTap where the ReLU
+  // gave zero.
   void norm_statistics(Norm&, float eps, const NormRunning&) final;
   Tensor norm_apply(const Norm&, const NormTail&, bool backward, Tensor& y) final;
   void norm_back(const Norm&, const NormTail&, const Tensor& mask, const Tensor& dy,
@@ -24,11 +25,13 @@ class CpuBackend : public Backend {
  protected:
   // mean and inv_std of x, as norm_statistics says.
   virtual void batch_statistics(Norm&, float eps) = 0;
-  // y = relu?(norm(x) + add?)
-  virtual void batch_norm(const Norm&, const Tensor* add, bool relu, Tensor& y) = 0;
-  // norm_back of that; g = dy where y > 0, everywhere if y is null.
-  virtual void batch_norm_back(const Norm&, const Tensor* y, const Tensor& dy, const NormGrads&,
-                               Tensor* d_add) = 0;
+  // y = relu?(norm(x) (+ add | + norm(second))); returns what batch_norm_back must know of the
+  // ReLU: y, or nothing.
+  virtual Tensor batch_norm(const Norm&, const Tensor* add, const Norm* second, bool relu,
+                            Tensor& y) = 0;
+  // norm_back of that; mask: what batch_norm has returned
+  virtual void batch_norm_back(const Norm&, bool relu, const Tensor& mask, const Tensor& dy,
+                               const NormGrads&, Tensor* d_add) = 0;
 };
 
 }  // namespace gossamer

@@ -195,12 +195,16 @@ class OneDnn final : public CpuBackend {
 
  protected:
   void batch_statistics(Norm& n, float eps) override { cpu::batch_statistics(n, eps); }
-  void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) override {
-    cpu::batch_norm(n, add, relu, y);
+  Tensor batch_norm(const Norm& n, const Tensor* add, const Norm* second, bool relu,
+                    Tensor& y) override {
+    cpu::batch_norm(n, add, second, relu, y);
+    // f16 may have rounded a small number to zero
+    const bool found_again = !add && !second && n.x.dtype() != DType::f16;
+    return relu && !found_again ? y : Tensor();
   }
-  void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
-                       Tensor* d_add) override {
-    cpu::batch_norm_back(n, y, dy, grads, d_add);
+  void batch_norm_back(const Norm& n, bool relu, const Tensor& mask, const Tensor& dy,
+                       const NormGrads& grads, Tensor* d_add) override {
+    cpu::batch_norm_back(n, relu, mask.defined() ? &mask : nullptr, dy, grads, d_add);
   }
 };
 

@@ -180,30 +180,33 @@ class Reference final : public CpuBackend {
     });
   }
 
-  void batch_norm(const Norm& n, const Tensor* add, bool relu, Tensor& y) override {
+  Tensor batch_norm(const Norm& n, const Tensor* add, const Norm* second, bool relu,
+                    Tensor& y) override {
     const i64 cols = n.x.shape(-1), rows = n.x.numel() / cols;
-    const float *ps = n.scale.as<float>(), *pb = n.shift.as<float>(), *pm = n.mean.as<float>(),
-                *pi = n.inv_std.as<float>();
     with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
-      const T *px = n.x.as<T>(), *pa = add ? add->as<T>() : nullptr;
-      T* py = y.as<T>();
+      const auto normalised = [](const Norm& of, i64 i, i64 c) {
+        const float xhat =
+            (load(of.x.as<T>(), i) - of.mean.as<float>()[c]) * of.inv_std.as<float>()[c];
+        return of.scale.as<float>()[c] * xhat + of.shift.as<float>()[c];
+      };
       parallel_for(rows, (1 << 15) / cols + 1, [&](i64 begin, i64 end) {
-        for (i64 r = begin; r < end; ++r)
-          for (i64 c = 0; c < cols; ++c) {
-            float v = ps[c] * ((load(px, r * cols + c) - pm[c]) * pi[c]) + pb[c];
-            if (pa) v += load(pa, r * cols + c);
-            store(py, r * cols + c, relu && v < 0 ? 0.0f : v);
-          }
+        for (i64 i = begin * cols; i < end * cols; ++i) {
+          float v = normalised(n, i, i % cols);
+          if (add) v += load(add->as<T>(), i);
+          if (second) v += normalised(*second, i, i % cols);
+          store(y.as<T>(), i, relu && v < 0 ? 0.0f : v);
+        }
       });
     });
+    return relu ? y : Tensor();
   }
 
-  void batch_norm_back(const Norm& n, const Tensor* y, const Tensor& dy, const NormGrads& grads,
-                       Tensor* d_add) override {
+  void batch_norm_back(const Norm& n, bool relu, const Tensor& y, const Tensor& dy,
+                       const NormGrads& grads, Tensor* d_add) override {
     const i64 cols = n.x.shape(-1), rows = n.x.numel() / cols;
     const float *ps = n.scale.as<float>(), *pm = n.mean.as<float>(), *pi = n.inv_std.as<float>();
     with_floating(n.x.dtype(), "batch_norm", [&]<class T>() {
-      const T *pdy = dy.as<T>(), *px = n.x.as<T>(), *py = y ? y->as<T>() : nullptr;
+      const T *pdy = dy.as<T>(), *px = n.x.as<T>(), *py = relu ? y.as<T>() : nullptr;
       T *pdx = grads.dx.as<T>(), *pda = d_add ? d_add->as<T>() : nullptr;
       parallel_for(cols, 4, [&](i64 begin, i64 end) {
         for (i64 c = begin; c < end; ++c) {
