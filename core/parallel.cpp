@@ -1,5 +1,5 @@
 // parallel_for on threads of our own: one pool for the process, started on demand, whose threads
-// sleep when there is nothing to do and block all signals; a forked child starts its own. Waiting
+// sleep when there is nothing to do and block signals; a forked child starts its own. Waiting
 // threads of OpenMP spin, which one busy core can make ten times slower, and only the environment
 // of a program could change that, not a library. A piece that no worker has begun is done by
 // whoever is awake, so nobody waits for a thread that has no core.
@@ -16,12 +16,12 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "gossamer/core/cores.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 
 namespace gossamer {
 namespace {
@@ -127,18 +127,9 @@ class alignas(64) Worker {
   }
 
   void start() {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the host's threads
-    try {
-      std::thread thread([this] { run(); });
-      pthread_setname_np(thread.native_handle(), "gsm-compute");
-      thread.detach();
-    } catch (...) {
-      pthread_sigmask(SIG_SETMASK, &before, nullptr);
-      throw;
-    }
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    std::thread thread = start_thread([this] { run(); });
+    pthread_setname_np(thread.native_handle(), "gsm-compute");
+    thread.detach();
   }
 
  private:

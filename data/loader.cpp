@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 #include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/loader/batch_job.h"
 #include "gossamer/data/loader/checked_options.h"
@@ -274,6 +275,7 @@ Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
   impl_ = std::make_unique<Impl>(dataset, options);
   impl_->need_order(0);
   try {
+    const HostSignals blocked;
     for (int i = 0; i < options.threads; ++i) {
       std::promise<void> placed;
       auto in_place = placed.get_future();

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <thread>
 
+#include "gossamer/core/host_signals.h"
+
 namespace gossamer::data {
 
 bool for_each_sample(i64 begin, i64 end, int threads,
@@ -40,6 +42,7 @@ bool for_each_sample(i64 begin, i64 end, int threads,
   {
     std::unique_lock lock(mutex);
     try {
+      const HostSignals blocked;
       for (int t = 0; t < threads; ++t) {
         workers.emplace_back(run);
         ++running;

@@ -9,6 +9,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/gossip/replay.h"
+#include "gossamer/dist/membership.h"
 #include "gossamer/dist/rounds/allreduce.h"
 #include "gossamer/dist/rounds/consensus_control.h"
 #include "gossamer/dist/rounds/diloco.h"
@@ -104,9 +105,11 @@ double digest(const std::string& text) {
   return static_cast<double>(static_cast<std::uint32_t>(hash ^ hash >> 32));
 }
 
-// Each worker fills its own rows of a table of zeros; the sum shows everyone what the others have.
-void check_agreement(const std::string& name, const FlatParams& params, Group& group,
-                     const Graph& graph, const MethodOptions& options) {
+using Fact = std::pair<const char*, double>;
+
+// What all workers must have alike.
+std::vector<Fact> facts_of(const std::string& name, const FlatParams& params, const Graph& graph,
+                           const MethodOptions& options) {
   std::ostringstream edges;
   edges << graph.n;
   for (const Edge& e : graph.edges) edges << ';' << e.a << '-' << e.b << ':' << e.rate;
@@ -115,7 +118,7 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
   control << c.method << ':' << c.target << ':' << c.measure << ':' << c.factor << ':' << c.most;
   for (const double p : c.phases) control << ";p" << p;
   for (const double f : c.fractions) control << ";f" << f;
-  const std::vector<std::pair<const char*, double>> facts = {
+  return {
       {"model (names or shapes of the parameters)", digest(std::to_string(params.fingerprint()))},
       {"method", digest(name)},
       {"graph", digest(edges.str())},
@@ -136,16 +139,39 @@ void check_agreement(const std::string& name, const FlatParams& params, Group& g
       {"batch size", static_cast<double>(options.batch)},
       {"total_samples", options.total_samples},
       {"start_samples", options.start_samples}};
-  const auto n = static_cast<std::size_t>(group.size());
-  std::vector<double> table(n * facts.size(), 0.0);
-  for (std::size_t f = 0; f < facts.size(); ++f)
-    table[static_cast<std::size_t>(group.rank()) * facts.size() + f] = facts[f].second;
-  group.collectives().all_reduce_sum(table);
-  for (std::size_t rank = 1; rank < n; ++rank)
-    for (std::size_t f = 0; f < facts.size(); ++f)
-      check<DistError>(table[rank * facts.size() + f] == table[f], "workers 0 and ", rank,
-                       " do not agree on the ", facts[f].first,
+}
+
+// All check that they are about to do the same, and begin at the mean of their values, except after
+// a resume, where each goes on from its own. Who dies meanwhile is left out, as later.
+void begin_together(const std::vector<Fact>& facts, FlatParams& params, Group& group,
+                    const MethodOptions& options) {
+  Membership membership(group, options.min_workers);
+  // Each fills its own row of a table of zeros; the sum shows everyone what the others have.
+  std::vector<double> table;
+  Tensor mean;
+  membership.run([&](Collectives& all) {
+    table.assign(static_cast<std::size_t>(group.size()) * facts.size(), 0.0);
+    const std::size_t own = static_cast<std::size_t>(group.rank()) * facts.size();
+    for (std::size_t f = 0; f < facts.size(); ++f) table[own + f] = facts[f].second;
+    all.all_reduce_sum(table);
+    if (options.start_samples == 0) {
+      mean = params.values().clone();
+      all.all_reduce_sum(mean);
+      scale(mean, 1.0f / static_cast<float>(all.members()));
+    }
+    all.barrier();  // nobody goes on while another may have to do this again
+  });
+  const std::vector<int> members = membership.members();
+  for (const int rank : members)
+    for (std::size_t f = 0; f < facts.size(); ++f) {
+      const auto value = [&](int of) {
+        return table[static_cast<std::size_t>(of) * facts.size() + f];
+      };
+      check<DistError>(value(rank) == value(members.front()), "workers ", members.front(), " and ",
+                       rank, " do not agree on the ", facts[f].first,
                        "; start all with the same command and config");
+    }
+  if (mean.defined()) Tensor(params.values()).copy_from(mean);
 }
 
 }  // namespace
@@ -194,29 +220,12 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
       "method ", name, ": payload ", options.payload, "; it must be f32 for ",
       "allreduce and local-sgd, and between GPUs");
   validate(graph);
-  if (group.size() > 1) {
-    std::vector<int> others;
-    for (int rank = 0; rank < group.size(); ++rank)
-      if (rank != group.rank() && (!options.rejoin || group.control().alive(rank)))
-        others.push_back(rank);
-    // all, not neighbours only: everyone must hear of every death
-    group.control().connect(others, Seconds(30));
-  }
   check<ConfigError>(!options.rejoin || !entry.synchronous, "method ", name,
                      ": its workers step together, none can be started again by itself; ",
                      "a2cid2 and adpsgd can");
   // a worker that rejoins gets all of this from a neighbour
-  if (group.size() > 1 && !options.rejoin) {
-    check_agreement(name, params, group, graph, options);
-    // All begin at the mean of the initial values, except after a resume, where each worker goes on
-    // from its own.
-    if (options.start_samples == 0) {
-      const Tensor& x = params.values();
-      group.collectives().all_reduce_sum(x);
-      Tensor values = x;
-      scale(values, 1.0f / static_cast<float>(group.size()));
-    }
-  }
+  if (group.size() > 1 && !options.rejoin)
+    begin_together(facts_of(name, params, graph, options), params, group, options);
   params.refresh();
   return entry.make(params, optimizer, group, graph, options);
 }

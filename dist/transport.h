@@ -89,8 +89,6 @@ class ControlLink {
   virtual std::optional<ClockEstimate> clock_offset(int /*peer*/, double /*at_us*/) const {
     return std::nullopt;
   }
-  // Opens links to new neighbours (healing). DistError names the missing.
-  virtual void connect(const std::vector<int>& peers, Seconds deadline) = 0;
 };
 
 constexpr std::size_t kLongestNote = 64;  // bytes

@@ -51,6 +51,7 @@ const gsm_api* gsm_get_api(uint32_t version) {
                            gsm_gossip_stats,         gsm_gossip_free,
                            gsm_method_new,           gsm_method_step,
                            gsm_method_done,          gsm_method_finish,
-                           gsm_method_stats,         gsm_method_free};
+                           gsm_method_stats,         gsm_method_free,
+                           gsm_group_join_with};
   return version >= 1 && version <= GSM_API_VERSION ? &api : nullptr;
 }

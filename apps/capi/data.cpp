@@ -41,7 +41,7 @@ data::LoaderOptions loader_options(const gsm_loader_options& o) {
   if (o.world) options.world = o.world;
   options.rank = o.rank;
   options.seed = o.seed;
-  options.shuffle = options.drop_last = !o.in_order;
+  options.shuffle = options.drop_last = options.replace_damaged = !o.in_order;
   options.augment = augment_of(o.augment);
   return options;
 }
@@ -49,10 +49,28 @@ data::LoaderOptions loader_options(const gsm_loader_options& o) {
 class Loading final : public Object {
  public:
   Loading(const Set& set, const data::LoaderOptions& options) : loader_(set.set(), options) {}
-  data::Loader& loader() { return loader_; }
+  bool has_threads() const override { return true; }
+  data::Batch next() {
+    try {
+      data::Batch batch = loader_.next();
+      tell_of_damaged();
+      return batch;
+    } catch (...) {
+      tell_of_damaged();
+      throw;
+    }
+  }
 
  private:
+  void tell_of_damaged() {
+    if (loader_.stats().damaged == told_) return;
+    const std::vector<std::string> damaged = loader_.damaged();
+    for (; told_ < static_cast<i64>(damaged.size()); ++told_)
+      log_line("damaged picture: " + damaged[static_cast<std::size_t>(told_)]);
+  }
+
   data::Loader loader_;
+  i64 told_ = 0;
 };
 
 }  // namespace
@@ -108,7 +126,7 @@ gsm_status gsm_loader_next(gsm_loader* loader, uint8_t* images, int32_t* labels,
   return guarded([&] {
     const Exclusive<Loading> l(loader);
     check_given("images, labels or n", images, labels, n);
-    const data::Batch batch = l->loader().next();
+    const data::Batch batch = l->next();
     if (batch.images.defined()) {
       std::ranges::copy(batch.images.span<std::uint8_t>(), images);
       std::ranges::copy(batch.labels.span<std::int32_t>(), labels);

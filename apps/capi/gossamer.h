@@ -12,6 +12,7 @@
 // Threads: any may call anything. Two calls at once on one handle are GSM_ERROR_BUSY, except those
 // of gsm_model_*, gsm_tensor_* and gsm_dataset_*, which may run side by side. on_fault and the log
 // function are called by threads of the library: they return soon, and call nothing of this header.
+// After fork() the child may use all but groups, loaders and what was made with them.
 #ifndef GOSSAMER_H
 #define GOSSAMER_H
 
@@ -22,7 +23,7 @@
 extern "C" {
 #endif
 
-#define GSM_API_VERSION 1
+#define GSM_API_VERSION 2
 
 typedef enum gsm_status {
   GSM_OK = 0,
@@ -177,7 +178,9 @@ typedef struct gsm_loader_options {
 gsm_status gsm_loader_new(gsm_dataset* dataset, const gsm_loader_options* options,
                           gsm_loader** loader);
 // images: room for batch * size * size * 3; labels: room for batch. n: how many came; 0: an epoch
-// has ended, and the next call begins another.
+// has ended, and the next call begins another. A damaged picture is told to the log function; it is
+// left out of an epoch in order, and replaced by another one of a shuffled epoch. GSM_ERROR_DATA:
+// too many in a row.
 gsm_status gsm_loader_next(gsm_loader* loader, uint8_t* images, int32_t* labels, int64_t* n);
 gsm_status gsm_loader_free(gsm_loader* loader);
 
@@ -190,6 +193,22 @@ gsm_status gsm_group_join_env(gsm_group** group);
 // token, a secret of their own.
 gsm_status gsm_group_join(int32_t rank, int32_t size, const char* host, int32_t port,
                           const char* token, gsm_group** group);
+// Either of these, with all that may be said; NULL: as gsm_group_join_env.
+typedef struct gsm_join_options {
+  size_t struct_size;  // set it to sizeof(gsm_join_options)
+  int32_t rank, size;
+  const char* host;  // NULL: these five come from the launcher
+  int32_t port;
+  const char* token;
+  const char* network;          // of this machine, "eth0" or "10.0.0.2"; NULL: it is found
+  double join_timeout_s;        // until all have met; 0: 60
+  double collective_timeout_s;  // for what all do together, as gsm_gossip_new; 0: 30
+  double dead_after_s;          // who is silent for so long is given up; 0: 2
+  // not 0: this worker was killed and is started again, while the others go on without it. It takes
+  // over the parameters of another one. With a2cid2 and adpsgd; worker 0 must live.
+  int32_t restarted;
+} gsm_join_options;
+gsm_status gsm_group_join_with(const gsm_join_options* options, gsm_group** group);
 // n workers in this process, one for each thread; groups: room for n.
 gsm_status gsm_group_local(int32_t n, gsm_group** groups);
 gsm_status gsm_group_rank(gsm_group* group, int32_t* rank, int32_t* size);
@@ -307,6 +326,7 @@ typedef struct gsm_api {
   gsm_status (*method_finish)(gsm_method*);
   gsm_status (*method_stats)(gsm_method*, gsm_gossip_stats_t*);
   gsm_status (*method_free)(gsm_method*);
+  gsm_status (*group_join_with)(const gsm_join_options*, gsm_group**);  // since version 2
 } gsm_api;
 // The functions of that version of this header and of older ones. It only grows at its end. NULL:
 // the library is older.

@@ -31,6 +31,7 @@ class Gossip final : public Object {
     params_.settle_grads();  // the caller's updates are whole
     take(params_.values());
   }
+  bool has_threads() const override { return true; }
   void step(const float* update) {
     std::copy_n(update, x_.size(), params_.grads().as<float>());
     training_.step(1);

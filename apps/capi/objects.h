@@ -13,6 +13,8 @@
 #include <string>
 #include <utility>
 
+#include <unistd.h>
+
 #include "gossamer/apps/capi/gossamer.h"
 #include "gossamer/core/error.h"
 
@@ -35,6 +37,8 @@ class Object {
   Object(const Object&) = delete;
   Object& operator=(const Object&) = delete;
   virtual ~Object() = default;
+  virtual bool has_threads() const { return false; }  // which a forked child lacks
+  const pid_t process = getpid();
   std::shared_mutex use;  // held while a call works on it
 };
 
@@ -45,7 +49,8 @@ std::shared_ptr<Object> find_object(const void* handle);  // null: there is none
 void remove_object(const void* handle);
 
 // An object for the time of a call. Exclusive: BusyError if another call works on it; Shared: only
-// if that one is exclusive. HandleError: freed, never made, or of another kind.
+// if that one is exclusive. HandleError: freed, never made, or of another kind. ConfigError: its
+// threads are in another process.
 template <class T, class Lock>
 class Use {
  public:
@@ -53,6 +58,9 @@ class Use {
     check<HandleError>(object_ != nullptr, handle ? "this handle was freed, never made, or is of "
                                                     "another kind"
                                                   : "the handle is NULL");
+    check<ConfigError>(!object_->has_threads() || object_->process == getpid(),
+                       "this handle was made before a fork, which groups, loaders and what was "
+                       "made with them don't survive; make them in this process");
     lock_ = Lock(object_->use, std::try_to_lock);
     check<BusyError>(lock_.owns_lock(), "another thread uses this handle");
   }

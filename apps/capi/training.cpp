@@ -136,6 +136,7 @@ class Method final : public Object {
                   options) {
     trainer_->exchanging(true);
   }
+  bool has_threads() const override { return true; }
   ~Method() override { trainer_->exchanging(false); }
   void finish() {
     training_.finish();

@@ -11,7 +11,7 @@ Workers::~Workers() {
 }
 
 void Workers::begin() {
-  check<ConfigError>(!begun_, "this group has trained already; make another one");
+  check<ConfigError>(!begun_, "this group has begun a training before; make another group");
   begun_ = true;
 }
 
@@ -41,10 +41,38 @@ dist::MethodOptions method_options(const gsm_gossip_options& o) {
   return options;
 }
 
-dist::JoinOptions join_options() {
+dist::LaunchInfo launch_info(const gsm_join_options& o) {
+  if (!o.host) return dist::launch_info();
+  check_given("gsm_join_options.token", o.token);
+  check<ArgumentError>(o.size >= 1 && o.rank >= 0 && o.rank < o.size, "worker ", o.rank, " of ",
+                       o.size, "; ranks are 0 to size - 1");
+  check<ArgumentError>(o.port >= 1 && o.port <= 65535, "port ", o.port, "; wanted 1 to 65535");
+  check<ArgumentError>(*o.token || o.size == 1, "the token is empty; give all workers one secret");
+  dist::LaunchInfo info;
+  info.rank = info.local_rank = o.rank;
+  info.size = info.local_size = o.size;
+  info.host = o.host;
+  info.port = o.port;
+  info.token = o.token;
+  info.source = "gsm_group_join";
+  info.local = info.host == "127.0.0.1" || info.host == "localhost" || info.host == "::1";
+  return info;
+}
+
+gsm_group* join(const gsm_join_options& o) {
+  check_numbers("gsm_join_options", {{"join_timeout_s", o.join_timeout_s},
+                                     {"collective_timeout_s", o.collective_timeout_s},
+                                     {"dead_after_s", o.dead_after_s}});
+  dist::LaunchInfo info = launch_info(o);
+  if (o.network) info.interface = o.network;
+  if (o.restarted) info.rejoin = true;
   dist::JoinOptions options;
   options.on_wait = options.on_refused = log_line;
-  return options;
+  if (o.join_timeout_s > 0) options.connect_timeout_s = o.join_timeout_s;
+  if (o.collective_timeout_s > 0) options.collective_timeout_s = o.collective_timeout_s;
+  if (o.dead_after_s > 0) options.dead_after_s = o.dead_after_s;
+  return static_cast<gsm_group*>(
+      add_object(std::make_shared<Workers>(dist::join(info, options), info.rejoin)));
 }
 
 }  // namespace
@@ -54,7 +82,8 @@ Training::Training(std::shared_ptr<Workers> workers, FlatParams& params, Optimiz
     : workers_(std::move(workers)) {
   dist::Group& group = workers_->group();
   const dist::Graph edges = dist::make_graph(graph, group.size());
-  const dist::MethodOptions options = method_options(given);
+  dist::MethodOptions options = method_options(given);
+  options.rejoin = workers_->restarted();
   (void)dist::method_optimizer(method);  // ConfigError: unknown
   workers_->begin();
   method_ = dist::make_method(method, params, optimizer, group, edges, options);
@@ -86,8 +115,14 @@ using namespace gossamer::capi;
 gsm_status gsm_group_join_env(gsm_group** group) {
   return guarded([&] {
     check_given("group", group);
-    *group = static_cast<gsm_group*>(
-        add_object(std::make_shared<Workers>(dist::join(dist::launch_info(), join_options()))));
+    *group = join({});
+  });
+}
+
+gsm_status gsm_group_join_with(const gsm_join_options* options, gsm_group** group) {
+  return guarded([&] {
+    check_given("group", group);
+    *group = join(options_of(options, "gsm_join_options"));
   });
 }
 
@@ -95,20 +130,13 @@ gsm_status gsm_group_join(int32_t rank, int32_t size, const char* host, int32_t 
                           const char* token, gsm_group** group) {
   return guarded([&] {
     check_given("host, token or group", host, token, group);
-    check<ArgumentError>(size >= 1 && rank >= 0 && rank < size, "worker ", rank, " of ", size,
-                         "; ranks are 0 to size - 1");
-    check<ArgumentError>(port >= 1 && port <= 65535, "port ", port, "; wanted 1 to 65535");
-    check<ArgumentError>(*token || size == 1, "the token is empty; give all workers one secret");
-    dist::LaunchInfo info;
-    info.rank = info.local_rank = rank;
-    info.size = info.local_size = size;
-    info.host = host;
-    info.port = port;
-    info.token = token;
-    info.source = "gsm_group_join";
-    info.local = info.host == "127.0.0.1" || info.host == "localhost" || info.host == "::1";
-    *group = static_cast<gsm_group*>(
-        add_object(std::make_shared<Workers>(dist::join(info, join_options()))));
+    gsm_join_options options{};
+    options.rank = rank;
+    options.size = size;
+    options.host = host;
+    options.port = port;
+    options.token = token;
+    *group = join(options);
   });
 }
 

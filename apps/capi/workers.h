@@ -10,20 +10,24 @@ namespace gossamer::capi {
 
 class Workers final : public Object {
  public:
-  explicit Workers(std::unique_ptr<dist::Group> group) : own_(std::move(group)) {}
+  // restarted: the others have begun before.
+  Workers(std::unique_ptr<dist::Group> group, bool restarted)
+      : own_(std::move(group)), restarted_(restarted) {}
   Workers(std::shared_ptr<dist::LocalCluster> cluster, int rank)
       : cluster_(std::move(cluster)), rank_(rank) {}
   ~Workers() override;
+  bool has_threads() const override { return true; }
   dist::Group& group() { return cluster_ ? cluster_->group(rank_) : *own_; }
   // A training begins. ConfigError: there was one before, in which others may still be.
   void begin();
   void finished() { finished_ = true; }
+  bool restarted() const { return restarted_; }
 
  private:
   std::unique_ptr<dist::Group> own_;
   std::shared_ptr<dist::LocalCluster> cluster_;
   int rank_ = 0;
-  bool begun_ = false, finished_ = false;
+  bool restarted_ = false, begun_ = false, finished_ = false;
 };
 
 // A method from its first step to its last.

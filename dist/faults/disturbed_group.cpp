@@ -133,9 +133,6 @@ class DisturbedLink final : public ControlLink {
   bool alive(int peer) const override {
     return inner_.alive(peer) && !edges_.at(static_cast<std::size_t>(peer)).dead;
   }
-  void connect(const std::vector<int>& peers, Seconds deadline) override {
-    inner_.connect(peers, deadline);
-  }
   std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override {
     return inner_.clock_offset(peer, at_us);
   }

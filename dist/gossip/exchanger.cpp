@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/trace.h"
 
@@ -31,7 +32,7 @@ Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, c
   for (int p = 0; p < base_.n; ++p)
     if (!state_.roster.member(p)) policy_->gone(p);
   adopt_graph();
-  thread_ = std::thread([this] { run(); });
+  thread_ = start_thread([this] { run(); });
 }
 
 Exchanger::~Exchanger() {

@@ -52,9 +52,6 @@ class DeviceLink final : public ControlLink {
   std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override {
     return host_.clock_offset(peer, at_us);
   }
-  void connect(const std::vector<int>& peers, Seconds deadline) override {
-    host_.connect(peers, deadline);
-  }
 
  private:
   ControlLink& host_;

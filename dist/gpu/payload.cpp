@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/time.h"
@@ -24,7 +25,7 @@ GpuPayload::GpuPayload(int self, DevicePort& port, std::function<GpuChannelMaker
       outside_(std::move(outside)),
       limits_(limits),
       taken_(port.make_event()),
-      thread_([this] { run(); }) {}
+      thread_(start_thread([this] { run(); })) {}
 
 GpuPayload::~GpuPayload() {
   {

@@ -6,6 +6,7 @@
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/gpu/distance.h"
 #include "gossamer/dist/time.h"
@@ -25,7 +26,7 @@ Tensor bytes_of(const std::shared_ptr<Block>& block, const Tensor& like) {
 }  // namespace
 
 Staged::Staged(Group& host, DevicePort& port, DevicePort::Stream stream)
-    : group_(host), port_(port), stream_(stream), thread_([this] { run(); }) {}
+    : group_(host), port_(port), stream_(stream), thread_(start_thread([this] { run(); })) {}
 
 Staged::~Staged() {
   {

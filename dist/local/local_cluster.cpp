@@ -44,11 +44,6 @@ class LocalLink : public ControlLink {
     shared_.expire_cuts();
     return peer == self_.rank ? !self_.dead() : shared_.sees(self_.rank, peer);
   }
-  void connect(const std::vector<int>& peers, Seconds) override {
-    for (const int peer : peers)
-      check<DistError>(alive(peer), "worker ", self_.rank, ": no link to worker ", peer,
-                       ": it is dead");
-  }
 
  private:
   Self self_;

@@ -71,14 +71,6 @@ bool AsioLink::alive(int peer) const {
   return peer == impl_->info.rank ? !impl_->dropped : impl_->peer(peer).alive.load();
 }
 
-void AsioLink::connect(const std::vector<int>& wanted, Seconds) {
-  if (impl_->dropped) throw DistError(given_up());
-  for (int p : wanted)
-    if (!alive(p))
-      fail<DistError>("worker ", p, " cannot be a neighbour of worker ", rank(), ": it is gone (",
-                      why_dead(p), ")");
-}
-
 int AsioLink::rank() const { return impl_->info.rank; }
 int AsioLink::size() const { return impl_->info.size; }
 int AsioLink::refused() const { return impl_->door->refused(); }

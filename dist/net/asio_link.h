@@ -37,8 +37,6 @@ class AsioLink final : public ControlLink {
   bool alive(int peer) const override;
   // from the stamps on heartbeats
   std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override;
-  // all are connected: throws for those that are dead
-  void connect(const std::vector<int>& peers, Seconds deadline) override;
 
   int rank() const;
   int size() const;

@@ -3,6 +3,7 @@
 #include <asio/post.hpp>
 #include <sstream>
 
+#include "gossamer/core/host_signals.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/net/asio_link_impl.h"
 
@@ -32,7 +33,7 @@ void AsioLink::Impl::start() {
   last_tick = Clock::now();
   timer.expires_after(std::chrono::seconds(0));
   schedule();
-  thread = std::thread([this] {
+  thread = start_thread([this] {
     for (;;) {
       try {
         io.run();

@@ -12,6 +12,7 @@
 #include <gloo/transport/unbound_buffer.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 
 namespace gossamer::dist {
 
@@ -149,7 +150,7 @@ void GlooContext::connect(int peer, const std::vector<char>& address) {
 void GlooContext::abort() { transport_->abort(); }
 
 std::shared_ptr<gloo::transport::Device> make_gloo_device(const std::string& address) {
-  NoSigpipe inherited_by_its_thread;
+  const HostSignals inherited_by_its_thread;
   gloo::transport::tcp::attr attr;
   attr.hostname = address;
   try {

@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/dist/net/gloo_edge.h"
 #include "gossamer/dist/net/memory_edge.h"
@@ -59,7 +60,7 @@ struct ProcessPayload::Impl {
     auto& p = peers[rank];
     if (!p) {
       p = std::make_unique<Peer>(rank);
-      p->thread = std::thread([this, one = p.get()] { run(*one); });
+      p->thread = start_thread([this, one = p.get()] { run(*one); });
     }
     return *p;
   }

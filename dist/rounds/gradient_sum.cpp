@@ -2,6 +2,7 @@
 #include "gossamer/dist/rounds/gradient_sum.h"
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/time.h"
 
@@ -13,7 +14,7 @@ GradientSum::GradientSum(const Tensor& grads, std::vector<FlatRange> buckets,
       sum_(Tensor::zeros(grads.shape(), DType::f32, grads.device())),
       buckets_(std::move(buckets)),
       reducer_(std::move(reducer)),
-      thread_([this] { run(); }) {}
+      thread_(start_thread([this] { run(); })) {}
 
 GradientSum::~GradientSum() {
   {

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <thread>
@@ -9,6 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "capi/bitmap.h"
 #include "gossamer/apps/capi/dlpack.h"
 #include "gossamer/apps/capi/gossamer.h"
 #include "support/temp_folder.h"
@@ -303,6 +305,45 @@ TEST_F(CApi, AnOptionBelowZeroIsNamed) {
   EXPECT_EQ(gsm_gossip_new(group, x, 1, "a2cid2", "ring", &options, &gossip), GSM_ERROR_ARGUMENT);
   EXPECT_THAT(gsm_last_error(), HasSubstr("gsm_gossip_options.rate is -1; wanted"));
   MUST(gsm_group_free(group));
+}
+
+TEST_F(CApi, ADamagedPictureIsToldAndCountsForNoOther) {
+  for (const char* name : {"a/1.bmp", "a/2.bmp", "a/3.bmp", "b/1.bmp", "b/2.bmp"}) {
+    std::filesystem::create_directories(file(name).parent_path());
+    std::ofstream(file(name), std::ios::binary) << bitmap();
+  }
+  std::ofstream(file("b/3.bmp"), std::ios::binary) << "BM, but nothing more";
+  std::string lines;
+  MUST(gsm_set_log([](const char* line, void* user) { *static_cast<std::string*>(user) += line; },
+                   &lines));
+  const std::string folder = file("").string();
+  const char* paths[] = {folder.c_str()};
+  gsm_dataset* set = nullptr;
+  MUST(gsm_dataset_open(paths, 1, &set));
+  for (const bool in_order : {true, false}) {
+    lines.clear();
+    gsm_loader_options options{};
+    options.struct_size = sizeof options;
+    options.batch = 6;
+    options.in_order = in_order;
+    gsm_loader* loader = nullptr;
+    MUST(gsm_loader_new(set, &options, &loader));
+    std::vector<uint8_t> images(6 * 32 * 32 * 3);
+    int32_t labels[6];
+    int64_t n = 0;
+    MUST(gsm_loader_next(loader, images.data(), labels, &n));
+    EXPECT_EQ(n, in_order ? 5 : 6);
+    EXPECT_THAT(lines, HasSubstr("damaged picture: "));
+    EXPECT_THAT(lines, HasSubstr("b/3.bmp"));
+    MUST(gsm_loader_next(loader, images.data(), labels, &n));
+    EXPECT_EQ(n, 0);
+    lines.clear();
+    MUST(gsm_loader_next(loader, images.data(), labels, &n));
+    EXPECT_EQ(lines, "") << "told again";
+    MUST(gsm_loader_free(loader));
+  }
+  MUST(gsm_set_log(nullptr, nullptr));
+  MUST(gsm_dataset_free(set));
 }
 
 TEST_F(CApi, LinesGoToTheInstalledFunction) {

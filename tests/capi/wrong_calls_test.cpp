@@ -248,6 +248,31 @@ void WrongCalls::add_calls() {
     return gsm_group_join(0, 2, "127.0.0.1", one_of({0, -1, 65536}), "t", maybe_null(&group));
   });
   add([&] { return gsm_group_join(0, 2, maybe_null("here"), 9, maybe_null(""), nullptr); });
+  add([&] {
+    gsm_join_options wrong{};
+    wrong.struct_size = sizeof wrong;
+    wrong.size = 2;
+    wrong.host = "127.0.0.1";
+    wrong.port = 1000;
+    wrong.token = "t";
+    switch (any(5)) {
+      case 0:
+        wrong.struct_size = one_of<size_t>({0, 3, 4097});
+        break;
+      case 1:
+        wrong.rank = one_of({-1, 2});
+        break;
+      case 2:
+        wrong.token = one_of<const char*>({nullptr, ""});
+        break;
+      case 3:
+        wrong.join_timeout_s = one_of({-1., double(NAN)});
+        break;
+      default:
+        wrong.dead_after_s = .1;  // less than two heartbeats
+    }
+    return gsm_group_join_with(&wrong, maybe_null(&group));
+  });
   add([&] { return gsm_group_local(one_of({0, -1, 100000}), &group); });
   add([&] { return gsm_group_rank(bad_handle<gsm_group>(), ints_, ints_); });
   add([&] { return gsm_group_rank(group_, nullptr, maybe_null(ints_)); });

@@ -31,9 +31,6 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override {
     return inner_.control().clock_offset(peer, at_us);
   }
-  void connect(const std::vector<int>& peers, Seconds deadline) override {
-    inner_.control().connect(peers, deadline);
-  }
 
   void exchange(int peer, std::uint64_t session, const Tensor& out, const Tensor& in,
                 std::span<const char> note, Seconds deadline) override {

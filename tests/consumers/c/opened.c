@@ -20,5 +20,5 @@ int main(int count, char** arguments) {
   printf("Gossamer %s\n", api->version());
   gsm_model* model;
   if (api->model_open("nowhere.safetensors", &model)) printf("%s\n", api->last_error());
-  return 0;
+  return dlclose(library);
 }
