@@ -2,6 +2,7 @@
 #include "gossamer/dist/rounds/allreduce.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
@@ -18,7 +19,8 @@ AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group
       options_(options),
       membership_(group, options.min_workers),
       samples_(options.start_samples),
-      known_(membership_.members()) {
+      known_(static_cast<std::size_t>(group.size())) {
+  std::iota(known_.begin(), known_.end(), 0);
   stats_.alive = static_cast<int>(known_.size());
   if (group_.size() < 2 || params_.size() == 0) return;
   const std::vector<FlatRange> buckets = params_.buckets(options_.bucket_bytes);
