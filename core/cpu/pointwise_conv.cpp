@@ -1,6 +1,7 @@
 // See pointwise_conv.h.
 #include "gossamer/core/cpu/pointwise_conv.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "gossamer/core/cpu/products.h"
@@ -12,30 +13,54 @@ namespace {
 // Images [n, h, w, c] or weights [k, 1, 1, c] as a matrix of c columns, in the same memory.
 Tensor rows_of(const Tensor& t) { return t.reshape({t.numel() / t.shape(3), t.shape(3)}); }
 
-enum class Copy { pick, put };
-// Between image, of which a stride skips pixels, and those that it does not skip, [pixels,
-// channels].
-void copy_pixels(Copy direction, const ConvGeometry& g, const Tensor& image, const Tensor& pixels) {
+PickedRows picked(const ConvGeometry& g) { return {g.h, g.w, g.stride, g.ho, g.wo}; }
+
+// The pixels of an image, of which a stride skips some, and those that it does not skip, [pixels,
+// channels]: calls each(image, picked, bytes of a pixel) for all of one line of the image.
+template <class Each>
+void for_lines(const ConvGeometry& g, const Tensor& image, const Tensor& pixels, Each&& each) {
   const i64 size = g.c * static_cast<i64>(size_of(image.dtype()));
   auto* const all = static_cast<std::byte*>(image.data());
   auto* const some = static_cast<std::byte*>(pixels.data());
   parallel_for(g.n * g.ho, 1 + 4096 / (g.wo * size), [&](i64 begin, i64 end) {
-    for (i64 row = begin; row < end; ++row) {
-      std::byte* in = all + (row / g.ho * g.h + row % g.ho * g.stride) * g.w * size;
-      std::byte* out = some + row * g.wo * size;
-      for (i64 i = 0; i < g.wo; ++i, in += g.stride * size, out += size)
-        direction == Copy::pick ? std::memcpy(out, in, static_cast<std::size_t>(size))
-                                : std::memcpy(in, out, static_cast<std::size_t>(size));
-    }
+    for (i64 line = begin; line < end; ++line)
+      each(all + (line / g.ho * g.h + line % g.ho * g.stride) * g.w * size,
+           some + line * g.wo * size, static_cast<std::size_t>(size), line % g.ho);
   });
 }
 
-// The pixels of x that have an output, [pixels, channels]: a view or a copy.
+// The pixels of x that have an output, [pixels, channels].
 Tensor pixels_of(const ConvGeometry& g, const Tensor& x) {
-  if (g.stride == 1) return rows_of(x);
   const Tensor pixels = Tensor::empty({g.n * g.ho * g.wo, g.c}, x.dtype());
-  copy_pixels(Copy::pick, g, x, pixels);
+  for_lines(g, x, pixels, [&g](std::byte* in, std::byte* out, std::size_t size, i64) {
+    const std::size_t step = static_cast<std::size_t>(g.stride) * size;
+    for (i64 i = 0; i < g.wo; ++i, in += step, out += size) std::memcpy(out, in, size);
+  });
   return pixels;
+}
+
+void put_back(const ConvGeometry& g, const Tensor& pixels, const Tensor& image) {
+  for_lines(g, image, pixels, [&g](std::byte* to, const std::byte* from, std::size_t size, i64) {
+    const std::size_t step = static_cast<std::size_t>(g.stride) * size;
+    for (i64 i = 0; i < g.wo; ++i, to += step, from += size) std::memcpy(to, from, size);
+  });
+}
+
+// The same, with zeros in the pixels that the stride skips: each is written once.
+void spread(const ConvGeometry& g, const Tensor& pixels, const Tensor& image) {
+  for_lines(
+      g, image, pixels, [&g](std::byte* to, const std::byte* from, std::size_t size, i64 line) {
+        for (i64 i = 0; i < g.w; ++i, to += size) {
+          if (i % g.stride != 0) {
+            std::memset(to, 0, size);
+          } else {
+            std::memcpy(to, from, size);
+            from += size;
+          }
+        }
+        const i64 next = std::min(g.h, (line + 1) * g.stride);
+        std::memset(to, 0, static_cast<std::size_t>((next - line * g.stride - 1) * g.w) * size);
+      });
 }
 
 }  // namespace
@@ -46,27 +71,28 @@ bool is_pointwise(const ConvGeometry& g) {
 
 void pointwise_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   Tensor out = rows_of(y);
-  product(false, true, pixels_of(g, x), rows_of(w), out, {});
+  const PickedRows places = picked(g);
+  product(false, true, rows_of(x), rows_of(w), out, {}, g.stride > 1 ? &places : nullptr);
 }
 
 void pointwise_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  Tensor out = rows_of(dx);
-  if (g.stride > 1) out = Tensor::empty({g.n * g.ho * g.wo, g.c}, dx.dtype());
+  Tensor out = g.stride == 1 ? rows_of(dx) : Tensor::empty({g.n * g.ho * g.wo, g.c}, dx.dtype());
   product(false, false, rows_of(dy), rows_of(w), out, {});
-  if (g.stride == 1) return;
-  dx.zero();
-  copy_pixels(Copy::put, g, dx, out);
+  if (g.stride > 1) spread(g, out, dx);
 }
 
 void pointwise_conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  Tensor out = pixels_of(g, dx);
+  Tensor out = g.stride == 1 ? rows_of(dx) : pixels_of(g, dx);
   product(false, false, rows_of(dy), rows_of(w), out, {.add = true});
-  if (g.stride > 1) copy_pixels(Copy::put, g, dx, out);
+  if (g.stride > 1) put_back(g, out, dx);
 }
 
 void pointwise_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
   Tensor out = rows_of(dw);
-  product(true, false, rows_of(dy), pixels_of(g, x), out, {});
+  const PickedRows places = picked(g);
+  const bool pick = g.stride > 1 && x.dtype() == DType::f32, copy = g.stride > 1 && !pick;
+  product(true, false, rows_of(dy), copy ? pixels_of(g, x) : rows_of(x), out, {},
+          pick ? &places : nullptr);
 }
 
 }  // namespace gossamer::cpu

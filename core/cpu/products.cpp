@@ -52,6 +52,19 @@ HWY_INLINE void turn(const T* from, i64 from_row, N* to, i64 to_row) {
   store_numbers(d, hn::BitCast(d, hn::InterleaveUpper(pairs, ab2, ce2)), to + 3 * to_row);
 }
 
+// Rows of a matrix from some column on: `row` elements apart, or as PickedRows say.
+template <class T>
+struct Lines {
+  const T* first;
+  i64 row;
+  const PickedRows* picked = nullptr;
+  i64 begin = 0;  // the row that is number 0 here
+  const T* operator[](i64 i) const {
+    return first + (picked ? picked->pixel(begin + i) : begin + i) * row;
+  }
+  Lines from(i64 column) const { return {first + column, row, picked, begin}; }
+};
+
 // Packing: numbers are made of `terms` terms of the sum; to[l width + j] is number l of column j,
 // for j < real, and zero up to width.
 
@@ -80,16 +93,17 @@ void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) 
   }
 }
 
-// The terms of a column lie below each other: from[term row + j].
+// The terms of a column lie below each other: lines[term][j].
 template <class N, class T>
-void pack_straight(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) {
+void pack_straight(const Lines<T>& lines, i64 terms, i64 real, i64 width, N* to) {
   const Floats d;
   const i64 depth = numbers_of<N>(terms), whole = terms / kTerms<N>;
-  for (i64 l = 0; l < depth; ++l, from += kTerms<N> * row, to += width) {
+  for (i64 l = 0; l < depth; ++l, to += width) {
+    const T* from = lines[kTerms<N> * l];
     i64 j = 0;
     for (; j + kLanes <= real; j += kLanes)
-      store_numbers(d, across<N>(d, from + j, row, l < whole), to + j);
-    for (; j < width; ++j) to[j] = j < real ? number<N>(from + j, row, l < whole) : N();
+      store_numbers(d, across<N>(d, from + j, lines.row, l < whole), to + j);
+    for (; j < width; ++j) to[j] = j < real ? number<N>(from + j, lines.row, l < whole) : N();
   }
 }
 
@@ -97,20 +111,21 @@ void pack_straight(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to
 // i < columns. Reads whole rows, since short stretches of many rows come slowly. Up to `readable`
 // columns may be read, and the last step of a block writes up to a vector more.
 template <i64 Width, class N, class T>
-void pack_blocks(const T* from, i64 row, i64 terms, i64 columns, i64 readable, i64 block, N* to) {
+void pack_blocks(const Lines<T>& lines, i64 terms, i64 columns, i64 readable, i64 block, N* to) {
   const hn::CappedTag<float, Width % kLanes ? 8 : 16> d;
   constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d)), reach = round_up(Width, lanes);
   const i64 depth = numbers_of<N>(terms), whole = terms / kTerms<N>;
-  for (i64 l = 0; l < depth; ++l, from += kTerms<N> * row, to += Width) {
+  for (i64 l = 0; l < depth; ++l, to += Width) {
+    const T* from = lines[kTerms<N> * l];
     N* next = to;
     i64 i = 0;
     for (; i < columns && i + reach <= readable; i += Width, next += block) {
       for (i64 r = 0; r < Width; r += lanes)
-        store_numbers(d, across<N>(d, from + i + r, row, l < whole), next + r);
+        store_numbers(d, across<N>(d, from + i + r, lines.row, l < whole), next + r);
     }
     for (; i < columns; i += Width, next += block) {
       for (i64 r = 0; r < std::min(Width, columns - i); ++r)
-        next[r] = number<N>(from + i + r, row, l < whole);
+        next[r] = number<N>(from + i + r, lines.row, l < whole);
     }
   }
 }
@@ -123,10 +138,11 @@ struct Product {
   const T *a, *b;
   C* c;
   const ProductTail& tail;
+  const PickedRows* picked;
   i64 depth() const { return numbers_of<N>(k); }
   // Rows of a are numbers already.
   bool a_in_place() const {
-    return !ta && k % kTerms<N> == 0 && sizeof(N) == sizeof(T) * kTerms<N>;
+    return !ta && !picked && k % kTerms<N> == 0 && sizeof(N) == sizeof(T) * kTerms<N>;
   }
   // of `count` numbers of a sum, from number l on
   i64 terms(i64 l, i64 count) const { return std::min(count * kTerms<N>, k - l * kTerms<N>); }
@@ -186,15 +202,16 @@ template <class N, class T, class C>
 void pack_right(const Product<N, T, C>& p, i64 l, i64 depth, i64 first, i64 last, N* to) {
   const i64 whole = p.tb ? first : last - (last - first) % kPanel;  // full panels up to here
   const i64 terms = p.terms(l, depth);
-  const T* b = p.b + l * kTerms<N> * (p.tb ? 1 : p.n);
-  pack_blocks<kPanel>(b + first, p.n, terms, whole - first, whole - first, kPanel * depth, to);
+  const T* columns = p.b + l * kTerms<N>;  // if tb
+  const Lines<T> b{p.b, p.n, p.ta ? p.picked : nullptr, l * kTerms<N>};
+  pack_blocks<kPanel>(b.from(first), terms, whole - first, whole - first, kPanel * depth, to);
   for (i64 column = whole; column < last; column += kPanel) {
     const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
     N* panel = to + (column - first) * depth;
     if (p.tb)
-      pack_turned(b + column * p.k, p.k, terms, real, width, panel);
+      pack_turned(columns + column * p.k, p.k, terms, real, width, panel);
     else
-      pack_straight(b + column, p.n, terms, real, width, panel);
+      pack_straight(b.from(column), terms, real, width, panel);
   }
 }
 
@@ -211,18 +228,19 @@ Left<N> left_of(const Product<N, T, C>& p, i64 row, i64 rows, i64 l, i64 depth, 
   const i64 terms = p.terms(l, depth), term = l * kTerms<N>;
   if (p.ta) {
     const i64 block = kBlockRows * (depth + 1);
-    pack_blocks<kBlockRows>(p.a + term * p.m + row, p.m, terms, rows, p.m - row, block, to);
+    pack_blocks<kBlockRows>(Lines<T>{p.a + row, p.m, nullptr, term}, terms, rows, p.m - row, block,
+                            to);
     return {to, 1, kBlockRows, block};
   }
-  const T* from = p.a + row * p.k + term;
+  const Lines<T> lines{p.a + term, p.k, p.picked, row};
   if (p.a_in_place()) {
     const i64 step = p.k / kTerms<N>;
-    return {reinterpret_cast<const N*>(from), step, 1, kBlockRows * step};
+    return {reinterpret_cast<const N*>(lines[0]), step, 1, kBlockRows * step};
   }
   for (i64 i = 0; i < rows; ++i) {
-    const T* next = from + i * p.k;
+    const T* next = lines[i];
     if constexpr (kTerms<N> == 1) {
-      pack_straight(next, 0, 1, depth, depth, to + i * depth);
+      pack_straight(Lines<T>{next, 0}, 1, depth, depth, to + i * depth);
     } else {
       for (i64 j = 0; j < depth; ++j)
         to[i * depth + j] = number<N>(next + 2 * j, 1, 2 * j + 1 < terms);
@@ -353,7 +371,7 @@ void multiply_few_rows(const Product<N, T, C>& p) {
     a = p.a;
   } else {
     wide = scratch(p.m * p.k);
-    pack_straight(p.a, 0, 1, p.m * p.k, p.m * p.k, data_of(wide));
+    pack_straight(Lines<T>{p.a, 0}, 1, p.m * p.k, p.m * p.k, data_of(wide));
     a = data_of(wide);
   }
   const i64 panels = (p.n + kPanel - 1) / kPanel;
@@ -373,7 +391,7 @@ void multiply_few_rows(const Product<N, T, C>& p) {
 
 template <class N, class T, class C>
 void multiply(const Product<N, T, C>& p) {
-  if (p.m <= kFewRows && p.tb && (!p.ta || p.m == 1)) return multiply_few_rows(p);
+  if (p.m <= kFewRows && p.tb && !p.picked && (!p.ta || p.m == 1)) return multiply_few_rows(p);
   const i64 threads = std::clamp<i64>(p.m * p.n * p.k / kLeastWork, 1, compute_threads()),
             panels = (p.n + kPanel - 1) / kPanel, blocks = (p.m + kBlockRows - 1) / kBlockRows,
             across = std::min(threads, panels), down = std::min(threads / across, blocks);
@@ -388,13 +406,13 @@ void multiply(const Product<N, T, C>& p) {
 }
 
 void product_of(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
-                const ProductTail& tail) {
+                const ProductTail& tail, const PickedRows* picked) {
   note_run(Kernel::product, HWY_TARGET);
-  const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
+  const i64 m = c.shape(0), n = c.shape(1), k = ta ? a.shape(0) : a.shape(-1);
   with_floating(a.dtype(), c.dtype(), "product", [&]<class T, class C>() HWY_ATTR {
     if constexpr (std::is_same_v<C, float> || std::is_same_v<C, T>) {
       const auto by = [&]<class N>(N) HWY_ATTR {
-        multiply(Product<N, T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail});
+        multiply(Product<N, T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail, picked});
       };
       if constexpr (kPairsExist && std::is_same_v<T, bf16>) {
         if (multiplies_bf16_pairs()) {
@@ -415,9 +433,9 @@ HWY_AFTER_NAMESPACE();
 namespace gossamer::cpu {
 
 HWY_EXPORT(product_of);
-void product(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
-             const ProductTail& tail) {
-  HWY_DYNAMIC_DISPATCH(product_of)(ta, tb, a, b, c, tail);
+void product(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const ProductTail& tail,
+             const PickedRows* picked) {
+  HWY_DYNAMIC_DISPATCH(product_of)(ta, tb, a, b, c, tail, picked);
 }
 
 }  // namespace gossamer::cpu

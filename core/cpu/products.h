@@ -12,8 +12,21 @@ struct ProductTail {
   Activation activation = Activation::none;
   Tensor z = {};  // like c; undefined: not wanted
 };
+// A matrix whose rows are every `stride`-th pixel, in both directions, of images [n, h, w, row].
+struct PickedRows {
+  i64 h, w, stride;
+  i64 down, across;  // rows of each image: down x across
+  // the pixel that is a row
+  i64 pixel(i64 row) const {
+    return (row / (down * across) * h + row / across % down * stride) * w + row % across * stride;
+  }
+};
+
 // a [m, k], or [k, m] if ta; b [k, n], or [n, k] if tb; c [m, n], f32 or their type. Every number
 // of c is summed in order, so it does not depend on the number of threads.
-void product(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const ProductTail&);
+// picked (null: none): of which images a's rows are picked, or, if ta and in f32 alone, b's [k, n];
+// that matrix is then given as images, of any shape.
+void product(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const ProductTail&,
+             const PickedRows* picked = nullptr);
 
 }  // namespace gossamer::cpu

@@ -213,12 +213,13 @@ TEST_P(Alone, DirectConvolutionsOfAnyShape) {
     set_compute_threads(threads);
     for (const auto& g :
          {geometry(3, 9, 7, 32, 64, 3, 3, 2, 1), geometry(2, 8, 8, 64, 128, 1, 1, 2, 0),
-          geometry(1, 32, 30, 3, 16, 7, 7, 2, 3), geometry(2, 11, 8, 16, 16, 5, 5, 3, 2),
-          geometry(5, 8, 8, 272, 48, 3, 3, 2, 1), geometry(2, 7, 7, 400, 21, 1, 1, 1, 0),
-          geometry(1, 6, 6, 5, 7, 3, 2, 1, 1), geometry(2, 8, 8, 20, 12, 3, 3, 1, 2),
-          geometry(2, 6, 5, 1, 1, 3, 3, 1, 0), geometry(1, 10, 10, 16, 16, 3, 3, 1, 2),
-          geometry(2, 9, 9, 17, 33, 3, 3, 1, 2, 2), geometry(1, 12, 12, 24, 4, 3, 3, 2, 3, 3),
-          geometry(1, 1, 1, 16, 260, 1, 1, 1, 0), geometry(7, 16, 17, 3, 33, 3, 3, 1, 1)})
+          geometry(1, 32, 30, 3, 16, 7, 7, 2, 3), geometry(3, 10, 9, 40, 24, 1, 1, 2, 0),
+          geometry(2, 11, 8, 16, 16, 5, 5, 3, 2), geometry(5, 8, 8, 272, 48, 3, 3, 2, 1),
+          geometry(2, 7, 7, 400, 21, 1, 1, 1, 0), geometry(1, 6, 6, 5, 7, 3, 2, 1, 1),
+          geometry(2, 8, 8, 20, 12, 3, 3, 1, 2), geometry(2, 6, 5, 1, 1, 3, 3, 1, 0),
+          geometry(1, 10, 10, 16, 16, 3, 3, 1, 2), geometry(2, 9, 9, 17, 33, 3, 3, 1, 2, 2),
+          geometry(1, 12, 12, 24, 4, 3, 3, 2, 3, 3), geometry(1, 1, 1, 16, 260, 1, 1, 1, 0),
+          geometry(7, 16, 17, 3, 33, 3, 3, 1, 1)})
       compare_alone(kDirect, g);
   }
 }
@@ -227,8 +228,9 @@ TEST_P(Alone, PointwiseConvolutionsWithAndWithoutAStride) {
   for (const int threads : {1, 3}) {
     set_compute_threads(threads);
     for (const auto& g :
-         {geometry(2, 8, 8, 64, 128, 1, 1, 2, 0), geometry(2, 7, 7, 400, 21, 1, 1, 1, 0),
-          geometry(3, 9, 7, 5, 16, 1, 1, 3, 0), geometry(1, 1, 1, 16, 260, 1, 1, 1, 0)})
+         {geometry(2, 8, 8, 64, 128, 1, 1, 2, 0), geometry(3, 7, 9, 40, 24, 1, 1, 2, 0),
+          geometry(2, 7, 7, 400, 21, 1, 1, 1, 0), geometry(3, 9, 7, 5, 16, 1, 1, 3, 0),
+          geometry(1, 1, 1, 16, 260, 1, 1, 1, 0)})
       compare_alone(kPointwise, g);
   }
 }
