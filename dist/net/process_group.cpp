@@ -115,8 +115,13 @@ class ProcessGroup final : public Group {
       collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready
       check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ",
                        info.size, " workers came through the start");
-    } catch (...) {
+    } catch (const DistError&) {
+      // Who came and is gone again has died as one that dies later: the others go on by rebuild().
+      if (static_cast<int>(link_.alive().size()) < info.size && link_.given_up().empty()) return;
       link_.on_events({});  // its thread still runs
+      throw;
+    } catch (...) {
+      link_.on_events({});
       throw;
     }
   }
