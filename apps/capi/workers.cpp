@@ -5,9 +5,9 @@
 
 namespace gossamer::capi {
 
-// A worker that ends early is one that died.
+// A worker that ends early, or before it has begun, is one that died.
 Workers::~Workers() {
-  if (cluster_ && begun_ && !finished_) cluster_->kill(rank_);
+  if (cluster_ && !finished_) cluster_->kill(rank_);
 }
 
 void Workers::begin() {

@@ -276,6 +276,25 @@ TEST_F(CApi, FinishWaitsNoLongerThanItIsTold) {
   }
 }
 
+TEST_F(CApi, AWorkerThatIsFreedBeforeItBeginsIsNotWaitedFor) {
+  gsm_group* groups[3];
+  MUST(gsm_group_local(3, groups));
+  MUST(gsm_group_free(groups[2]));
+  float x[2][1] = {{1}, {4}};
+  const auto work = [&](int rank) {
+    gsm_gossip* gossip = nullptr;
+    ASSERT_EQ(gsm_gossip_new(groups[rank], x[rank], 1, "a2cid2", "ring", nullptr, &gossip), GSM_OK)
+        << gsm_last_error();
+    EXPECT_FLOAT_EQ(x[rank][0], 2.5f);
+    EXPECT_EQ(gsm_gossip_finish(gossip), GSM_OK) << gsm_last_error();
+    EXPECT_EQ(gsm_gossip_free(gossip), GSM_OK);
+    EXPECT_EQ(gsm_group_free(groups[rank]), GSM_OK);
+  };
+  std::thread other([&] { work(1); });
+  work(0);
+  other.join();
+}
+
 TEST_F(CApi, OptionsMayComeFromOtherVersionsOfTheHeader) {
   struct Newer {
     gsm_trainer_options known;
