@@ -83,6 +83,7 @@ struct Worker {
     join.host = "127.0.0.1";
     join.port = port;
     join.token = "of this test";
+    join.dead_after_s = 60;  // not for want of a core; a killed one closes its connections
     join.restarted = restarted;
     gsm_group* group = nullptr;
     if (!ok(gsm_group_join_with(&join, &group))) return kError;
