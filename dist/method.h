@@ -92,6 +92,9 @@ struct MethodStats {
   double bytes_sent = 0;
   double eta = 0;  // in use now (rate tracking)
   int alive = 1;
+  // after finish() of a replay: events of this worker that were repeated; its parameters are then
+  // those of the record
+  i64 replayed = 0;
   // consensus-control:
   double target = 0;  // the distance aimed at; 0: none now
   // sqrt(mean |sum_j W_ij x_j - x_i|^2) at the last gossip step;

@@ -24,6 +24,7 @@ class RunTotals {
     data_idle_s,
     damaged,
     failed_checkpoints,
+    replayed,
     wall_s,
     peak_bytes,
     resident_bytes,

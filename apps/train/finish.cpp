@@ -187,6 +187,7 @@ class Finish {
     totals_.set(RunTotals::damaged, static_cast<double>(damaged.size()));
     totals_.set(RunTotals::wall_s, w_.wall_s);
     totals_.set(RunTotals::failed_checkpoints, static_cast<double>(w_.failed_checkpoints));
+    totals_.set(RunTotals::replayed, static_cast<double>(after.replayed));
     totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
     totals_.set(RunTotals::resident_bytes, static_cast<double>(peak_resident_bytes()));
     totals_.set_edges(after.edges);
@@ -257,6 +258,7 @@ class Finish {
         .add("consensus_distance_estimate", before_.consensus_distance);
     s.add("gradients", whole.gradients).add("exchanges", whole.exchanges);
     s.add("exchanges_failed", whole.failed).add("bytes_sent", whole.bytes_sent);
+    if (!c.run.replay.empty()) s.add("replayed_events", totals_.sum(RunTotals::replayed));
     s.add("data_wait_fraction", part(whole.data_wait_s, whole.worker_s))
         .add("exposed_fraction", part(whole.exposed_s, whole.worker_s));
     if (w_.params->overflow().defined())
@@ -405,6 +407,9 @@ class Finish {
     if (whole.legs > 1 && w_.folder.writes())
       say.note(fmt::format("         since the run began {:.0f} {} in {}, {:.0f} legs",
                            whole.samples, unit, duration_text(whole.wall_s), whole.legs));
+    if (!w_.config.run.replay.empty())
+      say.note(fmt::format("replay   {:.0f} events repeated, digests of {} workers equal",
+                           totals_.sum(RunTotals::replayed), alive_.size()));
     const std::string of = alive_.size() == 1 ? std::string("one model")
                                               : fmt::format("average of {} models", alive_.size());
     const bool validated = w_.task->validates();

@@ -54,6 +54,7 @@ class Replay final : public EventLog {
   // limit_s.
   const WorkerEvent* await_training();
   const WorkerEvent* next() const;  // nullptr: the record has ended
+  i64 events() const { return static_cast<i64>(record_.events.size()); }
   bool completed() const {
     return locked([&] { return completed_; });
   }
@@ -221,18 +222,24 @@ class ReplayedMethod final : public Method {
     const std::vector<int> members = inner_->members();
     check<DistError>(members.size() == workers_, "replay: only ", members.size(), " of ", workers_,
                      " workers came to the end; see the error of one that is missing");
+    proved_ = true;
   }
   std::vector<int> members() const override { return inner_->members(); }
   void quiesce(const std::function<void()>& f) override { inner_->quiesce(f); }
   void read_model(const std::function<void()>& f) override { inner_->read_model(f); }
   std::vector<NamedTensor> state() override { return inner_->state(); }
-  MethodStats stats() const override { return inner_->stats(); }
+  MethodStats stats() const override {
+    MethodStats stats = inner_->stats();
+    if (proved_) stats.replayed = replay_.events();
+    return stats;
+  }
   const char* name() const override { return inner_->name(); }
 
  private:
   std::unique_ptr<Method> inner_;
   Replay& replay_;  // a log of inner_
   const std::size_t workers_;
+  bool proved_ = false;
 };
 
 }  // namespace

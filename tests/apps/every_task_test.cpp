@@ -101,6 +101,17 @@ TEST_P(EveryTask, AFailedReplayIsAFailedRun) {
   ASSERT_EQ(recorded.code, 0) << recorded.err;
   const Result repeated = with("run.replay=record");
   EXPECT_EQ(repeated.code, 0) << repeated.err;
+  i64 events_of_all = 0;
+  for (const char* rank : {"0", "1", "2"}) {
+    const std::string lines = read_text(folder / ("record/events-" + std::string(rank) + ".jsonl"));
+    events_of_all +=
+        Json::parse(lines.substr(lines.rfind("{\"event\":\"end\"")))["events"].get<i64>();
+  }
+  EXPECT_GT(events_of_all, 0);
+  EXPECT_THAT(
+      repeated.out + repeated.err,
+      HasSubstr(std::to_string(events_of_all) + " events repeated, digests of 3 workers equal"));
+  EXPECT_EQ(summary()["replayed_events"], events_of_all);
   // the digest of one worker is another
   const fs::path file = folder / "record/events-0.jsonl";
   std::string text = read_text(file);
