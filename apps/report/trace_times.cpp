@@ -16,7 +16,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kFirst = 3;  // steps that do not count
-constexpr double kMost = 1e15;     // microseconds, 30 years: no time of a run
+// Microseconds: times count from 1970 (1.8e15 in 2026), and no part of a run takes 30 years.
+constexpr double kLatest = 1e17, kLongest = 1e15;
 
 struct Slices {
   std::vector<std::pair<double, double>> steps;  // begin, duration; microseconds
@@ -63,7 +64,8 @@ TraceTimes parse_trace_times(const std::string& json, const std::string& file) {
     if (text(e, "ph") != "X") continue;
     const std::string name = text(e, "name");
     const std::pair slice{number(e, "ts"), number(e, "dur")};
-    if (!(std::abs(slice.first) < kMost && slice.second >= 0 && slice.second < kMost)) continue;
+    if (!(std::abs(slice.first) < kLatest && slice.second >= 0 && slice.second < kLongest))
+      continue;
     Slices& worker = workers[whole(e, "pid")];
     if (name == "step")
       worker.steps.push_back(slice);

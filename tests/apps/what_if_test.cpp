@@ -1,5 +1,8 @@
 // `gossamer what-if`: what it reads from a trace, and how its prediction depends on what is asked.
 // That it comes true is measured, not tested: tests/bench/RESULTS-DIST.md.
+#include <algorithm>
+#include <map>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
@@ -57,6 +60,27 @@ TEST_F(WhatIf, RepeatsTheRunThatWasMade) {
   EXPECT_NEAR(r["images_per_s"].get<double>(), 640, 1e-6);
   EXPECT_NEAR(r["compute_s"].get<double>(), .1, 1e-9);
   EXPECT_NEAR(r["bandwidth"].get<double>(), 4e6 / 9.9e-3, 1e3);
+}
+
+TEST_F(WhatIf, ReadsTheTraceOfARunThatWasReallyMade) {
+  ASSERT_EQ(run(tiny({"--workers", "2", "run.trace=true", "train.epochs=6"})).code, 0);
+  const Result r = run({"what-if", "runs/t", "--workers", "4", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json found = Json::parse(r.out);
+  EXPECT_GT(found["images_per_s"].get<double>(), 0);
+  EXPECT_GT(found["compute_s"].get<double>(), 0);
+  std::map<int, std::vector<double>> steps;  // when each began, microseconds
+  const Json trace = Json::parse(read_text(folder / "runs/t/trace.json"));
+  for (const Json& e : trace["traceEvents"])
+    if (e["ph"] == "X" && e["name"] == "step") steps[e["pid"]].push_back(e["ts"]);
+  ASSERT_EQ(steps.size(), 2u);
+  double images_per_s = 0;
+  for (auto& [rank, began] : steps) {
+    std::ranges::sort(began);
+    images_per_s +=
+        8e6 * static_cast<double>(began.size() - 4) / (began.back() - began[3]);  // not the first 3
+  }
+  EXPECT_NEAR(found["made"]["images_per_s"].get<double>() / images_per_s, 1, 1e-6);
 }
 
 TEST_F(WhatIf, WorkersShareTheCoresOfAMachine) {
