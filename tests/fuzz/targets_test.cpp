@@ -22,6 +22,7 @@ int fuzz_tfrecord(const std::uint8_t*, std::size_t);
 int fuzz_text_file(const std::uint8_t*, std::size_t);
 int fuzz_token_files(const std::uint8_t*, std::size_t);
 int fuzz_tokenizer(const std::uint8_t*, std::size_t);
+int fuzz_trace_parts(const std::uint8_t*, std::size_t);
 int fuzz_trace_times(const std::uint8_t*, std::size_t);
 int fuzz_wire(const std::uint8_t*, std::size_t);
 int fuzz_zip(const std::uint8_t*, std::size_t);
@@ -57,14 +58,14 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     return bytes_of(R"({"classes": ["a", "b"], "label_predicted_images": [[0, 0, 3], [0, 1, 2]],
 "mistakes": [{"name": "a/1.jpg", "label": 0, "predicted": 1, "probability": 0.75,
 "picture": "data:image/jpeg;base64,AAAA"}]})");
-  if (target == "trace_times") {
+  if (target == "trace_times" || target == "trace_parts") {
     std::string events;
     for (int k = 0; k < 8; ++k)
       events += (k ? "," : "") + std::string(R"({"ph":"X","pid":0,"name":"step","dur":9,"ts":)") +
-                std::to_string(10 * k) + "}";
+                std::to_string(1795540938491152 + 10 * k) + "}";
     return bytes_of(R"({"traceEvents": [)" + events + R"(,
-{"ph":"X","pid":0,"name":"meet","dur":2,"ts":41},
-{"ph":"X","pid":0,"name":"transfer","dur":5,"ts":42}],
+{"ph":"X","pid":0,"name":"meet","dur":2,"ts":1795540938491193},
+{"ph":"X","pid":0,"name":"transfer","dur":5,"ts":1795540938491194}],
 "otherData": {"workers": [{"machine": "a"}]}})");
   }
   if (target == "tokenizer")
@@ -105,6 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
                     Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
                     Target{"token_files", fuzz_token_files}, Target{"tokenizer", fuzz_tokenizer},
+                    Target{"trace_parts", fuzz_trace_parts},
                     Target{"trace_times", fuzz_trace_times}, Target{"wire", fuzz_wire},
                     Target{"zip", fuzz_zip}),
     [](const auto& p) { return p.param.name; });
