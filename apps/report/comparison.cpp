@@ -1,5 +1,6 @@
 // Several runs on one page: common axes, results, and the keys in which their configurations
 // differ.
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -95,19 +96,22 @@ std::string differences(const std::vector<RunRecord>& runs) {
 
 void write_comparison(const std::vector<RunRecord>& runs, const std::filesystem::path& page) {
   const auto images = [](const auto& row) { return row.images; };
-  const auto minutes = [](const auto& row) { return row.time / 60; };
+  double longest_s = 0;
+  for (const RunRecord& run : runs) longest_s = std::max(longest_s, run.seconds);
+  const TimeUnit unit = time_unit(longest_s);
+  const auto time = [&](const auto& row) { return row.time / unit.seconds; };
   const auto loss = [](const StepRow& row) { return row.loss; };
   const auto consensus = [](const StepRow& row) { return row.consensus; };
   const auto speed = [](const StepRow& row) { return row.images_per_s; };
   std::string charts;
   charts += chart_of(runs, {"training loss", "images"},
                      [&](const RunRecord& r) { return mean_over_workers(r, images, loss); });
-  charts += chart_of(runs, {"training loss against time", "minutes"},
-                     [&](const RunRecord& r) { return mean_over_workers(r, minutes, loss); });
+  charts += chart_of(runs, {"training loss against time", unit.name},
+                     [&](const RunRecord& r) { return mean_over_workers(r, time, loss); });
   charts += chart_of(runs, {"top-1 in % of the validation set", "images"},
                      [&](const RunRecord& r) { return evaluations(r, images, &EvalRow::top1); });
-  charts += chart_of(runs, {"top-1 against time", "minutes"},
-                     [&](const RunRecord& r) { return evaluations(r, minutes, &EvalRow::top1); });
+  charts += chart_of(runs, {"top-1 against time", unit.name},
+                     [&](const RunRecord& r) { return evaluations(r, time, &EvalRow::top1); });
   charts += chart_of(runs, {"BLEU of the validation set", "tokens"},
                      [&](const RunRecord& r) { return evaluations(r, images, &EvalRow::bleu); });
   charts += chart_of(runs, {"images a second, all workers", "images"},

@@ -13,17 +13,19 @@ namespace gossamer::apps {
 namespace {
 
 // The values of each worker in the background, and their mean over the workers.
-std::string over_time(const RunRecord& run, const ChartText& text, double ExchangeRow::*value) {
+std::string over_time(const RunRecord& run, const char* title, double ExchangeRow::*value,
+                      bool logarithmic) {
+  const TimeUnit unit = time_unit(run.seconds);
   std::vector<Curve> curves;
   std::vector<Points> all;
   for (const auto& [rank, rows] : run.exchanges) {
     Points points;
-    for (const ExchangeRow& row : rows) points.emplace_back(row.time / 60, row.*value);
+    for (const ExchangeRow& row : rows) points.emplace_back(row.time / unit.seconds, row.*value);
     all.push_back(points);
     curves.push_back({.name = fmt::format("worker {}", rank), .points = points, .faint = true});
   }
   curves.push_back({.points = mean_of(all)});
-  return chart(text, curves);
+  return chart({title, unit.name, logarithmic}, curves);
 }
 
 // A row for each pair, darker where it met more often.
@@ -59,10 +61,8 @@ std::string meetings(const RunRecord& run) {
 
 std::string exchange_report(const RunRecord& run) {
   if (run.exchanges.size() < 2) return "";
-  std::string out =
-      over_time(run, {"staleness in own gradients", "minutes"}, &ExchangeRow::staleness);
-  out += over_time(run, {"distance |x_i - x_j| at an exchange", "minutes", true},
-                   &ExchangeRow::distance);
+  std::string out = over_time(run, "staleness in own gradients", &ExchangeRow::staleness, false);
+  out += over_time(run, "distance |x_i - x_j| at an exchange", &ExchangeRow::distance, true);
   out += meetings(run);
   if (out.empty()) return "";
   return "<h2>Exchanges</h2><div class=\"grid\">" + out +

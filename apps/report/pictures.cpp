@@ -71,6 +71,9 @@ std::string last_values(std::vector<std::pair<double, const Curve*>> ends, bool 
   std::ranges::sort(ends, {}, [](const auto& e) { return e.first; });
   for (std::size_t i = 1; i < ends.size(); ++i)
     ends[i].first = std::max(ends[i].first, ends[i - 1].first + 12);
+  double most = kBottom - 4;  // above the numbers of the x axis
+  for (auto end = ends.rbegin(); end != ends.rend(); ++end, most -= 12)
+    end->first = std::min(end->first, most);
   std::string out;
   for (const auto& [y, curve] : ends) {
     const double v = curve->points.back().second;
@@ -87,6 +90,20 @@ std::string legend(const std::vector<Curve>& curves) {
       out += fmt::format("<span style=\"color:var(--c{})\"><b>{}</b> {}</span> &ensp;",
                          c.colour % kColours, c.dots ? "●" : "—", html_escape(c.name));
   return out.empty() ? "" : "<figcaption>" + out + "</figcaption>";
+}
+
+// On the line through the points around x; just outside of them the nearest; else NaN.
+double value_at(const Points& points, double x) {
+  const auto after = std::ranges::lower_bound(points, x, {}, &Points::value_type::first);
+  if (after != points.begin() && after != points.end()) {
+    const auto [x0, y0] = *(after - 1);
+    const auto [x1, y1] = *after;
+    return y0 + (y1 - y0) * (x - x0) / (x1 - x0);
+  }
+  const auto& end = after == points.end() ? points.back() : points.front();
+  const double step =
+      (points.back().first - points.front().first) / static_cast<double>(points.size());
+  return std::abs(x - end.first) <= step ? end.second : NAN;
 }
 
 }  // namespace
@@ -108,21 +125,42 @@ Points mean_of(const std::vector<Points>& curves) {
   if (curves.size() == 1) return curves[0];
   constexpr int kPieces = 120;
   double low = INFINITY, high = -INFINITY;
-  for (const Points& c : curves)
-    for (const auto& [x, y] : c)
-      if (std::isfinite(x)) low = std::min(low, x), high = std::max(high, x);
-  std::vector<std::array<double, 3>> sums(kPieces);  // x, y, count
-  for (const Points& c : curves)
-    for (const auto& [x, y] : c)
-      if (std::isfinite(x) && std::isfinite(y)) {
-        const double at = high > low ? (x - low) / (high - low) * kPieces : 0;
-        auto& sum = sums[std::min<std::size_t>(kPieces - 1, static_cast<std::size_t>(at))];
-        sum[0] += x, sum[1] += y, sum[2] += 1;
-      }
+  std::vector<Points> all = curves;
+  for (Points& c : all) {
+    std::erase_if(c, [](const auto& p) { return !std::isfinite(p.first + p.second); });
+    std::ranges::stable_sort(c, {}, &Points::value_type::first);
+    if (c.empty()) continue;
+    low = std::min(low, c.front().first), high = std::max(high, c.back().first);
+  }
+  struct Sum {
+    double x = 0, y = 0, count = 0;
+  };
+  std::vector<std::vector<Sum>> pieces(kPieces, std::vector<Sum>(all.size()));
+  for (std::size_t k = 0; k < all.size(); ++k)
+    for (const auto& [x, y] : all[k]) {
+      const double at = high > low ? (x - low) / (high - low) * kPieces : 0;
+      Sum& sum = pieces[std::min<std::size_t>(kPieces - 1, static_cast<std::size_t>(at))][k];
+      sum.x += x, sum.y += y, sum.count += 1;
+    }
   Points out;
-  for (const auto& [x, y, count] : sums)
-    if (count > 0) out.emplace_back(x / count, y / count);
+  for (const std::vector<Sum>& piece : pieces) {
+    Sum of_all, mean;
+    for (const Sum& own : piece) of_all.x += own.x, of_all.count += own.count;
+    if (of_all.count == 0) continue;
+    const double x = of_all.x / of_all.count;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      const double y = piece[k].count > 0 ? piece[k].y / piece[k].count
+                       : all[k].empty()   ? NAN
+                                          : value_at(all[k], x);
+      if (std::isfinite(y)) mean.y += y, mean.count += 1;
+    }
+    out.emplace_back(x, mean.y / mean.count);
+  }
   return out;
+}
+
+TimeUnit time_unit(double longest_s) {
+  return longest_s < 120 ? TimeUnit{"seconds", 1} : TimeUnit{"minutes", 60};
 }
 
 namespace {
@@ -146,7 +184,7 @@ std::string chart_svg(const ChartText& text, std::vector<Curve>& curves) {
     }
   }
   if (!(x1 > x0)) return "";
-  if (!(y1 > y0)) y0 -= 0.5, y1 += 0.5;
+  if (!(y1 > y0)) y0 -= y0 == 0 && !text.logarithmic ? 0 : 0.5, y1 += 0.5;
   if (!text.logarithmic && y0 > 0 && y0 < 0.4 * y1) y0 = 0;
   const auto px = [&](double x) { return kLeft + (x - x0) / (x1 - x0) * (kRight - kLeft); };
   const auto py = [&](double y) { return kBottom - (y - y0) / (y1 - y0) * (kBottom - kTop); };

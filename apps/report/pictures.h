@@ -30,8 +30,17 @@ struct ChartText {
 // Values that are 1, 2 or 5 times a power of ten apart, about `wanted` of them, within [low, high].
 std::vector<double> round_ticks(double low, double high, int wanted);
 
-// The mean of several curves: of all points in each of 120 equal pieces of the x axis.
+// The mean of several curves over each of 120 equal pieces of the x axis in which one of them has a
+// point: a curve without one there counts by the line between its points. Not before its first and
+// after its last: a worker that has died no longer counts.
 Points mean_of(const std::vector<Points>&);
+
+// What an axis of time counts in: seconds below two minutes.
+struct TimeUnit {
+  const char* name;
+  double seconds;
+};
+TimeUnit time_unit(double longest_s);
 
 // A <figure>; "" if there are fewer than two points. Every curve ends with its last value, and has
 // at most 300 points: means of equal pieces.

@@ -94,16 +94,17 @@ std::string curves(const RunRecord& run) {
     if (!target.points.empty()) consensus.push_back(std::move(target));
     out += chart({"consensus distance", "epochs", true}, consensus);
   }
+  const TimeUnit unit = time_unit(run.seconds);
   std::vector<Curve> by_time;
   for (const auto& [rank, rows] : run.steps) {
     Points points;
-    for (const StepRow& row : rows) points.emplace_back(row.time / 60, row.loss);
+    for (const StepRow& row : rows) points.emplace_back(row.time / unit.seconds, row.loss);
     by_time.push_back({.name = fmt::format("worker {}", rank), .points = points, .faint = true});
   }
   std::vector<Points> all;
   for (const Curve& c : by_time) all.push_back(c.points);
   by_time.push_back({.name = "", .points = mean_of(all)});
-  out += chart({"training loss against time", "minutes"}, by_time);
+  out += chart({"training loss against time", unit.name}, by_time);
   return out.empty() ? "" : "<div class=\"grid\">" + out + "</div>";
 }
 

@@ -250,6 +250,23 @@ TEST(ReportPictures, NumbersAreShort) {
 TEST(ReportPictures, TheMeanOfCurvesIsThatOfTheirPoints) {
   const Points mean = mean_of({{{0, 1}, {120, 5}}, {{0, 3}, {120, 7}}});
   EXPECT_THAT(mean, ElementsAre(Pair(0.0, 2.0), Pair(120.0, 6.0)));
+  // measured at other places: 10 x and 10 x + 4
+  const Points a{{0, 0}, {60, 600}, {120, 1200}}, b{{30, 304}, {90, 904}, {118, 1184}};
+  for (const auto& [x, y] : mean_of({a, b})) EXPECT_NEAR(y, x < 10 ? 10 * x : 10 * x + 2, 12) << x;
+  // the second has died
+  EXPECT_THAT(mean_of({{{0, 1}, {50, 1}, {100, 1}}, {{0, 3}, {50, 3}}}),
+              ElementsAre(Pair(0.0, 2.0), Pair(50.0, 2.0), Pair(100.0, 1.0)));
+}
+
+TEST(ReportPictures, WhatIsAlwaysZeroBeginsAtZero) {
+  const std::string svg = chart({"n", ""}, {{.name = "p", .points = {{0, 0}, {1, 0}}}});
+  EXPECT_THAT(svg, Not(HasSubstr(">-0.5<")));
+}
+
+TEST(ReportPictures, AShortRunIsTimedInSeconds) {
+  EXPECT_STREQ(time_unit(119).name, "seconds");
+  EXPECT_STREQ(time_unit(121).name, "minutes");
+  EXPECT_EQ(time_unit(3600).seconds, 60);
 }
 
 // --- the page
