@@ -13,7 +13,7 @@ void add_paper(CLI::App& app, int& code) {
   a.add_option("--out", c.out, "write NAME.html, NAME.svg and NAME.json into this folder");
   a.add_option("--data", c.data, "real training: a folder with train/ and val/ of CIFAR-10");
   a.add_option("--seeds", c.seeds, "real training: runs to average over");
-  a.add_option("--minutes", c.minutes, "real training: how long in all");
+  a.add_option("--images", c.images, "real training: pictures of a run, of all its workers");
   add_json(a, c.json);
 }
 

@@ -171,7 +171,7 @@ int tape_of_model(const TapeCommand&);
 struct PaperCommand {
   std::string name, html, out, data;  // html: file, out: folder for all forms; empty: none
   int seeds = 0;                      // these two: as in PaperOptions
-  double minutes = 0;
+  double images = 0;
   bool json = false;
 };
 int paper(const PaperCommand&);

@@ -119,12 +119,13 @@ int list(bool json) {
 int paper(const PaperCommand& c) {
   if (c.name.empty()) return list(c.json);
   const Paper& paper = find(c.name);
-  check<ConfigError>(paper.trains || (c.data.empty() && c.seeds == 0 && c.minutes == 0), "paper ",
-                     c.name, ": --data, --seeds and --minutes are of pages that train");
-  check<ConfigError>(c.seeds >= 0 && c.minutes >= 0, "paper: --seeds ", c.seeds, ", --minutes ",
-                     c.minutes, "; they can't be negative");
+  check<ConfigError>(paper.trains || (c.data.empty() && c.seeds == 0 && c.images == 0), "paper ",
+                     c.name, ": --data, --seeds and --images are of pages that train");
+  check<ConfigError>(c.seeds >= 0 && c.images >= 0, "paper: --seeds ", c.seeds, ", --images ",
+                     c.images, "; they can't be negative");
   const auto began = std::chrono::steady_clock::now();
-  const PaperPage page = paper.page({c.data, c.seeds, c.minutes});
+  const PaperPage page = paper.page(
+      {c.data, c.seeds, c.images, [](const std::string& run) { fmt::print(stderr, "{}\n", run); }});
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const std::string json = json_of(paper, page, seconds);

@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include <fmt/format.h>
+
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
@@ -27,6 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr i64 kSide = 32, kBytes = kSide * kSide * 3;
+// No thread of this process dies; on a full machine one may wait long for a core.
+constexpr dist::Seconds kPatience{3600};
 
 PicturesInMemory read_pictures(const std::shared_ptr<const data::Dataset>& set, i64 most) {
   const i64 n = std::min(most, set->size());
@@ -115,6 +119,7 @@ void work(const LocalTraining& t, const LocalData& data, int rank, dist::Group& 
   options.batch = t.batch;
   options.total_samples = t.images;
   options.seed = t.seed;
+  options.exchange_timeout_s = kPatience.count();
   options.overlap = options.overlap && t.method != "allreduce";  // no threads beside 16 others
   auto method = dist::make_method(t.method, params, *optimizer, group,
                                   dist::make_graph(t.graph, t.workers), options);
@@ -133,7 +138,7 @@ void work(const LocalTraining& t, const LocalData& data, int rank, dist::Group& 
     loss.backward();
     method->step(schedule(seen));
     const double part = seen / t.images;
-    if (part > .9) {
+    if (part + static_cast<double>(t.batch * t.workers) / t.images > .9) {  // after this step
       const std::lock_guard lock(shared.mutex);
       shared.late_loss += static_cast<double>(loss.item());
       ++shared.late_steps;
@@ -141,10 +146,8 @@ void work(const LocalTraining& t, const LocalData& data, int rank, dist::Group& 
     if (rank == 0 && ++step % 8 == 0)
       shared.outcome.distance.emplace_back(part, method->stats().consensus_distance);
   }
-  const dist::MethodStats stats = method->stats();
   method->finish();
   if (rank != 0) return;
-  shared.outcome.gossip = static_cast<double>(stats.control.gossip);
   evaluate(*model, data.val, shared.outcome);
 }
 
@@ -174,7 +177,7 @@ LocalData read_local_data(const std::string& folder, i64 most_train, i64 most_va
 
 LocalOutcome train_locally(const LocalTraining& t, const LocalData& data) {
   const auto began = std::chrono::steady_clock::now();
-  dist::LocalCluster cluster(t.workers, dist::Seconds(60));
+  dist::LocalCluster cluster(t.workers, kPatience, kPatience);
   Shared shared;
   std::vector<std::thread> threads;
   for (int rank = 0; rank < t.workers; ++rank)
@@ -203,6 +206,17 @@ MeanAndError mean_and_error(const std::vector<double>& values) {
   for (const double v : values) sum += v / n;
   for (const double v : values) squares += (v - sum) * (v - sum);
   return {sum, n > 1 ? std::sqrt(squares / (n - 1) / n) : NAN};
+}
+
+MeanAndError mean_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> differences;
+  for (std::size_t k = 0; k < a.size(); ++k) differences.push_back(a[k] - b.at(k));
+  return mean_and_error(differences);
+}
+
+std::string with_error(const MeanAndError& m) {
+  return std::isnan(m.error) ? fmt::format("{:.2f} (one run)", m.mean)
+                             : fmt::format("{:.2f} +- {:.2f}", m.mean, m.error);
 }
 
 }  // namespace gossamer::apps

@@ -42,8 +42,7 @@ struct LocalOutcome {
   double train_loss = 0;      // mean of the last tenth of the run, of all workers
   double seconds = 0;
   std::vector<std::pair<double, double>>
-      distance;       // part of the run, consensus distance (worker 0)
-  double gossip = 0;  // of consensus control: rounds it took
+      distance;  // part of the run, consensus distance (worker 0)
 };
 LocalOutcome train_locally(const LocalTraining&, const LocalData&);
 
@@ -52,5 +51,8 @@ struct MeanAndError {
   double mean = 0, error = 0;
 };
 MeanAndError mean_and_error(const std::vector<double>&);
+// Of a[k] - b[k]: runs from the same seed begin with the same model and see the same pictures.
+MeanAndError mean_difference(const std::vector<double>& a, const std::vector<double>& b);
+std::string with_error(const MeanAndError&);  // "1.38 +- 0.21"; of one run "1.38 (one run)"
 
 }  // namespace gossamer::apps

@@ -28,7 +28,7 @@ const std::vector<Paper>& papers() {
        false},
       {"straggler", "one worker three times slower: efficiency by method and number of workers",
        straggler_page, false},
-      {"control-phases", "Consensus Control: distances by phase; with --minutes real training",
+      {"control-phases", "Consensus Control: distances by phase; with --images real training",
        control_phases, true},
       {"accum-adam", "Decent-DP: accumulated Adam against two others, by real training",
        accumulated_adam, true},

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,11 @@ struct PaperPage {
 
 // What real training needs; the simulated pages take none of it.
 struct PaperOptions {
-  std::string data;    // pictures with train/ and val/; empty: drawn ones
-  int seeds = 0;       // 0: as many as the page says
-  double minutes = 0;  // of real training in all; 0: none (control-phases), or what the page says
+  std::string data;   // pictures with train/ and val/; empty: drawn ones
+  int seeds = 0;      // 0: as many as the page says
+  double images = 0;  // of a run, of all its workers; 0: no training (control-phases), or what the
+                      // page says
+  std::function<void(const std::string&)> trained{};  // told of each run that has ended
 };
 
 struct Paper {

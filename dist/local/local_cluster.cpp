@@ -11,7 +11,6 @@ namespace gossamer::dist {
 namespace {
 
 using namespace local;
-constexpr Seconds kCollectiveLimit{30};
 
 class LocalLink : public ControlLink {
  public:
@@ -160,12 +159,12 @@ class LocalCollectives : public Collectives {
       }
       return c.round != round || !c.broken.empty();
     };
-    if (!shared_.wait(lock, shared_.changed, after(kCollectiveLimit), -1, ended)) {
+    if (!shared_.wait(lock, shared_.changed, after(shared_.collective_limit), -1, ended)) {
       std::string missing;
       for (const int m : c.members)
         if (!c.arrived.contains(m)) missing += (missing.empty() ? "" : ", ") + std::to_string(m);
       c.broken = "no sign of worker(s) " + missing + " for " +
-                 std::to_string(static_cast<int>(kCollectiveLimit.count())) + " s";
+                 std::to_string(static_cast<int>(shared_.collective_limit.count())) + " s";
       shared_.changed.notify_all();
     }
     if (c.round == round) intact();
@@ -228,7 +227,8 @@ class LocalGroup : public Group {
 }  // namespace
 
 struct LocalCluster::Impl {
-  Impl(int n, Seconds dead_after) : shared(n, dead_after), groups(static_cast<std::size_t>(n)) {
+  Impl(int n, Seconds dead_after, Seconds collective_limit)
+      : shared(n, dead_after, collective_limit), groups(static_cast<std::size_t>(n)) {
     auto& all = shared.contexts[{0, {}}];
     all = std::make_shared<Context>();
     for (int i = 0; i < n; ++i) all->members.push_back(i);
@@ -241,9 +241,9 @@ struct LocalCluster::Impl {
   std::vector<std::vector<std::unique_ptr<LocalGroup>>> groups;
 };
 
-LocalCluster::LocalCluster(int n, Seconds dead_after) {
+LocalCluster::LocalCluster(int n, Seconds dead_after, Seconds collective_limit) {
   check<ConfigError>(n >= 1, "LocalCluster: ", n, " workers; at least 1 is needed");
-  impl_ = std::make_unique<Impl>(n, dead_after);
+  impl_ = std::make_unique<Impl>(n, dead_after, collective_limit);
 }
 LocalCluster::~LocalCluster() = default;
 

@@ -11,8 +11,10 @@ namespace gossamer::dist {
 // n workers as threads of this process. Group i belongs to thread i.
 class LocalCluster {
  public:
-  // dead_after: how long a cut lasts before the two sides give each other up.
-  explicit LocalCluster(int n, Seconds dead_after = Seconds(0.2));
+  // dead_after: how long a cut lasts before the two sides give each other up. collective_limit: how
+  // long a collective waits for the last of its workers; then it is a DistError.
+  explicit LocalCluster(int n, Seconds dead_after = Seconds(0.2),
+                        Seconds collective_limit = Seconds(30));
   ~LocalCluster();
   Group& group(int rank);  // of its last life
   // as kill -9: the others get Event{dead}, its own calls do nothing or throw DistError

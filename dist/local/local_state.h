@@ -63,10 +63,11 @@ struct Worker {
 };
 
 struct Shared {
-  Shared(int n, Seconds limit) : dead_after(limit), workers(static_cast<std::size_t>(n)) {
+  Shared(int n, Seconds dead, Seconds collective)
+      : dead_after(dead), collective_limit(collective), workers(static_cast<std::size_t>(n)) {
     for (Worker& w : workers) w.links.resize(workers.size());
   }
-  const Seconds dead_after;
+  const Seconds dead_after, collective_limit;
   // one for all: this transport is for correctness. Held in all calls below
   std::mutex mutex;
   std::condition_variable changed;  // of contexts

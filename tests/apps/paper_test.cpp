@@ -2,6 +2,9 @@
 // apps/paper/README.md says.
 #include "gossamer/apps/paper/paper.h"
 
+#include <map>
+#include <sstream>
+
 #include <gmock/gmock.h>
 
 #include "apps/browser.h"
@@ -57,12 +60,44 @@ TEST_F(PaperTest, OneSlowWorker) { check_page("straggler"); }
 
 TEST_F(PaperTest, TheDistancesOfConsensusControl) { check_page("control-phases"); }
 
-TEST_F(PaperTest, AdamIsReallyTrained) {
-  const Result r = run({"paper", "accum-adam", "--minutes", "0.01", "--seeds", "2", "--json"});
-  ASSERT_EQ(r.code, 0) << r.err;
-  const Json page = Json::parse(r.out);
-  ASSERT_EQ(page["rows"].size(), 9u);
-  for (const Json& row : page["rows"]) EXPECT_TRUE(row["ours"].is_number()) << row;
+// The commands of the README, with fewer pictures.
+TEST_F(PaperTest, TwoPagesReallyTrain) {
+  std::istringstream lines(readme);
+  std::map<std::string, Json> pages;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("    gossamer paper ")) continue;
+    std::vector<std::string> arguments;
+    std::istringstream words(line.substr(13));
+    for (std::string word, before; words >> word; before = word)
+      arguments.push_back(before == "--images"  ? "512"
+                          : before == "--seeds" ? "2"
+                          : before == "--data"  ? "s"
+                                                : word);
+    arguments.push_back("--json");
+    const Result r = run(arguments);
+    ASSERT_EQ(r.code, 0) << line << "\n" << r.err;
+    EXPECT_THAT(r.err, HasSubstr("seed 1, ")) << "told of each run";
+    const Json page = Json::parse(r.out);
+    pages[page["name"]] = page;
+  }
+  ASSERT_EQ(pages.size(), 2u);
+  ASSERT_EQ(pages["accum-adam"]["rows"].size(), 9u);
+  int trained = 0;
+  for (auto& [name, page] : pages)
+    for (const Json& row : page["rows"]) {
+      EXPECT_TRUE(row["ours"].is_number()) << row;
+      trained += row["what"].get<std::string>().starts_with("trained: ");
+    }
+  EXPECT_EQ(trained, 5) << "arms of control-phases";
+  EXPECT_THAT(pages["control-phases"]["notes"].dump(), HasSubstr(" +- "));
+}
+
+TEST_F(PaperTest, DifferencesAreTakenSeedBySeed) {
+  const MeanAndError d = mean_difference({10, 20, 30}, {9, 19, 28});
+  EXPECT_NEAR(d.mean, 4. / 3, 1e-12);
+  EXPECT_NEAR(d.error, 1. / 3, 1e-12);
+  EXPECT_EQ(with_error(d), "1.33 +- 0.33");
+  EXPECT_EQ(with_error(mean_difference({2}, {1})), "1.00 (one run)");
 }
 
 TEST_F(PaperTest, WorkersAreTrainedAsThreadsOfOneProcess) {
