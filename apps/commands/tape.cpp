@@ -162,7 +162,7 @@ void print_json(const Drawn& d) {
 // A line for each op, from the top down. On the left the results that are read further down than
 // by the next op; on the right a bar for what is kept.
 std::string svg(const Drawn& d) {
-  constexpr int kRow = 26, kTop = 64, kBox = 150, kLeft = 110, kBar = 240, kWidth = 960;
+  constexpr int kRow = 26, kTop = 88, kBox = 150, kLeft = 110, kBar = 240, kWidth = 960;
   const int height = kTop + kRow * static_cast<int>(d.rows.size()) + 20, bars = kLeft + kBox + 420;
   std::size_t most = 1;
   for (const Row& r : d.rows) most = std::max(most, r.keeps);
@@ -183,6 +183,11 @@ path {{ fill: none; stroke: #3465a4; stroke-width: 1.5 }}
 <text x="{3}" y="44" class="soft">{4}</text>
 )",
       kWidth, height, d.title, kLeft, summary(d));
+  for (const auto& [x, what] : {std::pair{kLeft + 8, "op"},
+                                {kLeft + kBox + 12, "result"},
+                                {kLeft + kBox + 200, "parameters of"},
+                                {bars, "memory kept for backward"}})
+    out += fmt::format("<text class=\"soft\" x=\"{}\" y=\"76\">{}</text>\n", x, what);
   for (std::size_t k = 0; k < d.rows.size(); ++k) {
     const Row& r = d.rows[k];
     const int y = kTop + kRow * static_cast<int>(k), middle = y + 10;

@@ -63,6 +63,7 @@ TEST_F(TapeCommandTest, DrawsALineForEachOp) {
   EXPECT_THAT(svg, StartsWith("<svg xmlns"));
   EXPECT_THAT(svg, EndsWith("</svg>\n"));
   EXPECT_THAT(svg, HasSubstr(">attention</text>"));
+  EXPECT_THAT(svg, HasSubstr(">parameters of</text>"));
   EXPECT_THAT(svg, HasSubstr("1 x 32 x 64"));
   EXPECT_THAT(svg, HasSubstr("h.1.mlp.c_proj"));
 }
