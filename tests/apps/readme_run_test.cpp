@@ -1,4 +1,6 @@
-// A newcomer's path: the commands of READMEs, run as they stand there.
+// A newcomer's path: the commands of READMEs, run as they stand there; and every command of every
+// page exists with its options.
+#include <regex>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -72,6 +74,79 @@ TEST_F(ReadmeRun, TwoFilesOfLinesBecomeATranslation) {
   EXPECT_THAT(r.out, HasSubstr("BLEU = "));
   const std::string translated = read_text(folder / "test.out");
   EXPECT_EQ(std::ranges::count(translated, '\n'), 24);
+}
+
+// Those of "Use it" on the first page that need neither data nor a run.
+TEST_F(ReadmeRun, TheCommandsOfTheFirstPage) {
+  std::istringstream page(read_text(GOSSAMER_SOURCE_DIR "/README.md"));
+  std::string script = "set -e\nPATH=.:$PATH\n";
+  int commands = 0;
+  for (std::string line; std::getline(page, line);) {
+    if (!line.starts_with("    gossamer ")) continue;
+    line.resize(std::min(line.size(), line.find(" #")));
+    if (line.find_first_of("[|") != std::string::npos || line.find("NAME") != std::string::npos)
+      continue;
+    script += line + "\n";
+    ++commands;
+  }
+  EXPECT_EQ(commands, 7);
+  fs::create_symlink(GOSSAMER_PROGRAM, folder / "gossamer");
+  program = "/bin/sh";
+  const Result r = run({"-c", script});
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_THAT(read_text(folder / "lesson.html"), ::testing::StartsWith("<!doctype html>"));
+}
+
+TEST_F(ReadmeRun, EveryCommandOfEveryPageExistsWithItsOptions) {
+  std::map<std::string, std::string> helps;
+  const auto help = [&](const std::string& command) -> const std::string& {
+    auto [found, fresh] = helps.try_emplace(command);
+    if (fresh) {
+      std::istringstream words(command + " --help");
+      std::vector<std::string> arguments;
+      for (std::string word; words >> word;) arguments.push_back(word);
+      const Result r = run(arguments);
+      EXPECT_EQ(r.code, 0) << command << "\n" << r.err;
+      found->second = r.out;
+    }
+    return found->second;
+  };
+  // in a block or between backticks; a line that ends with a backslash goes on
+  const std::regex said("(?:^|\n *|\\$ |`|build/)gossamer((?: (?:[^\n`\\\\]|\\\\\n)+)*)"),
+      option("(^|\\s)(--[a-z][a-z0-9-]*)");
+  const std::set<std::string> with_parts{"simulate", "data", "bench", "trace", "course"};
+  int commands = 0, options = 0;
+  for (const char* at : {"README.md", "core", "nn", "models", "data", "dist", "apps", "tests"}) {
+    std::vector<fs::path> files{fs::path(GOSSAMER_SOURCE_DIR) / at};
+    if (fs::is_directory(files[0])) {
+      const fs::path below = std::exchange(files, {})[0];
+      for (const auto& entry : fs::recursive_directory_iterator(below))
+        if (entry.path().extension() == ".md") files.push_back(entry.path());
+    }
+    for (const fs::path& file : files) {
+      const std::string text = read_text(file);
+      for (std::sregex_iterator it(text.begin(), text.end(), said), end; it != end; ++it) {
+        std::string rest = (*it)[1];
+        rest.resize(std::min(rest.size(), rest.find(" #")));
+        std::istringstream words(rest);
+        std::string command, part;
+        words >> command;
+        static const std::regex word("[a-z][a-z-]*");
+        if (!std::regex_match(command, word)) continue;  // of a sentence: gossamer's
+        if (with_parts.contains(command) && words >> part && std::regex_match(part, word))
+          command += " " + part;
+        ++commands;
+        const std::string& known = help(command);
+        for (std::sregex_iterator o(rest.begin(), rest.end(), option); o != end; ++o) {
+          ++options;
+          EXPECT_TRUE(std::regex_search(known, std::regex((*o)[2].str() + "\\b")))
+              << file << ": gossamer " << command << " has no " << (*o)[2];
+        }
+      }
+    }
+  }
+  EXPECT_GT(commands, 100);
+  EXPECT_GT(options, 100);
 }
 
 }  // namespace
