@@ -115,6 +115,17 @@ TEST(LocalCluster, AReturnBetweenTwoOperationsIsNoticed) {
   EXPECT_EQ(sums({&a, &again}, {0, 1}), Sums(2, {2, 1}));
 }
 
+TEST(LocalCluster, ACollectiveWaitsForTheLastWorkerNoLongerThanItsLimit) {
+  LocalCluster cluster(2, Seconds(10), Seconds(0.01));
+  std::vector<double> x{1};
+  try {
+    cluster.group(0).collectives().all_reduce_sum(std::span<double>(x));
+    FAIL() << "worker 1 has never come";
+  } catch (const DistError& e) {
+    EXPECT_NE(std::string(e.what()).find("no sign of worker(s) 1"), std::string::npos) << e.what();
+  }
+}
+
 TEST(LocalCluster, AShortCutDelaysAndLosesNothing) {
   LocalCluster cluster(2, Seconds(1000));
   Group &a = cluster.group(0), &b = cluster.group(1);
