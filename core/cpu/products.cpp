@@ -26,7 +26,6 @@ constexpr i64 kStretches = 8;  // of b that are packed at a time
 constexpr i64 kRows = 96;      // of a at a time: a multiple of kBlockRows
 // Numbers of b that a thread packs at a time: more where a is packed for each of them again.
 constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
-constexpr i64 kCached = 1 << 20;     // bytes that the second-level cache may hold
 constexpr i64 kLeastWork = 1 << 18;  // multiplications worth a thread of its own
 
 constexpr i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
@@ -250,35 +249,20 @@ Left<N> left_of(const Product<N, T, C>& p, i64 row, i64 rows, i64 l, i64 depth, 
   return {to, depth, 1, kBlockRows * depth};
 }
 
-// Asks for the lines of so many numbers, of which the CPU guesses some only: the rows of a block
-// lie apart, and what is written is read before.
-template <int write, class N>
-HWY_INLINE void ask_for(const N* p, i64 count) {
-  constexpr i64 line = 64 / sizeof(N);
-  for (i64 i = 0; i < count; i += line) __builtin_prefetch(p + i, write);
-}
-
 template <int Vectors, bool accumulate, class N>
-void multiply_panel(const Left<N>& left, i64 rows, i64 depth, const N* panel, float* to, i64 to_row,
-                    bool ask_a, bool ask_c) {
+void multiply_panel(const Left<N>& left, i64 rows, i64 depth, const N* panel, float* to,
+                    i64 to_row) {
   const N* a = left.rows;
-  for (i64 i = 0; i < rows; i += kBlockRows, a += left.block, to += kBlockRows * to_row) {
-    for (i64 r = 0; r < kBlockRows; ++r) {  // of the next block, of these rows or of those behind
-      if (ask_c) ask_for<1>(to + (kBlockRows + r) * to_row, Vectors * kLanes);
-      if (ask_a) ask_for<0>(a + left.block + r * left.row, depth);
-    }
+  for (i64 i = 0; i < rows; i += kBlockRows, a += left.block)
     multiply_rows<Vectors, accumulate>(std::min<i64>(kBlockRows, rows - i), depth, a, left.row,
-                                       left.step, panel, Vectors * kLanes, to, to_row);
-  }
+                                       left.step, panel, Vectors * kLanes, to + i * to_row, to_row);
 }
 
 // One thread's part of c.
 template <class N, class T, class C>
 void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i64 column1) {
   constexpr bool sums_fit = std::is_same_v<C, float>;  // c can hold them meanwhile
-  const bool pack_a = !p.a_in_place(),
-             ask_a = !pack_a && (row1 - row0) * p.depth() * i64{sizeof(N)} > kCached,
-             ask_c = (row1 - row0) * p.n * i64{sizeof(C)} > kCached;
+  const bool pack_a = !p.a_in_place();
   const i64 whole = p.depth(), stretches = (whole + kStretch - 1) / kStretch,
             stretch = round_up((whole + stretches - 1) / stretches, 4),
             // of the sum, whose part of b is packed at once
@@ -309,8 +293,7 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
             width == kPanel
                 ? (accumulate ? multiply_panel<2, true, N> : multiply_panel<2, false, N>)
                 : (accumulate ? multiply_panel<1, true, N> : multiply_panel<1, false, N>);
-        // no panel before this one has read these rows of a
-        multiply(left, rows, depth, panel, to, to_row, ask_a && column == first, ask_c && in_c);
+        multiply(left, rows, depth, panel, to, to_row);
         if (l + depth == whole && !(in_c && p.plain()))
           finish(p, to, to_row, row, rows, column, real);
       }
