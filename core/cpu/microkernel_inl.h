@@ -17,22 +17,32 @@ namespace gossamer::cpu::HWY_NAMESPACE {
 constexpr int kBlockRows = kManyRegisters ? 8 : 6;
 constexpr i64 kPanel = 2 * kLanes;  // columns
 
+// Memory that is read next: the inner loop asks for `step` bytes of it at each step of its sum, so
+// that they arrive while it multiplies.
+struct Ahead {
+  const char* at = nullptr;  // null: nothing is far
+  i64 step = 0;
+};
+
 // c[i][j] (+)= sum_l a[i a_row + l a_step] b[l b_step + j]     for i < Rows, j < kLanes Vectors
 // Either step of `a` may be 1: rows of a matrix, or columns of one (a transposed product).
-// N: float or Pair.
-template <int Rows, int Vectors, bool accumulate, class N>
+// N: float or Pair. far: what comes next and c are in memory, not in a cache; ask for them.
+template <int Rows, int Vectors, bool accumulate, bool far, class N>
 HWY_NOINLINE void multiply_block(i64 steps, const N* HWY_RESTRICT a, i64 a_row, i64 a_step,
                                  const N* HWY_RESTRICT b, i64 b_step, float* HWY_RESTRICT c,
-                                 i64 c_row) {
+                                 i64 c_row, Ahead ahead = {}) {
   const Floats d;
   Vector sum[Rows][Vectors];
 #pragma GCC unroll 16
   for (int i = 0; i < Rows; ++i) {
 #pragma GCC unroll 4
-    for (int v = 0; v < Vectors; ++v)
+    for (int v = 0; v < Vectors; ++v) {
+      if constexpr (far && !accumulate) __builtin_prefetch(c + i * c_row + kLanes * v, 1);
       sum[i][v] = accumulate ? hn::LoadU(d, c + i * c_row + kLanes * v) : hn::Zero(d);
+    }
   }
   for (i64 l = 0; l < steps; ++l, a += a_step, b += b_step) {
+    if constexpr (far) __builtin_prefetch(ahead.at + l * ahead.step, 0, 2);
     Vector right[Vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v)
@@ -56,7 +66,8 @@ HWY_INLINE void multiply_last_rows(i64 rows, i64 steps, const N* a, i64 a_row, i
                                    const N* b, i64 b_step, float* c, i64 c_row) {
   if constexpr (Rows > 0) {
     if (rows == Rows)
-      multiply_block<Rows, Vectors, accumulate>(steps, a, a_row, a_step, b, b_step, c, c_row);
+      multiply_block<Rows, Vectors, accumulate, false>(steps, a, a_row, a_step, b, b_step, c,
+                                                       c_row);
     else
       multiply_last_rows<Rows - 1, Vectors, accumulate>(rows, steps, a, a_row, a_step, b, b_step, c,
                                                         c_row);
@@ -66,9 +77,15 @@ HWY_INLINE void multiply_last_rows(i64 rows, i64 steps, const N* a, i64 a_row, i
 // The same for any number of rows.
 template <int Vectors, bool accumulate, class N>
 HWY_INLINE void multiply_rows(i64 rows, i64 steps, const N* a, i64 a_row, i64 a_step, const N* b,
-                              i64 b_step, float* c, i64 c_row) {
-  for (; rows >= kBlockRows; rows -= kBlockRows, a += kBlockRows * a_row, c += kBlockRows * c_row)
-    multiply_block<kBlockRows, Vectors, accumulate>(steps, a, a_row, a_step, b, b_step, c, c_row);
+                              i64 b_step, float* c, i64 c_row, Ahead ahead = {}) {
+  for (; rows >= kBlockRows; rows -= kBlockRows, a += kBlockRows * a_row, c += kBlockRows * c_row) {
+    if (ahead.at)
+      multiply_block<kBlockRows, Vectors, accumulate, true>(steps, a, a_row, a_step, b, b_step, c,
+                                                            c_row, ahead);
+    else
+      multiply_block<kBlockRows, Vectors, accumulate, false>(steps, a, a_row, a_step, b, b_step, c,
+                                                             c_row);
+  }
   multiply_last_rows<kBlockRows - 1, Vectors, accumulate>(rows, steps, a, a_row, a_step, b, b_step,
                                                           c, c_row);
 }

@@ -26,6 +26,9 @@ constexpr i64 kStretches = 8;  // of b that are packed at a time
 constexpr i64 kRows = 96;      // of a at a time: a multiple of kBlockRows
 // Numbers of b that a thread packs at a time: more where a is packed for each of them again.
 constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
+// c stays in the second-level cache if it has at most so many numbers and rows.
+constexpr i64 kSmall = 1 << 17, kSmallRows = 1024;
+constexpr i64 kNarrow = 256;         // columns of c that are multiplied faster than a arrives
 constexpr i64 kLeastWork = 1 << 18;  // multiplications worth a thread of its own
 
 constexpr i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
@@ -249,34 +252,77 @@ Left<N> left_of(const Product<N, T, C>& p, i64 row, i64 rows, i64 l, i64 depth, 
   return {to, depth, 1, kBlockRows * depth};
 }
 
+// Memory that is copied or multiplied next. The blocks that are multiplied before it ask for it, as
+// much at each step, since a product of few columns otherwise waits for it.
+class Next {
+ public:
+  template <class T>
+  void add(const T* p, i64 count) {
+    ranges_[ranges_[0].bytes > 0] = {reinterpret_cast<const char*>(p), count * i64{sizeof(T)}};
+  }
+  void spread(i64 steps) { step_ = (ranges_[0].bytes + ranges_[1].bytes + steps - 1) / steps; }
+  Ahead take(i64 steps) {
+    if (ranges_[0].bytes <= 0) std::swap(ranges_[0], ranges_[1]);
+    if (ranges_[0].bytes <= 0) return {};
+    const Ahead ahead{ranges_[0].at, step_};
+    ranges_[0] = {ahead.at + steps * step_, ranges_[0].bytes - steps * step_};
+    return ahead;
+  }
+
+ private:
+  struct {
+    const char* at = nullptr;
+    i64 bytes = 0;
+  } ranges_[2];
+  i64 step_ = 0;
+};
+
 template <int Vectors, bool accumulate, class N>
-void multiply_panel(const Left<N>& left, i64 rows, i64 depth, const N* panel, float* to,
-                    i64 to_row) {
+void multiply_panel(const Left<N>& left, i64 rows, i64 depth, const N* panel, float* to, i64 to_row,
+                    Next& next) {
   const N* a = left.rows;
   for (i64 i = 0; i < rows; i += kBlockRows, a += left.block)
     multiply_rows<Vectors, accumulate>(std::min<i64>(kBlockRows, rows - i), depth, a, left.row,
-                                       left.step, panel, Vectors * kLanes, to + i * to_row, to_row);
+                                       left.step, panel, Vectors * kLanes, to + i * to_row, to_row,
+                                       next.take(depth));
 }
 
 // One thread's part of c.
 template <class N, class T, class C>
 void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i64 column1) {
   constexpr bool sums_fit = std::is_same_v<C, float>;  // c can hold them meanwhile
-  const bool pack_a = !p.a_in_place();
+  const bool pack_a = !p.a_in_place(),
+             // c stays in the cache, so a and b are copied a stretch at a time
+      small = sums_fit && p.ta && !p.picked && p.n % kLanes == 0 && (row1 - row0) * p.n <= kSmall &&
+              row1 - row0 <= kSmallRows;
   const i64 whole = p.depth(), stretches = (whole + kStretch - 1) / kStretch,
             stretch = round_up((whole + stretches - 1) / stretches, 4),
+            rows_at_once = small ? round_up(row1 - row0, kBlockRows) : kRows,
             // of the sum, whose part of b is packed at once
-      deepest = sums_fit && p.n % kLanes == 0 ? std::min(whole, kStretches * stretch) : whole,
+      deepest = sums_fit && p.n % kLanes == 0 ? std::min(whole, (small ? 1 : kStretches) * stretch)
+                                              : whole,
             most_columns =
                 std::min(round_up(column1 - column0, kPanel),
                          std::max((pack_a ? kMostBIfAIsPacked : kMostB) / deepest / kPanel * kPanel,
                                   4 * kPanel));
   const auto right = scratch(most_columns * deepest),
-             copy = scratch(pack_a ? kRows * (stretch + 1) + kLanes : 0),
-             sums = scratch(kRows * (sums_fit ? kPanel : most_columns));
+             copy = scratch(pack_a ? rows_at_once * (stretch + 1) + kLanes : 0),
+             sums = scratch(rows_at_once * (sums_fit ? kPanel : most_columns));
   N* const panels = static_cast<N*>(right->data);
   const auto multiply_rows_of = [&](i64 row, i64 first, i64 last, i64 begin, i64 end) HWY_ATTR {
-    const i64 rows = std::min(kRows, row1 - row);
+    const i64 rows = std::min(rows_at_once, row1 - row);
+    Next next;
+    if (small) {
+      const i64 terms = p.terms(end, stretch);
+      if (terms > 0) {
+        if (last - first == p.n) next.add(p.b + end * kTerms<N> * p.n, terms * p.n);
+        if (rows == p.m) next.add(p.a + end * kTerms<N> * p.m, terms * p.m);
+      }
+    } else if (!pack_a && end - begin == whole && last - first <= kNarrow) {
+      next.add(p.a + (row + rows) * p.k, std::min(rows, row1 - row - rows) * p.k);
+    }
+    next.spread((rows + kBlockRows - 1) / kBlockRows * ((last - first + kPanel - 1) / kPanel) *
+                (end - begin));
     for (i64 l = begin; l < end; l += stretch) {
       const i64 depth = std::min(stretch, end - l);
       const Left left = left_of(p, row, rows, l, depth, static_cast<N*>(copy->data));
@@ -293,7 +339,7 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
             width == kPanel
                 ? (accumulate ? multiply_panel<2, true, N> : multiply_panel<2, false, N>)
                 : (accumulate ? multiply_panel<1, true, N> : multiply_panel<1, false, N>);
-        multiply(left, rows, depth, panel, to, to_row);
+        multiply(left, rows, depth, panel, to, to_row, next);
         if (l + depth == whole && !(in_c && p.plain()))
           finish(p, to, to_row, row, rows, column, real);
       }
@@ -304,7 +350,8 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
     for (i64 l = 0; l < whole; l += deepest) {
       const i64 end = std::min(l + deepest, whole);
       pack_right(p, l, end - l, first, last, panels);
-      for (i64 row = row0; row < row1; row += kRows) multiply_rows_of(row, first, last, l, end);
+      for (i64 row = row0; row < row1; row += rows_at_once)
+        multiply_rows_of(row, first, last, l, end);
     }
   }
 }

@@ -219,6 +219,8 @@ struct Weights {
         stride(in * out + kPad) {}
   float* panel(i64 point, i64 column) const { return data + point * stride + column * in; }
   i64 width(i64 column) const { return std::min(kPanel, out - column); }
+  // They do not stay in the second-level cache.
+  bool far() const { return in * out >= 1 << 16; }
 };
 
 // w(r, s, in) points at the weights of all outputs.
@@ -240,14 +242,20 @@ void transform_weights(const Weights& u, At&& w) {
 // out = in u at each point, for the tiles of a block
 template <int side>
 void multiply(const Points& in, const Weights& u, i64 tiles, const Points& out) {
+  const i64 blocks = (tiles + kBlockRows - 1) / kBlockRows;
   for_points<side>([&](i64 matrix, i64 p, bool) HWY_ATTR {
     for (i64 column = 0; column < u.out; column += kPanel) {
       const float* b = u.panel(matrix, column);
       float* c = out.at(p, 0) + column;
-      if (u.width(column) == kPanel)
-        multiply_rows<2, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kPanel, c, u.out);
+      const i64 width = u.width(column);
+      Ahead next;  // the panel behind this one
+      if (u.far())
+        next = {reinterpret_cast<const char*>(b + u.in * width),
+                width * i64{sizeof(float)} / blocks};
+      if (width == kPanel)
+        multiply_rows<2, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kPanel, c, u.out, next);
       else
-        multiply_rows<1, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kLanes, c, u.out);
+        multiply_rows<1, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kLanes, c, u.out, next);
     }
   });
 }
