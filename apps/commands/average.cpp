@@ -69,8 +69,9 @@ std::vector<std::string> average_checkpoints(const fs::path& run, std::size_t la
                                              const std::string& out) {
   std::vector<ResumePoint> all = list_checkpoints(run);
   std::erase_if(all, [](const ResumePoint& c) { return !c.whole(); });
-  check<IoError>(all.size() >= last, run.string(), ": has ", all.size(), " whole checkpoints, not ",
-                 last, "; run.checkpoint_every writes them, run.keep says how many stay");
+  check<IoError>(all.size() >= last, run.string(), ": --last ", last,
+                 " is more than the whole checkpoints there (", all.size(),
+                 "); run.checkpoint_every writes them, run.keep says how many stay");
   all.resize(last);
   const fs::path file = weights_in(run);
   const std::string task = task_of_model(file);

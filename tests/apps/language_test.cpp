@@ -170,7 +170,8 @@ TEST_F(Language, TheMeanOfCheckpointsIsAModel) {
     EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
   };
   expect({"average", "runs/t"}, 2, "--last N");
-  expect({"average", "runs/t", "--last", "9"}, 6, "3 whole checkpoints, not 9");
+  expect({"average", "runs/t", "--last", "9"}, 6,
+         "--last 9 is more than the whole checkpoints there (3)");
   expect({"average", "runs/t/model.safetensors"}, 2, "--out");
   expect({"average", "runs/t/model.safetensors", "--last", "2", "--out", "x"}, 2, "one run");
   expect({"average", "runs/t/model.safetensors", "--out", "runs/t/model.safetensors"}, 2,
