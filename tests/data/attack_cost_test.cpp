@@ -78,8 +78,8 @@ TEST(AttackCost, PngThatStoresTooManyBytesIsRefusedByItsHeader) {
 }
 
 TEST(AttackCost, PngJustAllowedStaysWithinTheLimits) {
-#ifdef __SANITIZE_THREAD__
-  GTEST_SKIP() << "the limit is CPU time, and TSan takes ten times as much";
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "the limit is CPU time, and sanitizers take three to ten times as much";
 #endif
   EXPECT_EQ(attack(to_bytes(raw_png(4100, 4100, kRgba16, noisy_lines(4100, kRgba16)))), "");
   EXPECT_EQ(attack(to_bytes(raw_png(9000, 5000, kRgb8, noisy_lines(9000, kRgb8)))), "");
