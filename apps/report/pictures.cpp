@@ -106,11 +106,16 @@ double value_at(const Points& points, double x) {
   return std::abs(x - end.first) <= step ? end.second : NAN;
 }
 
+// Numbers that differ by a rounding alone are one: no axis reaches from one to the other.
+bool apart(double low, double high) {
+  return high - low > 1e-9 * std::max(std::abs(low), std::abs(high));
+}
+
 }  // namespace
 
 std::vector<double> round_ticks(double low, double high, int wanted) {
   const double rough = (high - low) / std::max(1, wanted);
-  if (!(rough > 0) || !std::isfinite(rough)) return {};
+  if (!apart(low, high) || !std::isfinite(rough)) return {};
   const double power = std::pow(10, std::floor(std::log10(rough)));
   double step = power;
   for (const double factor : {2.0, 5.0, 10.0})
@@ -183,8 +188,8 @@ std::string chart_svg(const ChartText& text, std::vector<Curve>& curves) {
       x0 = std::min(x0, x), x1 = std::max(x1, x), y0 = std::min(y0, y), y1 = std::max(y1, y);
     }
   }
-  if (!(x1 > x0)) return "";
-  if (!(y1 > y0)) y0 -= y0 == 0 && !text.logarithmic ? 0 : 0.5, y1 += 0.5;
+  if (!apart(x0, x1)) return "";
+  if (!apart(y0, y1)) y0 -= y0 == 0 && !text.logarithmic ? 0 : 0.5, y1 += 0.5;
   if (!text.logarithmic && y0 > 0 && y0 < 0.4 * y1) y0 = 0;
   const auto px = [&](double x) { return kLeft + (x - x0) / (x1 - x0) * (kRight - kLeft); };
   const auto py = [&](double y) { return kBottom - (y - y0) / (y1 - y0) * (kBottom - kTop); };

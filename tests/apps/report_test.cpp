@@ -203,6 +203,8 @@ TEST(ReportPictures, TicksAreRound) {
     EXPECT_NEAR(small[i], 0.2 * (static_cast<double>(i) + 1), 1e-12);
   EXPECT_THAT(round_ticks(-1, 1, 2), ElementsAre(-1, 0, 1));
   EXPECT_TRUE(round_ticks(1, 1, 5).empty());
+  // The epoch of a step and that of an evaluation after it, rounded in two ways.
+  EXPECT_TRUE(round_ticks(0.02844444444444444, 0.028444444444444446, 5).empty());
   EXPECT_TRUE(round_ticks(0, INFINITY, 5).empty());
 }
 
