@@ -79,12 +79,14 @@ template <int Vectors, bool accumulate, class N>
 HWY_INLINE void multiply_rows(i64 rows, i64 steps, const N* a, i64 a_row, i64 a_step, const N* b,
                               i64 b_step, float* c, i64 c_row, Ahead ahead = {}) {
   for (; rows >= kBlockRows; rows -= kBlockRows, a += kBlockRows * a_row, c += kBlockRows * c_row) {
-    if (ahead.at)
+    if (ahead.at) {
       multiply_block<kBlockRows, Vectors, accumulate, true>(steps, a, a_row, a_step, b, b_step, c,
                                                             c_row, ahead);
-    else
+      ahead.at += steps * ahead.step;
+    } else {
       multiply_block<kBlockRows, Vectors, accumulate, false>(steps, a, a_row, a_step, b, b_step, c,
                                                              c_row);
+    }
   }
   multiply_last_rows<kBlockRows - 1, Vectors, accumulate>(rows, steps, a, a_row, a_step, b, b_step,
                                                           c, c_row);
