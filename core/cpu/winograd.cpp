@@ -1,6 +1,7 @@
 // Winograd convolution on NHWC. A block of tiles is transformed into 36 (with stride 2: 81) small
 // matrices [tile, channel] that stay in cache; each is multiplied by its matrix of transformed
-// weights; the products are transformed back. Threads share out the tiles.
+// weights; the products are transformed back. Threads share out the tiles or, where those are few,
+// the weights.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gossamer/core/cpu/winograd.cpp"
 // This file is compiled once for each kind of CPU.
@@ -52,19 +53,21 @@ struct Points {
   }
   Points(float* at, i64 tiles, i64 c) : data(at), channels(c), stride(tiles * c + kPad) {}
   float* at(i64 point, i64 tile) const { return data + point * stride + tile * channels; }
+  Points from(i64 tile) const {
+    Points rest = *this;
+    rest.data += tile * channels;
+    return rest;
+  }
 };
 
-// Calls use(matrix of weights, point, whether it is the matrix's first point): in a square of 9 x 9
-// points, those from the sixth row or column on share one.
+// Calls use(point) for the points that share a matrix of weights: in a square of 9 x 9 points,
+// those from the sixth row or column on share one.
 template <int side, class Use>
-void for_points(Use&& use) {
-  const auto stop = [](int i) { return i == 5 ? side : i + 1; };
-  for (int i = 0; i < 6; ++i) {
-    for (int j = 0; j < 6; ++j) {
-      for (int a = i; a < stop(i); ++a) {
-        for (int b = j; b < stop(j); ++b) use(6 * i + j, side * a + b, a == i && b == j);
-      }
-    }
+void for_points_of(i64 matrix, Use&& use) {
+  const auto stop = [](i64 i) { return i == 5 ? side : i + 1; };
+  const i64 i = matrix / 6, j = matrix % 6;
+  for (i64 a = i; a < stop(i); ++a) {
+    for (i64 b = j; b < stop(j); ++b) use(side * a + b);
   }
 }
 
@@ -239,25 +242,33 @@ void transform_weights(const Weights& u, At&& w) {
   });
 }
 
-// out = in u at each point, for the tiles of a block
+// out = in u at each point, for the tiles of a block and panels [begin, end) of the weights, of
+// which there are panels_of(u) for each matrix
+i64 panels_of(const Weights& u) { return (u.out + kPanel - 1) / kPanel; }
+
 template <int side>
-void multiply(const Points& in, const Weights& u, i64 tiles, const Points& out) {
-  const i64 blocks = (tiles + kBlockRows - 1) / kBlockRows;
-  for_points<side>([&](i64 matrix, i64 p, bool) HWY_ATTR {
-    for (i64 column = 0; column < u.out; column += kPanel) {
-      const float* b = u.panel(matrix, column);
-      float* c = out.at(p, 0) + column;
-      const i64 width = u.width(column);
-      Ahead next;  // the panel behind this one
-      if (u.far())
-        next = {reinterpret_cast<const char*>(b + u.in * width),
-                width * i64{sizeof(float)} / blocks};
-      if (width == kPanel)
-        multiply_rows<2, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kPanel, c, u.out, next);
-      else
-        multiply_rows<1, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kLanes, c, u.out, next);
-    }
-  });
+void multiply(const Points& in, const Weights& u, i64 tiles, const Points& out, i64 begin,
+              i64 end) {
+  const i64 blocks = (tiles + kBlockRows - 1) / kBlockRows, panels = panels_of(u);
+  for (i64 matrix = begin / panels; matrix * panels < end; ++matrix) {
+    const i64 first = std::max<i64>(begin - matrix * panels, 0) * kPanel,
+              last = std::min((end - matrix * panels) * kPanel, u.out);
+    for_points_of<side>(matrix, [&](i64 p) HWY_ATTR {
+      for (i64 column = first; column < last; column += kPanel) {
+        const float* b = u.panel(matrix, column);
+        float* c = out.at(p, 0) + column;
+        const i64 width = u.width(column);
+        Ahead next;  // the panel behind this one
+        if (u.far())
+          next = {reinterpret_cast<const char*>(b + u.in * width),
+                  width * i64{sizeof(float)} / blocks};
+        if (width == kPanel)
+          multiply_rows<2, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kPanel, c, u.out, next);
+        else
+          multiply_rows<1, false>(tiles, u.in, in.at(p, 0), u.in, 1, b, kLanes, c, u.out, next);
+      }
+    });
+  }
 }
 
 // sum (+)= dy^T x at each point, over the tiles of a block: [out, in]
@@ -277,27 +288,47 @@ i64 block_tiles(i64 tiles, i64 points, i64 in, i64 out) {
   return std::min((std::max(fitting, least) + kBlockRows - 1) / kBlockRows * kBlockRows, tiles);
 }
 
-i64 pieces_of(i64 tiles) { return std::max<i64>(1, std::min<i64>(compute_threads(), tiles / 16)); }
-
 // to = tail(from * w) with w already transformed; also the gradient of x.
 template <class InputRow, class OutputRow, class T, class Tail>
 void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, const Tail& tail,
               Image to_size, T* to) {
   constexpr int side = InputRow::out, points = side * side;
-  const i64 pieces = pieces_of(t.count),
-            step = block_tiles((t.count + pieces - 1) / pieces, points, u.in, u.out);
   const std::vector<T> zeros(static_cast<std::size_t>(u.in));
-  parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
+  const auto gathered = [&](i64 first, i64 count, const Points& in) HWY_ATTR {
+    gather<InputRow>(t, from_size, first, count, from, u.in, zeros.data(), in);
+  };
+  const auto scattered = [&](i64 first, i64 count, const Points& out) HWY_ATTR {
     std::vector<T> discard(static_cast<std::size_t>(u.out));
+    scatter<OutputRow>(t, to_size, first, count, out, tail, to, discard.data());
+  };
+  constexpr i64 least = 16;  // tiles of a thread
+  const i64 pieces = compute_threads();
+  if (pieces > 1 && t.count < pieces * least) {  // share out the weights instead
+    const i64 in_size = Points::size(points, t.count, u.in);
+    const auto work = scratch(in_size + Points::size(points, t.count, u.out));
+    const Points in(data_of(work), t.count, u.in), out(data_of(work) + in_size, t.count, u.out);
+    parallel_for(t.count, 1, [&](i64 begin, i64 end) HWY_ATTR {
+      gathered(begin, end - begin, in.from(begin));
+    });
+    parallel_for(kWeights * panels_of(u), 1, [&](i64 begin, i64 end) HWY_ATTR {
+      multiply<side>(in, u, t.count, out, begin, end);
+    });
+    parallel_for(t.count, 1, [&](i64 begin, i64 end) HWY_ATTR {
+      scattered(begin, end - begin, out.from(begin));
+    });
+    return;
+  }
+  const i64 step = block_tiles((t.count + pieces - 1) / pieces, points, u.in, u.out);
+  parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
     const i64 in_size = Points::size(points, step, u.in);
     const auto work = scratch(in_size + Points::size(points, step, u.out));
     const Points in(data_of(work), step, u.in), out(data_of(work) + in_size, step, u.out);
     const i64 stop = t.count * end / pieces;
     for (i64 first = t.count * begin / pieces; first < stop; first += step) {
       const i64 count = std::min(step, stop - first);
-      gather<InputRow>(t, from_size, first, count, from, u.in, zeros.data(), in);
-      multiply<side>(in, u, count, out);
-      scatter<OutputRow>(t, to_size, first, count, out, tail, to, discard.data());
+      gathered(first, count, in);
+      multiply<side>(in, u, count, out, 0, kWeights * panels_of(u));
+      scattered(first, count, out);
     }
   });
 }
@@ -353,11 +384,14 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
         gather<typename Kind::Input>(t, input_of(g), first, count, x, g.c, zeros.data(), in);
         gather<typename Kind::OutputGrad>(t, output_of(g), first, count, dy + k0, g.k, zeros.data(),
                                           out);
-        for_points<side>([&](i64 matrix, i64 p, bool new_matrix) HWY_ATTR {
-          const auto multiply =
-              first == start && new_matrix ? multiply_transposed<false> : multiply_transposed<true>;
-          multiply(out.at(p, 0), in.at(p, 0), outputs, g.c, count, sum.at(matrix, k0));
-        });
+        for (i64 matrix = 0; matrix < kWeights; ++matrix) {
+          bool begun = first != start;
+          for_points_of<side>(matrix, [&](i64 p) HWY_ATTR {
+            const auto multiply = begun ? multiply_transposed<true> : multiply_transposed<false>;
+            multiply(out.at(p, 0), in.at(p, 0), outputs, g.c, count, sum.at(matrix, k0));
+            begun = true;
+          });
+        }
       }
     }
   });

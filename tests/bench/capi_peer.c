@@ -48,9 +48,11 @@ int main(int count, char** arguments) {
     times[n] = now - last;
     last = now;
   }
+  const double images_per_s = 1e3 * batch * n / (now_ms() - begin);
   qsort(times, (size_t)n, sizeof *times, ascending);
-  printf("{\"ms_median\": %.4f, \"kernels\": \"C API\", \"version\": \"%s\"}\n", times[n / 2],
-         gsm_version());
+  printf("{\"ms_median\": %.4f, \"kernels\": \"C API\", \"version\": \"%s\", "
+         "\"images_per_s\": %.2f}\n",
+         times[n / 2], gsm_version(), images_per_s);
   must(gsm_model_free(model));
   free(images);
   free(logits);
