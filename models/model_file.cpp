@@ -12,6 +12,7 @@
 #include "gossamer/core/spelling.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/init.h"
 
 namespace gossamer::models {
 namespace {
@@ -169,6 +170,14 @@ const Tensor& head_of(const nn::Weights& file) {
   return *head;
 }
 
+std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
+                                        const nn::Weights& file) {
+  const nn::NoInitialValues none;
+  auto net = make(name, {.classes = static_cast<i64>(classes)});
+  nn::load(file, *net);
+  return net;
+}
+
 OpenedModel open(const std::filesystem::path& path) {
   const nn::Weights file = read_model_file(path);
   OpenedModel m;
@@ -185,8 +194,7 @@ OpenedModel open(const std::filesystem::path& path) {
                       std::to_string(m.classes.size()) +
                       " classes; pictures are prepared as it is usual for this model");
   }
-  m.net = make(m.name, {.classes = static_cast<i64>(m.classes.size())});
-  nn::load(file, *m.net);
+  m.net = make_loaded(m.name, m.classes.size(), file);
   m.net->eval();
   return m;
 }

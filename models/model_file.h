@@ -52,6 +52,9 @@ struct OpenedModel {
 // Where a file has no header, its tensors say which model it is and how many classes it has, and
 // pictures are prepared as it is usual for this model. IoError names the file, and what is wrong.
 OpenedModel open(const std::filesystem::path&);
+// The known model `name` with as many classes and with these weights. IoError as nn::load.
+std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
+                                        const nn::Weights&);
 // What the file holds. IoError also if it is no model but the checkpoint of one worker.
 nn::Weights read_model_file(const std::filesystem::path&);
 // [classes, features]: the weight of the last layer. IoError: it has none, so it can't classify.

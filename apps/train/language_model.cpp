@@ -10,6 +10,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/init.h"
 
 namespace fs = std::filesystem;
 
@@ -151,6 +152,7 @@ LanguageModel load_language_model(const fs::path& path, DType dtype) {
   const Found found = find_model(file);
   LanguageModel m;
   m.file = file;
+  const nn::NoInitialValues none;
   m.net = std::make_unique<models::Gpt2>(found.options);
   models::load_gpt2(found.weights, *m.net);
   if (dtype != DType::f32)

@@ -117,8 +117,7 @@ LoadedModel load_model(const std::string& path, DType dtype, const Config& given
     assume(file, given, m);
   }
   m.pictures.dtype = dtype;
-  m.net = models::make(m.name, {.classes = static_cast<i64>(m.classes.size())});
-  nn::load(file, *m.net);
+  m.net = models::make_loaded(m.name, m.classes.size(), file);
   if (dtype != DType::f32)
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});

@@ -12,6 +12,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/init.h"
 
 namespace fs = std::filesystem;
 
@@ -103,6 +104,7 @@ TranslationModel load_translation_model(const fs::path& path, DType dtype) {
   const auto options = options_in(weights);
   check<IoError>(options.has_value(), m.file.string(),
                  ": is no translation model; gossamer train with task=translation makes one");
+  const nn::NoInitialValues none;
   m.net = std::make_unique<models::Transformer>(*options);
   nn::load(weights, *m.net);
   if (dtype != DType::f32)

@@ -36,6 +36,19 @@ double variance_of(const Tensor& t) {
   return sum / double(t.numel());
 }
 
+TEST(Init, NothingIsDrawnForWeightsThatAreLoadedNext) {
+  seed_initialisation(3);
+  Rng before = init_rng();
+  {
+    const NoInitialValues outer;
+    { const NoInitialValues inner; }
+    EXPECT_EQ(Linear(4, 8).parameters().front().tensor.shape(), (Shape{8, 4}));
+  }
+  EXPECT_EQ(Rng(init_rng()).word(), before.word());
+  Linear(4, 8);
+  EXPECT_NE(Rng(init_rng()).word(), Rng(before).word());
+}
+
 TEST(Init, ConvolutionsStartWithVarianceTwoOverFanOut) {
   seed_initialisation(3);
   const Conv2d conv(64, 128, {.kernel = 3});
