@@ -226,26 +226,55 @@ struct Weights {
   bool far() const { return in * out >= 1 << 16; }
 };
 
-// w(r, s, in) points at the weights of all outputs.
+// Inputs [begin, end) of the panel at `column`; at(r, s, c) points at the weights of its outputs.
 template <class Row, class At>
-void transform_weights(const Weights& u, At&& w) {
-  parallel_for(u.in, 4, [&](i64 begin, i64 end) HWY_ATTR {
-    for (i64 c = begin; c < end; ++c) {
-      for (i64 k = 0; k < u.out; k += kLanes) {
-        const i64 column = k / kPanel * kPanel;
-        float* to = u.panel(0, column) + c * u.width(column) + k - column;
-        transform<Row>([&](int r, int s) HWY_ATTR { return load(kFloats, w(r, s, c) + k); },
-                       [&](int i, int j, Vector v)
-                           HWY_ATTR { store(kFloats, v, to + (6 * i + j) * u.stride); });
+void transform_panel(const Weights& u, i64 column, i64 begin, i64 end, At&& at) {
+  const i64 width = u.width(column);
+  for (i64 c = begin; c < end; ++c) {
+    for (i64 k = 0; k < width; k += kLanes) {
+      float* to = u.panel(0, column) + c * width + k;
+      transform<Row>([&](int r, int s) HWY_ATTR { return load(kFloats, at(r, s, c) + k); },
+                     [&](int i, int j, Vector v)
+                         HWY_ATTR { store(kFloats, v, to + (6 * i + j) * u.stride); });
+    }
+  }
+}
+
+i64 panels_of(const Weights& u) { return (u.out + kPanel - 1) / kPanel; }  // of a matrix
+
+// Of weights [out, r, s, in]: a few inputs of a panel are turned into [r, s, in, out] first.
+template <class Row, class T>
+void transform_weights(const Weights& u, const T* w) {
+  constexpr i64 few = 16;
+  const i64 parts = u.in / few;  // of a panel
+  parallel_for(panels_of(u) * parts, 1, [&](i64 begin, i64 end) HWY_ATTR {
+    T turned[9][few][kPanel];
+    for (i64 part = begin; part < end; ++part) {
+      const i64 column = part / parts * kPanel, first = part % parts * few, width = u.width(column);
+      for (i64 k = 0; k < width; ++k) {
+        const T* from = w + (column + k) * 9 * u.in + first;
+        for (i64 tap = 0; tap < 9; ++tap, from += u.in) {
+          for (i64 c = 0; c < few; ++c) turned[tap][c][k] = from[c];
+        }
       }
+      transform_panel<Row>(u, column, first, first + few,
+                           [&](i64 r, i64 s, i64 c) { return turned[3 * r + s][c - first]; });
     }
   });
 }
 
-// out = in u at each point, for the tiles of a block and panels [begin, end) of the weights, of
-// which there are panels_of(u) for each matrix
-i64 panels_of(const Weights& u) { return (u.out + kPanel - 1) / kPanel; }
+// Of weights [in, r, s, out], turned by 180 degrees.
+template <class Row, class T>
+void transform_turned_weights(const Weights& u, const T* w) {
+  parallel_for(u.in, 4, [&](i64 begin, i64 end) HWY_ATTR {
+    for (i64 column = 0; column < u.out; column += kPanel)
+      transform_panel<Row>(u, column, begin, end, [&](i64 r, i64 s, i64 c) {
+        return w + ((c * 3 + 2 - r) * 3 + 2 - s) * u.out + column;
+      });
+  });
+}
 
+// out = in u at each point, for the tiles of a block and panels [begin, end) of all matrices
 template <int side>
 void multiply(const Points& in, const Weights& u, i64 tiles, const Points& out, i64 begin,
               i64 end) {
@@ -333,25 +362,6 @@ void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, 
   });
 }
 
-// [rows, columns] -> [columns, rows] by way of a small square: each line of memory is read once and
-// written once, however badly the strides fall on the cache's sets.
-template <class T>
-void transpose(i64 rows, i64 columns, const T* from, T* to) {
-  constexpr i64 side = 32;
-  parallel_for((columns + side - 1) / side, 4, [&](i64 begin, i64 end) {
-    T square[side][side];
-    for (i64 c0 = begin * side; c0 < std::min(end * side, columns); c0 += side) {
-      for (i64 r0 = 0; r0 < rows; r0 += side) {
-        const i64 across = std::min(side, columns - c0), down = std::min(side, rows - r0);
-        for (i64 r = 0; r < down; ++r) {
-          for (i64 c = 0; c < across; ++c) square[c][r] = from[(r0 + r) * columns + c0 + c];
-        }
-        for (i64 c = 0; c < across; ++c) std::copy_n(square[c], down, to + (c0 + c) * rows + r0);
-      }
-    }
-  });
-}
-
 // Into how many pieces the tiles are cut, each with a sum of its own of `numbers` numbers. That
 // depends on the shape alone, and so does the result; a power of two, for as many threads.
 i64 sums_of(i64 steps, i64 numbers) {
@@ -417,13 +427,8 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
 
 template <class Kind, class T>
 Weights transformed(const Tensor& w) {
-  const i64 outputs = w.shape(0), inputs = w.shape(3);
-  const auto turned = allocate(w.bytes());  // [r, s, in, out]
-  T* p = static_cast<T*>(turned->data);
-  transpose(outputs, 9 * inputs, w.as<T>(), p);
-  Weights u(inputs, outputs);
-  transform_weights<typename Kind::Weight>(
-      u, [&](i64 r, i64 s, i64 c) { return p + ((r * 3 + s) * inputs + c) * outputs; });
+  Weights u(w.shape(3), w.shape(0));
+  transform_weights<typename Kind::Weight>(u, w.as<T>());
   return u;
 }
 
@@ -478,10 +483,8 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
 void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, bool add, Tensor& dx) {
   note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, dy.dtype(), "conv_dx", [&]<class Kind, class T>() HWY_ATTR {
-    const T* p = w.as<T>();
     const Weights u(g.k, g.c);
-    transform_weights<typename Kind::Weight>(
-        u, [&](i64 r, i64 s, i64 k) { return p + ((k * 3 + 2 - r) * 3 + 2 - s) * g.c; });
+    transform_turned_weights<typename Kind::Weight>(u, w.as<T>());
     const auto run = [&](const auto& tail) HWY_ATTR {
       convolve<typename Kind::BackInput, typename Kind::BackOutput>(
           Tiles(g), output_of(g), dy.as<T>(), u, tail, input_of(g), dx.as<T>());
