@@ -86,47 +86,50 @@ struct Place {
 };
 
 // The pixels of tiles: `step` of them lie between two tiles, and a tile begins `border` before its
-// place. A pixel has `channels` numbers. Those outside of the image are at `outside`.
+// place. A pixel has `channels` numbers.
 template <int side, int step, int border, class T>
 struct Pixels {
   Image size;
   i64 channels;
-  T *data, *outside;
+  T* data;
 
-  // Of the tile's first pixel, which may lie outside.
-  i64 offset(const Place& p) const {
-    return ((p.image * size.h + p.row * step - border) * size.w + p.column * step - border) *
-           channels;
+  i64 line() const { return size.w * channels; }
+  // The tile's first pixel, which may lie outside of the image.
+  T* first(const Place& p) const {
+    return data + ((p.image * size.h + p.row * step - border) * size.w + p.column * step - border) *
+                      channels;
   }
-  // Calls use(at), where at(i, j) is a pixel's first channel. Most tiles need no table of them.
-  template <class Use>
-  HWY_INLINE void of(const Place& p, Use&& use) const {
-    const i64 top = p.row * step - border, left = p.column * step - border, origin = offset(p),
-              line = size.w * channels;
-    if (top >= 0 && left >= 0 && top + side <= size.h && left + side <= size.w) {
-      T* const first = data + origin;
-      return use([=, this](i64 i, i64 j) { return first + i * line + j * channels; });
-    }
-    T* table[side][side];
-    for (i64 i = 0; i < side; ++i) {
-      const bool row_inside = top + i >= 0 && top + i < size.h;
-      for (i64 j = 0; j < side; ++j)
-        table[i][j] = row_inside && left + j >= 0 && left + j < size.w
-                          ? data + origin + i * line + j * channels
-                          : outside;
-    }
-    use([&table](i64 i, i64 j) { return table[i][j]; });
+  // Rows and columns of the tile that lie inside.
+  struct Inside {
+    i64 top, bottom, left, right;
+    bool all() const { return top == 0 && left == 0 && bottom == side && right == side; }
+    bool row(int i) const { return i >= top && i < bottom; }
+    bool column(int j) const { return j >= left && j < right; }
+  };
+  Inside inside(const Place& p) const {
+    const i64 top = p.row * step - border, left = p.column * step - border;
+    return {std::max<i64>(-top, 0), std::min<i64>(size.h - top, side), std::max<i64>(-left, 0),
+            std::min<i64>(size.w - left, side)};
   }
   // Asks for the pixels that no tile before this one has touched: its rows lie too far apart for
   // the CPU to guess them.
   template <int write>
   HWY_INLINE void ask_for(const Place& p, i64 channel) const {
-    const T* first = data + offset(p) + channel;
-    const i64 bottom = std::min<i64>(side, size.h + border - p.row * step),
-              right = std::min<i64>(side, size.w + border - p.column * step);
-    for (i64 i = p.row == 0 ? border : side - step; i < bottom; ++i) {
-      for (i64 j = p.column == 0 ? border : side - step; j < right; ++j)
-        __builtin_prefetch(first + (i * size.w + j) * channels, write);
+    constexpr int old = side - step;
+    T* const at = first(p) + channel;
+    if (p.row == 0) ask<write, border, old, border, side>(at);
+    if (p.column == 0) ask<write, old, side, border, old>(at);
+    ask<write, old, side, old, side>(at);
+  }
+
+ private:
+  template <int write, int top, int bottom, int left, int right>
+  HWY_INLINE void ask(T* at) const {
+    for (int i = top; i < bottom; ++i) {
+      T* row = at + i * line();
+      keep_here(row);
+#pragma GCC unroll 9
+      for (int j = left; j < right; ++j) __builtin_prefetch(row + j * channels, write);
     }
   }
 };
@@ -134,23 +137,44 @@ struct Pixels {
 // Tiles [first, first + count) of x, transformed by Row. A pixel of x has `pixel` channels, of
 // which the first out.channels are taken.
 template <class Row, class T>
-void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pixel, const T* zeros,
+void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pixel,
             const Points& out) {
   const i64 stride = out.stride, channels = out.channels;
-  const Pixels<Row::in, Row::step, Row::border, const T> pixels{size, pixel, x, zeros};
+  const Pixels<Row::in, Row::step, Row::border, const T> pixels{size, pixel, x};
+  const i64 line = pixels.line();
   Place place(t, first);
   for (i64 tile = 0; tile < count; ++tile) {
     Place next = place;
     next.move_on(t);
-    pixels.of(place, [&](const auto& at) HWY_ATTR {
+    const T* const from = pixels.first(place);
+    const auto each_vector = [&](auto&& get_row) HWY_ATTR {
       for (i64 c = 0; c < channels; c += kLanes) {
         if (c % 16 == 0) pixels.template ask_for<0>(next, c);
-        float* to = out.at(0, tile) + c;
-        transform<Row>([&](int i, int j) HWY_ATTR { return load(kFloats, at(i, j) + c); },
-                       [&](int i, int j, Vector v)
-                           HWY_ATTR { store(kFloats, v, to + (Row::out * i + j) * stride); });
+        float* const to = out.at(0, tile) + c;
+        transform<Row>([&](int i, Vector* row) HWY_ATTR { get_row(i, from + c + i * line, row); },
+                       [&](int j, const Vector* results) HWY_ATTR {
+                         store_each<Row::out>(results, to + j * stride, Row::out * stride);
+                       });
       }
-    });
+    };
+    if (const auto inside = pixels.inside(place); inside.all()) {
+      each_vector([&](int, const T* at, Vector* row)
+                      HWY_ATTR { load_each<Row::in>(at, pixel, row); });
+    } else {
+      i64 column[Row::in];  // of those outside, another one is read and not taken
+      hn::Mask<Floats> taken[Row::in];
+      for (int j = 0; j < Row::in; ++j) {
+        column[j] = (inside.column(j) ? j : inside.left) * pixel;
+        taken[j] = hn::FirstN(kFloats, inside.column(j) ? kLanes : 0);
+      }
+      each_vector([&](int i, const T* at, Vector* row) HWY_ATTR {
+        keep_here(at);
+#pragma GCC unroll 9
+        for (int j = 0; j < Row::in; ++j)
+          row[j] = inside.row(i) ? hn::IfThenElseZero(taken[j], load(kFloats, at + column[j]))
+                                 : hn::Zero(kFloats);
+      });
+    }
     place = next;
   }
 }
@@ -182,26 +206,36 @@ struct Finish {  // ConvTail
 
 template <class Row, class T, class Tail>
 void scatter(const Tiles& t, Image size, i64 first, i64 count, const Points& in, const Tail& tail,
-             T* y, T* discard) {
+             T* y) {
   const i64 stride = in.stride, channels = in.channels;
-  const Pixels<Row::out, Row::step, 0, T> pixels{size, channels, y, discard};
+  const Pixels<Row::out, Row::step, 0, T> pixels{size, channels, y};
+  const i64 line = pixels.line();
   Place place(t, first);
   for (i64 tile = 0; tile < count; ++tile) {
     Place next = place;
     next.move_on(t);
-    pixels.of(place, [&](const auto& at) HWY_ATTR {
+    T* const to = pixels.first(place);
+    const auto each_vector = [&](auto&& is_inside) HWY_ATTR {
       for (i64 c = 0; c < channels; c += kLanes) {
         // The CPU reads a line before it writes to it, and guesses only what is read.
         if (c % 16 == 0) pixels.template ask_for<1>(next, c);
-        const float* from = in.at(0, tile) + c;
-        transform<Row>([&](int i, int j)
-                           HWY_ATTR { return load(kFloats, from + (Row::in * i + j) * stride); },
-                       [&](int i, int j, Vector v) HWY_ATTR {
-                         T* to = at(i, j) + c;
-                         store(kFloats, tail(v, to, c), to);
-                       });
+        const float* const from = in.at(0, tile) + c;
+        transform<Row>(
+            [&](int i, Vector* row)
+                HWY_ATTR { load_each<Row::in>(from + Row::in * i * stride, stride, row); },
+            [&](int j, const Vector* results) HWY_ATTR {
+              T* at = to + c + j * channels;
+              keep_here(at);
+#pragma GCC unroll 9
+              for (int i = 0; i < Row::out; ++i, at += line)
+                if (is_inside(i, j)) store(kFloats, tail(results[i], at, c), at);
+            });
       }
-    });
+    };
+    if (const auto inside = pixels.inside(place); inside.all())
+      each_vector([](int, int) { return true; });
+    else
+      each_vector([&](int i, int j) { return inside.row(i) && inside.column(j); });
     place = next;
   }
 }
@@ -233,9 +267,12 @@ void transform_panel(const Weights& u, i64 column, i64 begin, i64 end, At&& at) 
   for (i64 c = begin; c < end; ++c) {
     for (i64 k = 0; k < width; k += kLanes) {
       float* to = u.panel(0, column) + c * width + k;
-      transform<Row>([&](int r, int s) HWY_ATTR { return load(kFloats, at(r, s, c) + k); },
-                     [&](int i, int j, Vector v)
-                         HWY_ATTR { store(kFloats, v, to + (6 * i + j) * u.stride); });
+      transform<Row>(
+          [&](int r, Vector* row) HWY_ATTR {
+            for (int s = 0; s < 3; ++s) row[s] = load(kFloats, at(r, s, c) + k);
+          },
+          [&](int j, const Vector* results)
+              HWY_ATTR { store_each<6>(results, to + j * u.stride, 6 * u.stride); });
     }
   }
 }
@@ -322,13 +359,11 @@ template <class InputRow, class OutputRow, class T, class Tail>
 void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, const Tail& tail,
               Image to_size, T* to) {
   constexpr int side = InputRow::out, points = side * side;
-  const std::vector<T> zeros(static_cast<std::size_t>(u.in));
   const auto gathered = [&](i64 first, i64 count, const Points& in) HWY_ATTR {
-    gather<InputRow>(t, from_size, first, count, from, u.in, zeros.data(), in);
+    gather<InputRow>(t, from_size, first, count, from, u.in, in);
   };
   const auto scattered = [&](i64 first, i64 count, const Points& out) HWY_ATTR {
-    std::vector<T> discard(static_cast<std::size_t>(u.out));
-    scatter<OutputRow>(t, to_size, first, count, out, tail, to, discard.data());
+    scatter<OutputRow>(t, to_size, first, count, out, tail, to);
   };
   constexpr i64 least = 16;  // tiles of a thread
   const i64 pieces = compute_threads();
@@ -378,7 +413,6 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
   const i64 step = block_tiles(t.count, points, g.c, g.k),
             one_sum = Points::size(kWeights, g.k, g.c), pieces = sums_of(t.count / step, one_sum),
             groups = std::clamp<i64>(compute_threads() / pieces, 1, g.k / 16);  // of the outputs
-  const std::vector<T> zeros(static_cast<std::size_t>(std::max(g.c, g.k)));
   const auto sums = scratch(one_sum * pieces);
   parallel_for(pieces * groups, 1, [&](i64 begin, i64 end) HWY_ATTR {
     const i64 in_size = Points::size(points, step, g.c);
@@ -391,9 +425,8 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
       const i64 start = t.count * piece / pieces, stop = t.count * (piece + 1) / pieces;
       for (i64 first = start; first < stop; first += step) {
         const i64 count = std::min(step, stop - first);
-        gather<typename Kind::Input>(t, input_of(g), first, count, x, g.c, zeros.data(), in);
-        gather<typename Kind::OutputGrad>(t, output_of(g), first, count, dy + k0, g.k, zeros.data(),
-                                          out);
+        gather<typename Kind::Input>(t, input_of(g), first, count, x, g.c, in);
+        gather<typename Kind::OutputGrad>(t, output_of(g), first, count, dy + k0, g.k, out);
         for (i64 matrix = 0; matrix < kWeights; ++matrix) {
           bool begun = first != start;
           for_points_of<side>(matrix, [&](i64 p) HWY_ATTR {
@@ -413,13 +446,17 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
           return load(kFloats, sum.at(6 * i + j, k) + c);
         };
         transform<typename Kind::WeightGrad>(
-            [&](int i, int j) HWY_ATTR {
-              Vector all = sum_of(0, i, j);
-              for (i64 piece = 1; piece < pieces; ++piece) all = hn::Add(all, sum_of(piece, i, j));
-              return all;
+            [&](int i, Vector* row) HWY_ATTR {
+              for (int j = 0; j < 6; ++j) {
+                row[j] = sum_of(0, i, j);
+                for (i64 piece = 1; piece < pieces; ++piece)
+                  row[j] = hn::Add(row[j], sum_of(piece, i, j));
+              }
             },
-            [&](int r, int s, Vector v)
-                HWY_ATTR { store(kFloats, v, dw + ((k * 3 + r) * 3 + s) * g.c + c); });
+            [&](int s, const Vector* results) HWY_ATTR {
+              for (int r = 0; r < 3; ++r)
+                store(kFloats, results[r], dw + ((k * 3 + r) * 3 + s) * g.c + c);
+            });
       }
     }
   });

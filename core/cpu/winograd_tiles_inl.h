@@ -192,17 +192,16 @@ struct Strided {
   using WeightGrad = StridedWeightGradRow;
 };
 
-// Applies Row to the rows and then to the columns of a square: get(i, j) reads element (i, j),
-// put(i, j, v) takes a result.
-template <class Row, class Get, class Put>
-HWY_INLINE void transform(Get&& get, Put&& put) {
+// Applies Row to the rows and then to the columns of a square: get_row(i, row) reads a row of it,
+// put_column(j, column) takes one of the result.
+template <class Row, class GetRow, class PutColumn>
+HWY_INLINE void transform(GetRow&& get_row, PutColumn&& put_column) {
   // columns of the half-way result, so that the second pass reads them in a row
   Vector half[Row::out][Row::in];
 #pragma GCC unroll 9
   for (int i = 0; i < Row::in; ++i) {
     Vector row[Row::in], done[Row::out];
-#pragma GCC unroll 9
-    for (int j = 0; j < Row::in; ++j) row[j] = get(i, j);
+    get_row(i, row);
     Row::apply(row, done);
 #pragma GCC unroll 9
     for (int j = 0; j < Row::out; ++j) half[j][i] = done[j];
@@ -211,9 +210,27 @@ HWY_INLINE void transform(Get&& get, Put&& put) {
   for (int j = 0; j < Row::out; ++j) {
     Vector done[Row::out];
     Row::apply(half[j], done);
-#pragma GCC unroll 9
-    for (int i = 0; i < Row::out; ++i) put(i, j, done[i]);
+    put_column(j, done);
   }
+}
+
+// Vectors `step` numbers apart. The compiler is kept from computing the addresses of all rows
+// beforehand: they do not fit the registers.
+template <class T>
+HWY_INLINE void keep_here(T*& p) {
+  asm("" : "+r"(p));
+}
+template <int n, class T>
+HWY_INLINE void load_each(const T* from, i64 step, Vector* to) {
+  keep_here(from);
+#pragma GCC unroll 9
+  for (int k = 0; k < n; ++k) to[k] = load(Floats(), from + k * step);
+}
+template <int n>
+HWY_INLINE void store_each(const Vector* from, float* to, i64 step) {
+  keep_here(to);
+#pragma GCC unroll 9
+  for (int k = 0; k < n; ++k) store(Floats(), from[k], to + k * step);
 }
 
 }  // namespace gossamer::cpu::HWY_NAMESPACE
