@@ -250,6 +250,7 @@ TEST_P(Alone, WinogradWithAndWithoutAStride) {
 TEST_P(Parity, ConvolutionsDoNotDependOnTheNumberOfThreads) {
   for (const auto& g :
        {geometry(16, 32, 32, 16, 16, 3, 3, 1, 1), geometry(40, 8, 8, 64, 64, 3, 3, 1, 1),
+        geometry(1, 14, 14, 64, 96, 3, 3, 1, 1), geometry(1, 7, 7, 96, 80, 3, 3, 1, 1),
         geometry(9, 16, 16, 64, 128, 3, 3, 2, 1), geometry(9, 14, 14, 64, 96, 3, 3, 2, 1),
         geometry(9, 17, 16, 16, 32, 3, 3, 2, 1), geometry(9, 16, 16, 64, 128, 1, 1, 2, 0),
         geometry(9, 7, 7, 256, 64, 1, 1, 1, 0), geometry(9, 32, 32, 3, 64, 7, 7, 2, 3),
