@@ -17,7 +17,7 @@
 namespace gossamer::models {
 namespace {
 
-// Lists in a header have one entry a line. Class names are folder names, which have no line breaks.
+// Lists in a header have one entry a line.
 std::string lines(const std::vector<std::string>& list) {
   std::string out;
   for (const std::string& item : list) (out += out.empty() ? "" : "\n") += item;
@@ -104,6 +104,12 @@ Preprocessing usual_preprocessing(const std::string& model) {
 }
 
 std::map<std::string, std::string> metadata_of(const ModelHeader& h) {
+  for (std::size_t i = 0; i < h.classes.size(); ++i) {
+    check<ConfigError>(!h.classes[i].empty(), "the name of class ", i,
+                       " is empty; a model file has a name for each class");
+    check<ConfigError>(h.classes[i].find('\n') == std::string::npos, "the name of class ", i,
+                       " has a line break; a model file has one name a line");
+  }
   return {{"format", "pt"},
           {"model", h.model},
           {"classes", lines(h.classes)},

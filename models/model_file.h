@@ -36,7 +36,8 @@ struct ModelHeader {
   Preprocessing pictures;
 };
 // The header as nn::save() takes it, and back. nullopt: a file of others, which has none. IoError
-// names the file and the key if it is damaged.
+// names the file and the key if it is damaged; ConfigError a class whose name is empty or has a
+// line break.
 std::map<std::string, std::string> metadata_of(const ModelHeader&);
 std::optional<ModelHeader> header_of(const nn::Weights&);
 // The model of a file, by its header, else by its names and shapes. IoError if it is none of ours.

@@ -58,6 +58,17 @@ TEST_F(ModelFile, WithoutAHeaderTheTensorsSayWhichModelItIs) {
   EXPECT_THAT(m.notes, ElementsAre(HasSubstr("taken for resnet18 with 3 classes")));
 }
 
+TEST_F(ModelFile, ClassesWithoutANameOfOneLineAreRefused) {
+  const auto header = [](const std::vector<std::string>& classes) {
+    return error_of<ConfigError>([&] {
+      metadata_of({"resnet8-cifar", classes, usual_preprocessing("resnet8-cifar")});
+    });
+  };
+  EXPECT_THAT(header({"", "a"}), HasSubstr("the name of class 0 is empty"));
+  EXPECT_THAT(header({"a", "b", ""}), HasSubstr("the name of class 2 is empty"));
+  EXPECT_THAT(header({"a", "b\nc"}), HasSubstr("the name of class 1 has a line break"));
+}
+
 TEST_F(ModelFile, DamagedHeadersAreNamed) {
   const auto net = make("resnet8-cifar", {.classes = 1});
   const auto good = metadata_of({"resnet8-cifar", {"a"}, usual_preprocessing("resnet8-cifar")});
