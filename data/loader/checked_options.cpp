@@ -20,9 +20,11 @@ i64 steps_of(const Dataset& dataset, const LoaderOptions& o) {
   const i64 steps = o.drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
   // more workers than images: some have nothing to do
   const bool may_be_empty = o.shard && !o.drop_last;
-  check<ConfigError>(steps > 0 || may_be_empty, "loader: ", mine, " images",
-                     o.shard ? " for each worker" : "", " don't fill one batch of ", o.batch,
-                     "; use a smaller batch or drop_last = false");
+  check<ConfigError>(
+      steps > 0 || may_be_empty, "loader: ", mine, " images", o.shard ? " for each worker" : "",
+      " don't fill one batch of ", o.batch,
+      "; use a smaller batch, or keep a last one that is smaller (drop_last = false; "
+      "in C: in_order = 1)");
   return steps;
 }
 

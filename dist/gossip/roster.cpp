@@ -176,7 +176,7 @@ bool Roster::ended(double now) {
   const std::string late = training();
   check<DistError>(late.empty() || now - *stop_since_ < stop_limit_, "worker ", self_,
                    ": done, but worker(s) ", late, " did not stop within ", stop_limit_,
-                   " s; do all workers have the same total_samples?");
+                   " s; do all workers have the same total (total_samples; in C: total_steps)?");
   bool same = said_members_ == members_;
   for (int p = 0; p < static_cast<int>(peers_.size()); ++p)
     same &= p == self_ || peer(p).left ||

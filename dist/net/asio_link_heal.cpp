@@ -69,6 +69,10 @@ void AsioLink::Impl::rejoin() {
       seed_error = e.what();
     }
   }
+  check<DistError>(
+      info.rank != 0 || !info.seeds.empty(),
+      "worker 0 was started again, and knows nobody to ask: others ask worker 0; it asks the "
+      "workers that GOSSAMER_SEEDS names");
   check<DistError>(!seeds.empty(), "worker ", info.rank,
                    " was started again, and knows nobody to ask: ", seed_error);
   door->open({bind, 0}, info.listener);
@@ -87,7 +91,8 @@ void AsioLink::Impl::rejoin() {
   leave();
   fail<DistError>("worker ", info.rank,
                   " was started again, but none of those that should go on answers at ", names,
-                  " (", error.empty() ? "no answer" : error, ")");
+                  " (", error.empty() ? "no answer" : error,
+                  "); do they live, and have they the same token?");
 }
 
 // One after the other, until a worker that takes part has answered.

@@ -60,7 +60,7 @@ std::string of_interface(const std::string& wanted) {
     if (i.name == wanted || i.address == wanted) return i.address;
     known += (known.empty() ? "" : ", ") + i.name + " " + i.address;
   }
-  fail<ConfigError>("GOSSAMER_INTERFACE=", wanted,
+  fail<ConfigError>("network interface ", wanted,
                     ": this machine has no such interface or address; it has ", known);
 }
 

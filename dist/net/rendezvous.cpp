@@ -366,8 +366,10 @@ std::vector<tcp::endpoint> resolve(asio::io_context& io, const std::string& host
   asio::error_code error;
   const auto found =
       resolver.resolve(host, std::to_string(port), tcp::resolver::numeric_service, error);
-  check<DistError>(!error && !found.empty(), "cannot resolve the host of a worker, \"", host,
-                   "\": ", error.message(), ". Set GOSSAMER_RENDEZVOUS=host:port");
+  check<DistError>(!error && !found.empty(), "the host of a worker, \"", host,
+                   "\", does not resolve (", error.message(),
+                   "); wanted a name or an address that this machine knows, without spaces, "
+                   "brackets or port");
   std::vector<tcp::endpoint> out;
   for (const auto& entry : found) out.push_back(entry.endpoint());
   std::stable_partition(out.begin(), out.end(),

@@ -270,6 +270,7 @@ TEST_F(CApi, FinishWaitsNoLongerThanItIsTold) {
   MUST(gsm_gossip_step(gossip[0], update));
   EXPECT_EQ(gsm_gossip_finish(gossip[0]), GSM_ERROR_WORKERS);
   EXPECT_THAT(gsm_last_error(), HasSubstr("worker(s) 1 did not stop within 0.2 s"));
+  EXPECT_THAT(gsm_last_error(), HasSubstr("in C: total_steps"));
   for (int i = 0; i < 2; ++i) {
     MUST(gsm_gossip_free(gossip[i]));
     MUST(gsm_group_free(groups[i]));

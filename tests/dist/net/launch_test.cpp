@@ -279,7 +279,7 @@ TEST(Launch, AnAddressToListenOnIsFoundOrTheInterfacesAreNamed) {
     (void)bind_address(i);
     ADD_FAILURE() << "accepted";
   } catch (const ConfigError& e) {
-    EXPECT_NE(std::string(e.what()).find("GOSSAMER_INTERFACE=nothing7"), std::string::npos)
+    EXPECT_NE(std::string(e.what()).find("network interface nothing7: "), std::string::npos)
         << e.what();
     EXPECT_NE(std::string(e.what()).find("lo 127.0.0.1"), std::string::npos) << e.what();
   }
