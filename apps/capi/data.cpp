@@ -78,10 +78,10 @@ class Loading final : public Object {
 gsm_status gsm_dataset_open(const char* const* paths, int32_t n, gsm_dataset** dataset) {
   return guarded([&] {
     check_given("paths or dataset", paths, dataset);
-    check<ArgumentError>(n >= 1 && n <= 1 << 20, n, " paths; wanted at least 1");
+    check<ArgumentError>(n >= 1 && n <= 1 << 20, n, " paths; wanted 1 to ", 1 << 20);
     std::vector<std::string> list;
     for (int i = 0; i < n; ++i) {
-      check_given("a path", paths[i]);
+      check_path(paths[i]);
       list.emplace_back(paths[i]);
     }
     *dataset = static_cast<gsm_dataset*>(add_object(std::make_shared<Set>(list)));

@@ -82,7 +82,8 @@ typedef struct gsm_class {
   float probability;
 } gsm_class;
 // The most likely classes of a JPEG, PNG, BMP or GIF, the first the most likely. count: there is
-// room for so many; afterwards: so many were written.
+// room for so many; afterwards: so many were written. GSM_ERROR_DATA: the picture is missing or
+// damaged.
 gsm_status gsm_model_classify_file(gsm_model* model, const char* path, gsm_class* classes,
                                    int32_t* count);
 gsm_status gsm_model_classify_bytes(gsm_model* model, const void* bytes, size_t size,
@@ -151,9 +152,11 @@ gsm_status gsm_trainer_step(gsm_trainer* trainer, double learning_rate);
 gsm_status gsm_trainer_evaluate(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
                                 int64_t n, int64_t height, int64_t width, int64_t* correct,
                                 float* loss);
-// A file that gsm_model_open opens. names: of the classes; NULL: their numbers.
+// A file that gsm_model_open opens: the weights, without the optimizer. names: of the classes, none
+// empty; NULL: their numbers.
 gsm_status gsm_trainer_save(gsm_trainer* trainer, const char* path, const char* const* names);
-// Weights of this model with as many classes.
+// Weights of this model with as many classes. The optimizer begins anew, and a gradient or outputs
+// from before are gone.
 gsm_status gsm_trainer_load(gsm_trainer* trainer, const char* path);
 gsm_status gsm_trainer_free(gsm_trainer* trainer);
 
@@ -200,7 +203,8 @@ typedef struct gsm_join_options {
   const char* host;  // NULL: these five come from the launcher
   int32_t port;
   const char* token;
-  const char* network;          // of this machine, "eth0" or "10.0.0.2"; NULL: it is found
+  // of this machine, "eth0" or "10.0.0.2"; NULL: it is found. Not used if host is of the loopback
+  const char* network;
   double join_timeout_s;        // until all have met; 0: 60
   double collective_timeout_s;  // for what all do together, as gsm_gossip_new; 0: 30
   double dead_after_s;          // who is silent for so long is given up; 0: 2

@@ -60,7 +60,8 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
   return guarded([&] {
     const Exclusive<Workers> workers(group);
     check_given("x, method, graph or gossip", x, method, graph, gossip);
-    check<ArgumentError>(n >= 1 && n < i64{1} << 40, n, " parameters; wanted at least 1");
+    check<ArgumentError>(n >= 1 && n < i64{1} << 40, n, " parameters; wanted 1 to ",
+                         (i64{1} << 40) - 1);
     *gossip = static_cast<gsm_gossip*>(add_object(std::make_shared<Gossip>(
         workers.object(), x, n, method, graph, options_of(options, "gsm_gossip_options"))));
   });

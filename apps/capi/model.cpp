@@ -84,6 +84,7 @@ gsm_status forward(gsm_model* model, const void* images, i64 n, i64 height, i64 
 gsm_status gsm_model_open(const char* path, gsm_model** model) {
   return guarded([&] {
     check_given("path or model", path, model);
+    check_path(path);
     *model = static_cast<gsm_model*>(add_object(std::make_shared<Model>(path)));
   });
 }
@@ -117,7 +118,7 @@ gsm_status gsm_model_classify_file(gsm_model* model, const char* path, gsm_class
                                    int32_t* count) {
   return guarded([&] {
     const Shared<Model> m(model);
-    check_given("path", path);
+    check_path(path);
     check_room(classes, count);
     const models::Preprocessing& p = m->file().pictures;
     m->classify(data::read_image(path, p.resize, p.size, m->filter()), classes, count);

@@ -1,8 +1,10 @@
 // See objects.h.
 #include "gossamer/apps/capi/objects.h"
 
+#include <cmath>
 #include <map>
 #include <new>
+#include <string_view>
 
 #include "gossamer/core/cpu/least_cpu.h"
 
@@ -60,6 +62,11 @@ std::shared_ptr<Object> find_object(const void* handle) { return table().find(ha
 // The object ends here, or with the last one that was made with it.
 void remove_object(const void* handle) { table().remove(handle); }
 
+void check_path(const char* path) {
+  check_given("path", path);
+  check<ArgumentError>(*path != 0, "the path is empty; give the name of a file or folder");
+}
+
 void check_images(std::int64_t n, std::int64_t height, std::int64_t width) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   check<ArgumentError>(n >= 1 && height >= 1 && width >= 1 && n < most && height < most &&
@@ -70,14 +77,18 @@ void check_images(std::int64_t n, std::int64_t height, std::int64_t width) {
 
 void check_rate(double learning_rate) {
   check<ArgumentError>(learning_rate >= 0 && learning_rate < 1e30, "the learning rate is ",
-                       learning_rate, "; wanted 0 or more");
+                       learning_rate, "; wanted 0 or more, and below 1e30");
 }
 
 void check_numbers(const char* options,
                    std::initializer_list<std::pair<const char*, double>> numbers) {
   for (const auto& [name, value] : numbers)
-    check<ArgumentError>(value >= 0, options, ".", name, " is ", value,
-                         "; wanted more than 0, or 0 for the default");
+    check<ArgumentError>(
+        value >= 0 &&
+            (std::string_view(name).ends_with("_s") ? value <= 1e9 : std::isfinite(value)),
+        options, ".", name, " is ", value, "; wanted more than 0 and ",
+        std::string_view(name).ends_with("_s") ? "at most 1e9 seconds" : "finite",
+        ", or 0 for the default");
 }
 
 void log_line(const std::string& line) {

@@ -96,9 +96,11 @@ void check_given(const char* what, const Pointers*... pointers) {
   check<ArgumentError>((... && (pointers != nullptr)), what, " is NULL");
 }
 
+void check_path(const char* path);
 void check_images(std::int64_t n, std::int64_t height, std::int64_t width);
 void check_rate(double learning_rate);
-// Numbers of a struct of options, of which 0 is the default. ArgumentError names one below 0.
+// Numbers of a struct of options, of which 0 is the default. ArgumentError names one below 0, one
+// that is not finite, and seconds (…_s) beyond 10^9, which clocks can't count.
 void check_numbers(const char* options,
                    std::initializer_list<std::pair<const char*, double>> numbers);
 

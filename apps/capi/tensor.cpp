@@ -38,12 +38,13 @@ const Kind& kind(const Is& is) {
 }
 
 Shape shape_of(const int64_t* sizes, int rank) {
-  check<ArgumentError>(rank >= 0 && rank <= Shape::max_rank, rank, " dimensions; at most ",
+  check<ArgumentError>(rank >= 0 && rank <= Shape::max_rank, rank, " dimensions; wanted 0 to ",
                        Shape::max_rank);
   i64 numbers = 1;
   for (int d = 0; d < rank; ++d) {
-    check<ArgumentError>(sizes[d] >= 1 && sizes[d] < (i64{1} << 40) / numbers, "dimension ", d,
-                         " is ", sizes[d]);
+    check<ArgumentError>(sizes[d] >= 1 && sizes[d] <= ((i64{1} << 40) - 1) / numbers, "dimension ",
+                         d, " is ", sizes[d],
+                         "; sizes must be at least 1, and their product below 2^40");
     numbers *= sizes[d];
   }
   return Shape::of(sizes, rank);
@@ -61,7 +62,8 @@ struct Lent {
 gsm_status gsm_tensor_from_blob(void* data, gsm_dtype type, const int64_t* shape, int32_t rank,
                                 void (*deleter)(void* user), void* user, gsm_tensor** tensor) {
   return guarded([&] {
-    check_given("data, shape or tensor", data, shape, tensor);
+    check_given("data or tensor", data, tensor);
+    if (rank != 0) check_given("shape", shape);
     const Kind& k = kind([&](const Kind& each) { return each.type == type; });
     const Shape sizes = shape_of(shape, rank);
     std::function<void()> release;
@@ -96,7 +98,8 @@ gsm_status gsm_tensor_from_dlpack(struct DLManagedTensor* managed, gsm_tensor** 
                          "the tensor is not one of a CPU");
     const Kind& k = kind(
         [&](const Kind& each) { return each.code == t.dtype.code && each.bits == t.dtype.bits; });
-    check_given("data or shape", t.data, t.shape);
+    check_given("data", t.data);
+    if (t.ndim != 0) check_given("shape", t.shape);
     const Shape sizes = shape_of(t.shape, t.ndim);
     if (t.strides) {
       i64 wanted = 1;
@@ -144,8 +147,11 @@ gsm_status gsm_model_forward_tensor(gsm_model* model, gsm_tensor* images, gsm_te
     const Shared<Model> m(model);
     const Shared<Held> x(images);
     check_given("logits", logits);
-    *logits = static_cast<gsm_tensor*>(hold(
-        m->logits(x->tensor.dtype() == DType::u8 ? m->file().pictures(x->tensor) : x->tensor)));
+    const DType type = x->tensor.dtype();
+    check<ArgumentError>(type == DType::u8 || type == DType::f32, "images of type ", type,
+                         "; wanted u8, which is normalized, or f32, which is already");
+    *logits = static_cast<gsm_tensor*>(
+        hold(m->logits(type == DType::u8 ? m->file().pictures(x->tensor) : x->tensor)));
   });
 }
 

@@ -1,5 +1,6 @@
 // Training a model of the table: gradients, one's own loss, an optimizer or a decentralized method.
 #include <algorithm>
+#include <cmath>
 
 #include "gossamer/apps/capi/workers.h"
 #include "gossamer/core/autograd.h"
@@ -24,6 +25,11 @@ struct Images {
 
 nn::OptimizerOptions optimizer_options(const gsm_trainer_options& o) {
   nn::OptimizerOptions options;
+  check<ArgumentError>(std::isfinite(o.momentum), "gsm_trainer_options.momentum is ", o.momentum,
+                       "; wanted below 1, 0 for the default, or below 0 for none");
+  check<ArgumentError>(o.weight_decay >= 0 && o.weight_decay < 1e30,
+                       "gsm_trainer_options.weight_decay is ", o.weight_decay,
+                       "; wanted 0 or more, and below 1e30");
   if (o.momentum != 0) options.momentum = std::max(o.momentum, 0.0);
   options.weight_decay = o.weight_decay;
   return options;
@@ -94,12 +100,20 @@ class Trainer final : public Object {
     for (i64 i = 0; i < classes_; ++i) {
       check<ArgumentError>(!names || names[i], "the name of class ", i, " is NULL");
       header.classes.push_back(names ? names[i] : std::to_string(i));
+      check<ArgumentError>(!header.classes.back().empty(), "the name of class ", i,
+                           " is empty; give each class a name, or NULL for numbers");
       check<ArgumentError>(header.classes.back().find('\n') == std::string::npos,
                            "the name of class ", i, " has two lines");
     }
     nn::save(path, *net_, params_, params_.values(), models::metadata_of(header));
   }
-  void load(const char* path) { nn::load(path, *net_, params_); }
+  void load(const char* path) {
+    nn::load(path, *net_, params_);
+    // What was computed with other weights is not of these.
+    outputs_ = {};
+    fresh_ = false;
+    for (NamedTensor& of_optimizer : optimizer_->state()) of_optimizer.tensor.fill(0);
+  }
   // While a method exchanges the parameters, they are not the caller's.
   void check_own() const {
     check<ConfigError>(!exchanging_,
@@ -218,7 +232,7 @@ gsm_status gsm_trainer_evaluate(gsm_trainer* trainer, const uint8_t* images, con
 gsm_status gsm_trainer_save(gsm_trainer* trainer, const char* path, const char* const* names) {
   return guarded([&] {
     const Exclusive<Trainer> t(trainer);
-    check_given("path", path);
+    check_path(path);
     t->check_own();
     t->save(path, names);
   });
@@ -227,7 +241,7 @@ gsm_status gsm_trainer_save(gsm_trainer* trainer, const char* path, const char* 
 gsm_status gsm_trainer_load(gsm_trainer* trainer, const char* path) {
   return guarded([&] {
     const Exclusive<Trainer> t(trainer);
-    check_given("path", path);
+    check_path(path);
     t->check_own();
     t->load(path);
   });

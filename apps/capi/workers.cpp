@@ -10,9 +10,8 @@ Workers::~Workers() {
   if (cluster_ && !finished_) cluster_->kill(rank_);
 }
 
-void Workers::begin() {
+void Workers::check_new() const {
   check<ConfigError>(!begun_, "this group has begun a training before; make another group");
-  begun_ = true;
 }
 
 namespace {
@@ -41,6 +40,24 @@ dist::MethodOptions method_options(const gsm_gossip_options& o) {
   return options;
 }
 
+// What can be refused before anything is sent, and so without using up the group.
+void check_options(const std::string& method, const dist::MethodOptions& o,
+                   const Optimizer& optimizer, int workers) {
+  const bool together = dist::method_is_synchronous(method);  // ConfigError: unknown
+  check<ConfigError>(dist::method_takes(method, optimizer.name()), "method ", method,
+                     " does not go with the optimizer ", optimizer.name(), "; wanted ",
+                     dist::method_optimizer(method));
+  check<ConfigError>(!together || (o.record.empty() && o.replay.empty()), "method ", method,
+                     ": record and replay are for a2cid2 and adpsgd");
+  check<ConfigError>(!o.rejoin || !together, "method ", method,
+                     ": its workers step together, none can be started again by itself; a2cid2 "
+                     "and adpsgd can");
+  check<ConfigError>(!o.rejoin || o.replay.empty(),
+                     "a worker that was started again can't replay a record");
+  check<ConfigError>(o.min_workers <= workers, "gsm_gossip_options.min_workers is ", o.min_workers,
+                     ", and the group has ", workers, "; wanted at most as many");
+}
+
 dist::LaunchInfo launch_info(const gsm_join_options& o) {
   if (!o.host) return dist::launch_info();
   check_given("gsm_join_options.token", o.token);
@@ -66,6 +83,9 @@ gsm_group* join(const gsm_join_options& o) {
   dist::LaunchInfo info = launch_info(o);
   if (o.network) info.interface = o.network;
   if (o.restarted) info.rejoin = true;
+  check<ArgumentError>(!o.restarted || !o.host || o.rank != 0,
+                       "worker 0 can't be the one that is started again, because the others are "
+                       "found through it; start all again");
   dist::JoinOptions options;
   options.on_wait = options.on_refused = log_line;
   if (o.join_timeout_s > 0) options.connect_timeout_s = o.join_timeout_s;
@@ -84,7 +104,8 @@ Training::Training(std::shared_ptr<Workers> workers, FlatParams& params, Optimiz
   const dist::Graph edges = dist::make_graph(graph, group.size());
   dist::MethodOptions options = method_options(given);
   options.rejoin = workers_->restarted();
-  (void)dist::method_optimizer(method);  // ConfigError: unknown
+  workers_->check_new();
+  check_options(method, options, optimizer, group.size());
   workers_->begin();
   method_ = dist::make_method(method, params, optimizer, group, edges, options);
 }

@@ -18,8 +18,9 @@ class Workers final : public Object {
   ~Workers() override;
   bool has_threads() const override { return true; }
   dist::Group& group() { return cluster_ ? cluster_->group(rank_) : *own_; }
-  // A training begins. ConfigError: there was one before, in which others may still be.
-  void begin();
+  // ConfigError: a training has begun before, in which others may still be.
+  void check_new() const;
+  void begin() { begun_ = true; }
   void finished() { finished_ = true; }
   bool restarted() const { return restarted_; }
 

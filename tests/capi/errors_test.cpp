@@ -1,0 +1,333 @@
+// What is refused, in words that name what a C caller has; and what goes on after it.
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "capi/bitmap.h"
+#include "gossamer/apps/capi/dlpack.h"
+#include "gossamer/apps/capi/gossamer.h"
+#include "support/temp_folder.h"
+
+namespace gossamer {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+#define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
+#define REFUSED(call, status, ...)                              \
+  do {                                                          \
+    ASSERT_EQ(call, status) << gsm_last_error();                \
+    EXPECT_THAT(gsm_last_error(), testing::AllOf(__VA_ARGS__)); \
+  } while (false)
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+template <class T>
+T sized() {
+  T options{};
+  options.struct_size = sizeof options;
+  return options;
+}
+
+class CErrors : public InTempFolder {
+ protected:
+  gsm_trainer* trainer(const char* optimizer = "sgd", uint64_t seed = 3) {
+    auto options = sized<gsm_trainer_options>();
+    options.optimizer = optimizer;
+    options.seed = seed;
+    gsm_trainer* made = nullptr;
+    EXPECT_EQ(gsm_trainer_new("resnet8-cifar", 2, &options, &made), GSM_OK) << gsm_last_error();
+    return made;
+  }
+  // the loss before a step
+  float step(gsm_trainer* t) {
+    std::vector<uint8_t> pixels(4 * 192);
+    for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<uint8_t>(i * i % 251);
+    const int32_t labels[4] = {0, 1, 1, 0};
+    float loss = -1;
+    EXPECT_EQ(gsm_trainer_gradient(t, pixels.data(), labels, 4, 8, 8, &loss), GSM_OK);
+    EXPECT_EQ(gsm_trainer_step(t, .05), GSM_OK) << gsm_last_error();
+    return loss;
+  }
+  float x_[192] = {}, y_[2] = {};
+};
+
+TEST_F(CErrors, AClassWithoutANameIsNotSaved) {
+  gsm_trainer* t = trainer();
+  const std::string path = file("m.safetensors").string();
+  for (int empty = 0; empty < 2; ++empty) {
+    const char* names[] = {"cat", "dog"};
+    names[empty] = "";
+    REFUSED(gsm_trainer_save(t, path.c_str(), names), GSM_ERROR_ARGUMENT,
+            HasSubstr("the name of class " + std::to_string(empty) + " is empty"));
+    EXPECT_FALSE(std::filesystem::exists(path));
+  }
+  MUST(gsm_trainer_free(t));
+}
+
+TEST_F(CErrors, AnEmptyPathIsSaidToBeEmpty) {
+  gsm_trainer* t = trainer();
+  gsm_model* model = nullptr;
+  gsm_dataset* set = nullptr;
+  const char* paths[] = {""};
+  for (const gsm_status status : {gsm_trainer_save(t, "", nullptr), gsm_trainer_load(t, ""),
+                                  gsm_model_open("", &model), gsm_dataset_open(paths, 1, &set)})
+    REFUSED(status, GSM_ERROR_ARGUMENT, HasSubstr("the path is empty"));
+  MUST(gsm_trainer_free(t));
+}
+
+TEST_F(CErrors, LimitsAreNamed) {
+  gsm_trainer* t = trainer();
+  REFUSED(gsm_trainer_step(t, 1e38), GSM_ERROR_ARGUMENT, HasSubstr("is 1e+38"),
+          HasSubstr("below 1e30"));
+  MUST(gsm_trainer_free(t));
+  gsm_group* group = nullptr;
+  MUST(gsm_group_local(1, &group));
+  gsm_gossip* gossip = nullptr;
+  REFUSED(gsm_gossip_new(group, x_, int64_t{1} << 60, "a2cid2", "ring", nullptr, &gossip),
+          GSM_ERROR_ARGUMENT, HasSubstr("wanted 1 to 1099511627775"));
+  MUST(gsm_group_free(group));
+  gsm_dataset* set = nullptr;
+  const char* paths[] = {"x"};
+  REFUSED(gsm_dataset_open(paths, 1 << 21, &set), GSM_ERROR_ARGUMENT,
+          HasSubstr("2097152 paths; wanted 1 to 1048576"));
+  gsm_tensor* tensor = nullptr;
+  for (const int64_t size : {int64_t{0}, int64_t{1} << 40})
+    REFUSED(gsm_tensor_from_blob(x_, GSM_F32, &size, 1, nullptr, nullptr, &tensor),
+            GSM_ERROR_ARGUMENT, HasSubstr("dimension 0 is " + std::to_string(size)),
+            HasSubstr("at least 1, and their product below 2^40"));
+}
+
+TEST_F(CErrors, NumbersThatAreNotFiniteAreRefused) {
+  for (const double bad : {kInfinity, -kInfinity, 1e300, double(NAN)}) {
+    auto options = sized<gsm_trainer_options>();
+    options.weight_decay = bad;
+    gsm_trainer* t = nullptr;
+    REFUSED(gsm_trainer_new("resnet8-cifar", 2, &options, &t), GSM_ERROR_ARGUMENT,
+            HasSubstr("gsm_trainer_options.weight_decay is "), HasSubstr("below 1e30"));
+    if (std::isfinite(bad)) continue;
+    options.weight_decay = 0;
+    options.momentum = bad;
+    REFUSED(gsm_trainer_new("resnet8-cifar", 2, &options, &t), GSM_ERROR_ARGUMENT,
+            HasSubstr("gsm_trainer_options.momentum is "));
+  }
+  for (double gsm_join_options::*const number :
+       {&gsm_join_options::join_timeout_s, &gsm_join_options::collective_timeout_s,
+        &gsm_join_options::dead_after_s}) {
+    auto options = sized<gsm_join_options>();
+    options.*number = kInfinity;
+    gsm_group* group = nullptr;
+    REFUSED(gsm_group_join_with(&options, &group), GSM_ERROR_ARGUMENT,
+            HasSubstr("at most 1e9 seconds"));
+  }
+}
+
+// As it would be with other options before the first one: the group is not used up.
+TEST_F(CErrors, ARefusedTrainingMayBeBegunAgain) {
+  const auto begin = [&](gsm_group* group, const char* method, auto set) {
+    auto options = sized<gsm_gossip_options>();
+    set(options);
+    gsm_gossip* gossip = nullptr;
+    const gsm_status status = gsm_gossip_new(group, x_, 4, method, "ring", &options, &gossip);
+    if (gossip) {
+      EXPECT_EQ(gsm_gossip_free(gossip), GSM_OK);
+    }
+    return status;
+  };
+  for (const int workers : {1, 2}) {
+    std::vector<gsm_group*> groups(static_cast<std::size_t>(workers));
+    MUST(gsm_group_local(workers, groups.data()));
+    for (double gsm_gossip_options::*const number :
+         {&gsm_gossip_options::total_steps, &gsm_gossip_options::rate,
+          &gsm_gossip_options::exchange_timeout_s, &gsm_gossip_options::finish_timeout_s})
+      REFUSED(begin(groups[0], "a2cid2", [=](auto& o) { o.*number = kInfinity; }),
+              GSM_ERROR_ARGUMENT, HasSubstr(" is inf; wanted "));
+    REFUSED(begin(groups[0], "a2cid2", [=](auto& o) { o.min_workers = workers + 1; }),
+            GSM_ERROR_CONFIG, HasSubstr("min_workers is "), HasSubstr("wanted at most as many"));
+    REFUSED(begin(groups[0], "dpsgd", [](auto& o) { o.record = "/nowhere"; }), GSM_ERROR_CONFIG,
+            HasSubstr("record and replay are for a2cid2 and adpsgd"));
+    gsm_trainer* t = trainer();
+    gsm_method* method = nullptr;
+    REFUSED(gsm_method_new(t, groups[0], "dadam", "ring", nullptr, &method), GSM_ERROR_CONFIG,
+            HasSubstr("does not go with the optimizer sgd; wanted adam"));
+    MUST(gsm_trainer_free(t));
+    std::vector<std::thread> threads;
+    for (gsm_group* group : groups)
+      threads.emplace_back([=] {
+        float x[4] = {};
+        gsm_gossip* gossip = nullptr;
+        EXPECT_EQ(gsm_gossip_new(group, x, 4, "allreduce", "ring", nullptr, &gossip), GSM_OK)
+            << gsm_last_error();
+        EXPECT_EQ(gsm_gossip_finish(gossip), GSM_OK) << gsm_last_error();
+        EXPECT_EQ(gsm_gossip_free(gossip), GSM_OK);
+      });
+    for (std::thread& thread : threads) thread.join();
+    REFUSED(begin(groups[0], "allreduce", [](auto&) {}), GSM_ERROR_CONFIG,
+            HasSubstr("has begun a training before"));
+    for (gsm_group* group : groups) MUST(gsm_group_free(group));
+  }
+}
+
+TEST_F(CErrors, LoadedWeightsTakeNothingFromBefore) {
+  const std::string path = file("m.safetensors").string();
+  for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+    gsm_trainer* one = trainer(optimizer);
+    for (int i = 0; i < 3; ++i) step(one);
+    MUST(gsm_trainer_save(one, path.c_str(), nullptr));
+    for (int i = 0; i < 3; ++i) step(one);
+    uint8_t pixels[192] = {};
+    const int32_t label = 1;
+    float loss = 0;
+    MUST(gsm_trainer_gradient(one, pixels, &label, 1, 8, 8, &loss));
+    MUST(gsm_trainer_forward(one, x_, 1, 8, 8, y_));
+    MUST(gsm_trainer_load(one, path.c_str()));
+    REFUSED(gsm_trainer_step(one, .05), GSM_ERROR_CONFIG, HasSubstr("no new gradient"));
+    REFUSED(gsm_trainer_backward(one, y_), GSM_ERROR_CONFIG,
+            HasSubstr("without gsm_trainer_forward"));
+    gsm_trainer* fresh = trainer(optimizer, 77);
+    MUST(gsm_trainer_load(fresh, path.c_str()));
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(step(one), step(fresh)) << optimizer << ", step " << i;
+    // A file that can't be read changes nothing.
+    MUST(gsm_trainer_forward(one, x_, 1, 8, 8, y_));
+    EXPECT_EQ(gsm_trainer_load(one, file("none").c_str()), GSM_ERROR_FILE);
+    MUST(gsm_trainer_backward(one, y_));
+    MUST(gsm_trainer_free(one));
+    MUST(gsm_trainer_free(fresh));
+  }
+}
+
+TEST_F(CErrors, ATensorOfOneNumberNeedsNoShape) {
+  DLManagedTensor number{{x_, {1, 0}, 0, {2, 32, 1}, nullptr, nullptr, 0}, nullptr, nullptr};
+  gsm_tensor *lent = nullptr, *blob = nullptr;
+  MUST(gsm_tensor_from_dlpack(&number, &lent));
+  MUST(gsm_tensor_from_blob(x_, GSM_F32, nullptr, 0, nullptr, nullptr, &blob));
+  for (gsm_tensor* t : {lent, blob}) {
+    int64_t shape[6];
+    int32_t rank = -1;
+    gsm_dtype type{};
+    MUST(gsm_tensor_shape(t, shape, &rank, &type));
+    EXPECT_EQ(rank, 0);
+    MUST(gsm_tensor_free(t));
+  }
+  gsm_tensor* none = nullptr;
+  number.dl_tensor.ndim = 1;
+  REFUSED(gsm_tensor_from_dlpack(&number, &none), GSM_ERROR_ARGUMENT, HasSubstr("shape is NULL"));
+}
+
+TEST_F(CErrors, PicturesAreU8OrF32OrMissing) {
+  gsm_trainer* t = trainer();
+  const std::string path = file("m.safetensors").string();
+  MUST(gsm_trainer_save(t, path.c_str(), nullptr));
+  gsm_model* model = nullptr;
+  MUST(gsm_model_open(path.c_str(), &model));
+  int64_t numbers[192] = {};
+  const int64_t shape[] = {1, 8, 8, 3};
+  for (const gsm_dtype type : {GSM_I32, GSM_I64, GSM_BF16, GSM_F16}) {
+    gsm_tensor *images = nullptr, *logits = nullptr;
+    MUST(gsm_tensor_from_blob(numbers, type, shape, 4, nullptr, nullptr, &images));
+    REFUSED(gsm_model_forward_tensor(model, images, &logits), GSM_ERROR_ARGUMENT,
+            HasSubstr("wanted u8, which is normalized, or f32"));
+    MUST(gsm_tensor_free(images));
+  }
+  gsm_class classes[1];
+  int32_t count = 1;
+  REFUSED(gsm_model_classify_file(model, file("no.jpg").c_str(), classes, &count), GSM_ERROR_DATA,
+          HasSubstr("no.jpg"));
+  MUST(gsm_model_free(model));
+  MUST(gsm_trainer_free(t));
+}
+
+TEST_F(CErrors, ALoaderThatNeedsInOrderSaysSo) {
+  for (const char* name : {"a/1.bmp", "b/1.bmp"}) {
+    std::filesystem::create_directories(file(name).parent_path());
+    std::ofstream(file(name), std::ios::binary) << bitmap();
+  }
+  const std::string path = folder_.string();
+  const char* paths[] = {path.c_str()};
+  gsm_dataset* set = nullptr;
+  MUST(gsm_dataset_open(paths, 1, &set));
+  auto options = sized<gsm_loader_options>();
+  options.batch = 3;
+  gsm_loader* loader = nullptr;
+  REFUSED(gsm_loader_new(set, &options, &loader), GSM_ERROR_CONFIG, HasSubstr("in_order = 1"));
+  options.in_order = 1;
+  MUST(gsm_loader_new(set, &options, &loader));
+  MUST(gsm_loader_free(loader));
+  MUST(gsm_dataset_free(set));
+}
+
+int free_port() {
+  const int s = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof at;
+  EXPECT_EQ(bind(s, reinterpret_cast<sockaddr*>(&at), size), 0);
+  EXPECT_EQ(getsockname(s, reinterpret_cast<sockaddr*>(&at), &size), 0);
+  close(s);
+  return ntohs(at.sin_port);
+}
+
+gsm_join_options one_of_two(int rank, int port) {
+  auto options = sized<gsm_join_options>();
+  options.rank = rank;
+  options.size = 2;
+  options.host = "127.0.0.1";
+  options.port = port;
+  options.token = "of this test";
+  options.join_timeout_s = 20;
+  return options;
+}
+
+TEST_F(CErrors, AHostOrANetworkThatIsNoneIsNamed) {
+  gsm_group* group = nullptr;
+  for (const char* host : {"[::1]", "127.0.0.1 "}) {
+    auto options = one_of_two(1, free_port());
+    options.host = host;
+    options.join_timeout_s = 1;
+    REFUSED(gsm_group_join_with(&options, &group), GSM_ERROR_WORKERS,
+            HasSubstr('"' + std::string(host) + "\", does not resolve ("),
+            Not(HasSubstr("GOSSAMER_")));
+  }
+  auto options = one_of_two(1, free_port());
+  options.host = "10.255.255.1";
+  options.network = "eth9x";
+  options.join_timeout_s = 1;
+  REFUSED(gsm_group_join_with(&options, &group), GSM_ERROR_CONFIG,
+          HasSubstr("network interface eth9x: "), Not(HasSubstr("GOSSAMER_")));
+}
+
+TEST_F(CErrors, AWorkerThatIsStartedAgainLearnsWhyNobodyTakesIt) {
+  const int port = free_port();
+  gsm_group *group = nullptr, *groups[2] = {};
+  auto options = one_of_two(0, port);
+  options.restarted = 1;
+  REFUSED(gsm_group_join_with(&options, &group), GSM_ERROR_ARGUMENT,
+          HasSubstr("worker 0 can't be the one that is started again"));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([=, &groups] {
+      const auto own = one_of_two(rank, port);
+      EXPECT_EQ(gsm_group_join_with(&own, &groups[rank]), GSM_OK) << gsm_last_error();
+    });
+  for (std::thread& thread : threads) thread.join();
+  options.rank = 1;
+  options.token = "another";
+  options.join_timeout_s = 1;
+  REFUSED(gsm_group_join_with(&options, &group), GSM_ERROR_WORKERS,
+          HasSubstr("do they live, and have they the same token?"));
+  for (gsm_group* each : groups) MUST(gsm_group_free(each));
+}
+
+}  // namespace
+}  // namespace gossamer
