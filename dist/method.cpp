@@ -141,36 +141,56 @@ std::vector<Fact> facts_of(const std::string& name, const FlatParams& params, co
       {"start_samples", options.start_samples}};
 }
 
+struct Disagreement {  // not a DistError: those who are left must not begin by themselves
+  int one, other;
+  const char* on;
+};
+
+// Of the rows of all members.
+std::optional<Disagreement> disagreement(const std::vector<Fact>& facts,
+                                         const std::vector<double>& table,
+                                         const std::vector<int>& members) {
+  const auto value = [&](int of, std::size_t f) {
+    return table[static_cast<std::size_t>(of) * facts.size() + f];
+  };
+  for (const int rank : members)
+    for (std::size_t f = 0; f < facts.size(); ++f)
+      if (value(rank, f) != value(members.front(), f))
+        return Disagreement{members.front(), rank, facts[f].first};
+  return std::nullopt;
+}
+
 // All check that they are about to do the same, and begin at the mean of their values, except after
 // a resume, where each goes on from its own. Who dies meanwhile is left out, as later.
 void begin_together(const std::vector<Fact>& facts, FlatParams& params, Group& group,
                     const MethodOptions& options) {
   Membership membership(group, options.min_workers);
-  // Each fills its own row of a table of zeros; the sum shows everyone what the others have.
-  std::vector<double> table;
   Tensor mean;
-  membership.run([&](Collectives& all) {
-    table.assign(static_cast<std::size_t>(group.size()) * facts.size(), 0.0);
-    const std::size_t own = static_cast<std::size_t>(group.rank()) * facts.size();
-    for (std::size_t f = 0; f < facts.size(); ++f) table[own + f] = facts[f].second;
-    all.all_reduce_sum(table);
-    if (options.start_samples == 0) {
-      mean = params.values().clone();
-      all.all_reduce_sum(mean);
-      scale(mean, 1.0f / static_cast<float>(all.members()));
-    }
-    all.barrier();  // nobody goes on while another may have to do this again
-  });
-  const std::vector<int> members = membership.members();
-  for (const int rank : members)
-    for (std::size_t f = 0; f < facts.size(); ++f) {
-      const auto value = [&](int of) {
-        return table[static_cast<std::size_t>(of) * facts.size() + f];
-      };
-      check<DistError>(value(rank) == value(members.front()), "workers ", members.front(), " and ",
-                       rank, " do not agree on the ", facts[f].first,
-                       "; start all with the same command and config");
-    }
+  try {
+    membership.run([&](Collectives& all) {
+      // Each fills its own row of a table of zeros; the sum shows everyone what the others have.
+      std::vector<double> table(static_cast<std::size_t>(group.size()) * facts.size(), 0.0);
+      const std::size_t own = static_cast<std::size_t>(group.rank()) * facts.size();
+      for (std::size_t f = 0; f < facts.size(); ++f) table[own + f] = facts[f].second;
+      all.all_reduce_sum(table);
+      if (const auto found = disagreement(facts, table, membership.members())) {
+        try {
+          all.barrier();  // who ends before all have the table looks like a death to the others
+        } catch (const DistError&) {  // one has ended: it had the table, so all have
+        }
+        throw *found;
+      }
+      if (options.start_samples == 0) {
+        mean = params.values().clone();
+        all.all_reduce_sum(mean);
+        scale(mean, 1.0f / static_cast<float>(all.members()));
+      }
+      all.barrier();  // nobody goes on while another may have to do this again
+    });
+  } catch (const Disagreement& d) {
+    fail<DistError>("workers ", d.one, " and ", d.other, " do not agree on the ", d.on,
+                    "; start all with the same command and config");
+  }
   if (mean.defined()) Tensor(params.values()).copy_from(mean);
 }
 

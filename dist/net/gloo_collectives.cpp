@@ -40,6 +40,14 @@ std::uint64_t key_of(const std::vector<int>& members, std::uint32_t epoch) {
   return h | 1;
 }
 
+// Operations meet by their tags. Members that come for different things (one to the end of
+// training, another with its gradient) would add what does not belong together, and Gloo ends the
+// process where lengths differ; so they wait for each other in vain.
+template <class T>
+std::uint32_t tag_of(std::size_t count) {
+  return static_cast<std::uint32_t>((count * 2 + (sizeof(T) == sizeof(double))) * 0x9e3779b1u);
+}
+
 std::chrono::milliseconds ms(Seconds s) { return std::chrono::ceil<std::chrono::milliseconds>(s); }
 
 }  // namespace
@@ -140,6 +148,7 @@ struct GlooCollectives::Impl {
       gloo::AllreduceOptions options(now);
       options.setOutput(values.data(), values.size());
       options.setReduceFunction(&add<T>);
+      options.setTag(tag_of<T>(values.size()));
       options.setTimeout(ms(limit));
       gloo::allreduce(options);
     });
@@ -283,6 +292,7 @@ void GlooCollectives::broadcast(const Tensor& x, int root) {
     gloo::BroadcastOptions options(now);
     options.setOutput(static_cast<char*>(x.data()), x.bytes());
     options.setRoot(static_cast<int>(found - s.members.begin()));
+    options.setTag(tag_of<char>(x.bytes()));
     options.setTimeout(ms(s.limit));
     gloo::broadcast(options);
   });

@@ -61,10 +61,14 @@ int AllReduceMethod::sum_gradients() {
   bool caught_up = false;
   int members = 0;
   // before members may be found gone: a rebuild needs the collectives for itself
-  sum_->complete();
+  if (opened_ == membership_.rebuilds()) do
+      check_nobody_has_finished();
+    while (!sum_->complete_within(Seconds(.1)));
+  else
+    sum_->complete();
   membership_.run([&](Collectives& all) {
     if (opened_ != membership_.rebuilds()) {
-      caught_up = catch_up(all) || caught_up;
+      caught_up = catch_up(all, false) || caught_up;
       sum_->open(all, membership_.members());
       opened_ = membership_.rebuilds();
     }
@@ -82,13 +86,15 @@ int AllReduceMethod::sum_gradients() {
 // model of one that is ahead, and their own gradient is dropped; true if this worker was behind.
 // Nothing is taken over before all of it is here: should the one that is ahead die meanwhile, those
 // behind are still alike.
-bool AllReduceMethod::catch_up(Collectives& all) {
+bool AllReduceMethod::catch_up(Collectives& all, bool finishing) {
   const auto n = static_cast<std::size_t>(group_.size()),
              me = static_cast<std::size_t>(group_.rank());
-  std::vector<double> steps(2 * n, 0.0);
+  std::vector<double> steps(2 * n + 1, 0.0);
   steps[me] = static_cast<double>(steps_) + 1;  // 0: not a member
   steps[n + me] = samples_;
+  steps[2 * n] = finishing;
   all.all_reduce_sum(steps);
+  all_finish_ = steps[2 * n] == all.members();
   const auto first = steps.begin(), last = first + static_cast<std::ptrdiff_t>(n);
   const auto ahead = std::max_element(first, last);
   const bool equal = std::all_of(first, last, [&](double s) { return s == 0 || s == *ahead; });
@@ -124,10 +130,27 @@ MethodStats AllReduceMethod::stats() const {
   return stats;
 }
 
-void AllReduceMethod::report_deaths() {
-  // nobody else reads the link
-  while (group_.control().next(Seconds(0)).kind != Event::Kind::none) {
+void AllReduceMethod::hear() {
+  for (;;) {  // nobody else reads the link
+    const Event e = group_.control().next(Seconds(0));
+    if (e.kind == Event::Kind::none) return;
+    if (e.kind == Event::Kind::message && e.message.type == MessageType::stopped)
+      ended_[e.peer] = static_cast<i64>(e.message.gradients);
   }
+}
+
+// One that ended in the midst of its last step because of a death is still waited for there.
+void AllReduceMethod::check_nobody_has_finished() {
+  hear();
+  for (const auto& [rank, steps] : ended_)
+    check<DistError>(steps > steps_ || !group_.control().alive(rank), "worker ", rank,
+                     " has finished after ", steps, " steps, worker ", group_.rank(),
+                     " is in step ", steps_ + 1,
+                     "; allreduce needs the same number of steps of all: end all by one total");
+}
+
+void AllReduceMethod::report_deaths() {
+  hear();
   // not alive(): at the end, a worker that is done may be gone already
   const std::vector<int> now = membership_.members();
   for (const int rank : known_)
@@ -139,8 +162,20 @@ void AllReduceMethod::report_deaths() {
 
 void AllReduceMethod::finish() {
   if (finished_) return;
+  Message ended{.type = MessageType::stopped};
+  ended.gradients = static_cast<double>(steps_);
+  for (const int peer : known_)
+    if (peer != group_.rank()) group_.control().send(peer, ended);
   if (sum_) sum_->complete();
-  stats_.consensus_distance = average_models(params_, membership_);
+  AveragedModel model;
+  do  // one that is behind after a death does its last step first
+    membership_.run([&](Collectives& all) {
+      catch_up(all, true);
+      if (all_finish_) model = average_of_models(params_, all);
+    });
+  while (!all_finish_);
+  adopt(params_, model);
+  stats_.consensus_distance = model.distance;
   report_deaths();
   finished_ = true;
 }

@@ -2,6 +2,8 @@
 // still runs (gradient_sum.h). The baseline.
 #pragma once
 
+#include <map>
+
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/rounds/gradient_sum.h"
@@ -29,7 +31,9 @@ class AllReduceMethod : public Method {
  private:
   // over how many; 0: this worker took over another's model instead
   int sum_gradients();
-  bool catch_up(Collectives&);
+  bool catch_up(Collectives&, bool finishing);
+  void hear();
+  void check_nobody_has_finished();
   void report_deaths();
 
   FlatParams& params_;
@@ -41,8 +45,9 @@ class AllReduceMethod : public Method {
   double samples_;
   i64 steps_ = 0, opened_ = -1;  // opened: membership_.rebuilds() when sum_ was opened last
   std::vector<int> known_;
+  std::map<int, i64> ended_;  // who has called finish(), after how many steps
   MethodStats stats_;
-  bool finished_ = false;
+  bool finished_ = false, all_finish_ = false;  // all: as catch_up() last saw it
 };
 
 }  // namespace gossamer::dist

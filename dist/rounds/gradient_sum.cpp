@@ -55,17 +55,26 @@ void GradientSum::ready(std::size_t bucket) {
     });
 }
 
-void GradientSum::complete() {
-  if (!begun_) return;
-  if (!whole_) {
-    for (std::size_t b = next_; b < buckets_.size(); ++b) {
-      if (!ready_[b]) mark(b);
-      ready(b);
-    }
-    give([this] { reducer_->complete(); });
-    whole_ = true;
+void GradientSum::give_rest() {
+  if (!begun_ || whole_) return;
+  for (std::size_t b = next_; b < buckets_.size(); ++b) {
+    if (!ready_[b]) mark(b);
+    ready(b);
   }
+  give([this] { reducer_->complete(); });
+  whole_ = true;
+}
+
+void GradientSum::complete() {
+  give_rest();
   wait();
+}
+
+bool GradientSum::complete_within(Seconds limit) {
+  if (!begun_) begin();
+  give_rest();
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [&] { return !busy_ && jobs_.empty(); });
 }
 
 void GradientSum::finish() {

@@ -41,6 +41,8 @@ class GradientSum {
   // Gives the thread what is left of a gradient that was begun, and waits until its sum is there or
   // has failed. The collectives are then free.
   void complete();
+  // The same, beginning if need be, for this long at most: whether it is there or has failed.
+  bool complete_within(Seconds);
   // The same, beginning if need be, and the end of this gradient. A failure is thrown here.
   void finish();
   // f32, the layout of the gradients; valid after finish()
@@ -50,6 +52,7 @@ class GradientSum {
  private:
   void give(std::function<void()> job);
   void wait();
+  void give_rest();
   void throw_failure();
   void run();
 
