@@ -17,7 +17,7 @@ Rng& init_rng();
 void seed_initialisation(std::uint64_t seed);
 
 // While one lives, the functions above leave what they return without values: for a model whose
-// weights are loaded next. Drawing them takes ten times as long as reading them.
+// weights are loaded next. Drawing them takes several times as long as reading them.
 class NoInitialValues {
  public:
   NoInitialValues();

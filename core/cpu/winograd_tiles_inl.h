@@ -214,12 +214,13 @@ HWY_INLINE void transform(GetRow&& get_row, PutColumn&& put_column) {
   }
 }
 
-// Vectors `step` numbers apart. The compiler is kept from computing the addresses of all rows
-// beforehand: they do not fit the registers.
+// Keeps the compiler from computing the addresses of all rows beforehand: they do not fit the
+// registers.
 template <class T>
 HWY_INLINE void keep_here(T*& p) {
   asm("" : "+r"(p));
 }
+// Vectors `step` numbers apart.
 template <int n, class T>
 HWY_INLINE void load_each(const T* from, i64 step, Vector* to) {
   keep_here(from);

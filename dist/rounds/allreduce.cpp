@@ -61,11 +61,13 @@ int AllReduceMethod::sum_gradients() {
   bool caught_up = false;
   int members = 0;
   // before members may be found gone: a rebuild needs the collectives for itself
-  if (opened_ == membership_.rebuilds()) do
+  if (opened_ == membership_.rebuilds()) {
+    do {
       check_nobody_has_finished();
-    while (!sum_->complete_within(Seconds(.1)));
-  else
+    } while (!sum_->complete_within(Seconds(.1)));
+  } else {
     sum_->complete();
+  }
   membership_.run([&](Collectives& all) {
     if (opened_ != membership_.rebuilds()) {
       caught_up = catch_up(all, false) || caught_up;

@@ -5,29 +5,26 @@
 #include <thread>
 #include <vector>
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "capi/bitmap.h"
 #include "gossamer/apps/capi/dlpack.h"
 #include "gossamer/apps/capi/gossamer.h"
+#include "support/free_port.h"
 #include "support/temp_folder.h"
 
 namespace gossamer {
 namespace {
 
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 #define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
-#define REFUSED(call, status, ...)                              \
-  do {                                                          \
-    ASSERT_EQ(call, status) << gsm_last_error();                \
-    EXPECT_THAT(gsm_last_error(), testing::AllOf(__VA_ARGS__)); \
+#define REFUSED(call, status, ...)                                \
+  do {                                                            \
+    ASSERT_EQ(call, status) << gsm_last_error();                  \
+    EXPECT_THAT(gsm_last_error(), ::testing::AllOf(__VA_ARGS__)); \
   } while (false)
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -266,18 +263,6 @@ TEST_F(CErrors, ALoaderThatNeedsInOrderSaysSo) {
   MUST(gsm_dataset_free(set));
 }
 
-int free_port() {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  EXPECT_EQ(bind(s, reinterpret_cast<sockaddr*>(&at), size), 0);
-  EXPECT_EQ(getsockname(s, reinterpret_cast<sockaddr*>(&at), &size), 0);
-  close(s);
-  return ntohs(at.sin_port);
-}
-
 gsm_join_options one_of_two(int rank, int port) {
   auto options = sized<gsm_join_options>();
   options.rank = rank;
@@ -292,14 +277,14 @@ gsm_join_options one_of_two(int rank, int port) {
 TEST_F(CErrors, AHostOrANetworkThatIsNoneIsNamed) {
   gsm_group* group = nullptr;
   for (const char* host : {"[::1]", "127.0.0.1 "}) {
-    auto options = one_of_two(1, free_port());
+    auto options = one_of_two(1, gossamer::testing::free_port());
     options.host = host;
     options.join_timeout_s = 1;
     REFUSED(gsm_group_join_with(&options, &group), GSM_ERROR_WORKERS,
             HasSubstr('"' + std::string(host) + "\", does not resolve ("),
             Not(HasSubstr("GOSSAMER_")));
   }
-  auto options = one_of_two(1, free_port());
+  auto options = one_of_two(1, gossamer::testing::free_port());
   options.host = "10.255.255.1";
   options.network = "eth9x";
   options.join_timeout_s = 1;
@@ -308,7 +293,7 @@ TEST_F(CErrors, AHostOrANetworkThatIsNoneIsNamed) {
 }
 
 TEST_F(CErrors, AWorkerThatIsStartedAgainLearnsWhyNobodyTakesIt) {
-  const int port = free_port();
+  const int port = gossamer::testing::free_port();
   gsm_group *group = nullptr, *groups[2] = {};
   auto options = one_of_two(0, port);
   options.restarted = 1;

@@ -8,15 +8,13 @@
 #include <sstream>
 #include <string>
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "capi/bitmap.h"
 #include "gossamer/apps/capi/gossamer.h"
+#include "support/free_port.h"
 
 namespace gossamer {
 namespace {
@@ -46,18 +44,6 @@ int threads_now() {
   for ([[maybe_unused]] const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
     ++count;
   return count;
-}
-
-int free_port() {
-  const int s = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in at{};
-  at.sin_family = AF_INET;
-  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof at;
-  EXPECT_EQ(bind(s, reinterpret_cast<sockaddr*>(&at), size), 0);
-  EXPECT_EQ(getsockname(s, reinterpret_cast<sockaddr*>(&at), &size), 0);
-  close(s);
-  return ntohs(at.sin_port);
 }
 
 // A worker of three, in a process of its own. What it returns is its exit status.
@@ -141,7 +127,7 @@ Process start(int rank, int port, bool restarted) {
 }
 
 TEST(Processes, AKilledWorkerIsStartedAgainAndAllEndWithOneMean) {
-  const int port = free_port();
+  const int port = gossamer::testing::free_port();
   Process workers[3];
   for (int rank = 0; rank < 3; ++rank) workers[rank] = start(rank, port, false);
   char middle = 0;

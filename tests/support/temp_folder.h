@@ -13,10 +13,10 @@
 
 namespace gossamer {
 
-class InTempFolder : public testing::Test {
+class InTempFolder : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string name = testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
+    std::string name = ::testing::UnitTest::GetInstance()->current_test_info()->test_suite_name();
     std::ranges::replace(name, '/', '-');  // of parametrised tests
     std::string pattern =
         (std::filesystem::temp_directory_path() / ("gossamer-" + name + "-XXXXXX")).string();

@@ -1,7 +1,10 @@
 // Workers that end as soon as they have joined, that do not fit each other, and that take different
 // numbers of steps.
+#include <deque>
+
 #include <gmock/gmock.h>
 
+#include "dist/around.h"
 #include "dist/net/harness.h"
 #include "dist/workers.h"
 
@@ -46,10 +49,29 @@ TEST(BeginOfProcesses, WorkersWhoseModelsDifferAreAllTold) {
   }
 }
 
+// Events stay in order for its method, also those that the test has waited for.
+class Hears final : public Around {
+ public:
+  using Around::Around;
+  void wait_for(MessageType type) {
+    do events_.push_back(Around::next(Seconds(1)));
+    while (events_.back().kind != Event::Kind::message || events_.back().message.type != type);
+  }
+
+ private:
+  Event next(Seconds limit) override {
+    if (events_.empty()) return Around::next(limit);
+    const Event e = events_.front();
+    events_.pop_front();
+    return e.kind == Event::Kind::none ? next(limit) : e;
+  }
+  std::deque<Event> events_;
+};
+
 TEST(EndOfProcesses, AWorkerThatStopsBeforeTheOthersIsNamedAndKeepsItsModel) {
   for (const int dims : {8, 3000}) {
-    std::atomic<bool> stopped = false;
-    const auto errors = on_threads(2, [&](Group& group) {
+    const auto errors = on_threads(2, [&](Group& inner) {
+      Hears group(inner);
       Quadratic q(group.rank(), dims);
       auto method = make_method("allreduce", q.params, q.sgd, group, make_graph("complete", 2), {});
       const auto steps = [&](int n) {
@@ -58,11 +80,10 @@ TEST(EndOfProcesses, AWorkerThatStopsBeforeTheOthersIsNamedAndKeepsItsModel) {
       steps(2);
       if (group.rank() == 0) {
         const Tensor before = q.params.values().clone();
-        stopped = true;
         method->finish();
         EXPECT_TRUE(std::ranges::equal(q.params.values().span<float>(), before.span<float>()));
       } else {
-        while (!stopped) std::this_thread::yield();
+        group.wait_for(MessageType::stopped);
         steps(1);
       }
     });
