@@ -2,6 +2,7 @@
 #include "gossamer/dist/finish.h"
 
 #include <cmath>
+#include <sstream>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
@@ -74,6 +75,15 @@ void adopt(FlatParams& params, const AveragedModel& model) {
   Tensor(params.values()).copy_from(model.values);
   store(model.buffers, params);
   params.refresh();
+}
+
+std::string unfinished(int self, const std::vector<int>& late, double limit) {
+  std::ostringstream text;
+  text << "worker " << self << ": done, but worker(s) ";
+  for (std::size_t i = 0; i < late.size(); ++i) text << (i > 0 ? ", " : "") << late[i];
+  text << " did not stop within " << limit
+       << " s; do all workers have the same total (total_samples; in C: total_steps)?";
+  return text.str();
 }
 
 double average_models(FlatParams& params, Membership& membership) {

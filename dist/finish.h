@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "gossamer/core/flat.h"
@@ -20,6 +21,9 @@ struct AveragedModel {
 // weight: of this member's values in the mean (push-sum); none: all alike.
 AveragedModel average_of_models(const FlatParams&, Collectives&, std::optional<double> weight = {});
 void adopt(FlatParams&, const AveragedModel&);  // and refreshes the compute copy
+
+// The error of a worker that is done while others are not within `limit` seconds. late: who.
+std::string unfinished(int self, const std::vector<int>& late, double limit);
 
 // values <- mean over the living, batch-norm statistics merged, compute copy refreshed. Returns
 // sqrt(mean |x_i - mean|^2) before.

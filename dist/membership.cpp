@@ -13,8 +13,12 @@ namespace {
 constexpr int kGraceMs = 4000, kPollMs = 5;
 }  // namespace
 
-Membership::Membership(Group& group, int min_workers)
-    : group_(group), min_workers_(min_workers), admitted_(arrivals()), built_at_(admitted_) {
+Membership::Membership(Group& group, int min_workers, Lost lost)
+    : group_(group),
+      min_workers_(min_workers),
+      lost_(lost),
+      admitted_(arrivals()),
+      built_at_(admitted_) {
   if (group.collectives().members() != group.size()) return;
   built_for_.resize(admitted_.size());
   std::iota(built_for_.begin(), built_for_.end(), 0);
@@ -35,15 +39,50 @@ std::vector<std::uint64_t> Membership::arrivals() const {
 std::vector<int> Membership::alive() const {
   std::vector<int> out;
   for (const int rank : group_.alive()) {
-    const bool admitted = admit_all_ || rank == group_.rank() ||
-                          admitted_[static_cast<std::size_t>(rank)] == group_.arrivals(rank);
+    const bool admitted =
+        rank == group_.rank() || admitted_[static_cast<std::size_t>(rank)] == group_.arrivals(rank);
     if (admitted && !left_.contains(rank)) out.push_back(rank);
   }
   return out;
 }
 
-void Membership::run(FunctionRef<void(Collectives&)> op) {
+void Membership::hear(const Event& e) {
+  if (lost_ == Lost::may_return) return;
+  const std::vector<int> with = alive();
+  const bool stranger = e.peer >= 0 && std::ranges::find(with, e.peer) == with.end();
+  if (stranger && e.kind == Event::Kind::joined) {
+    Message back{.type = MessageType::back};
+    back.value = static_cast<double>(with.size());
+    back.gradients = with.front();
+    group_.control().send(e.peer, back);
+  }
+  if (stranger && e.kind == Event::Kind::message && e.message.type == MessageType::back) {
+    const auto theirs = std::pair(e.message.value, -e.message.gradients),
+               ours =
+                   std::pair(static_cast<double>(with.size()), -static_cast<double>(with.front()));
+    if (theirs > ours && out_.empty())
+      out_ = "the connection was lost for a while, and worker " + std::to_string(e.peer) + " (of " +
+             std::to_string(static_cast<int>(theirs.first)) + " that went on together)";
+  }
+  check_taking_part();
+}
+
+void Membership::check_taking_part() const {
+  if (lost_ == Lost::may_return) return;
+  std::string who = out_;
+  for (int rank = 0; rank < group_.size() && who.empty(); ++rank)
+    if (rank != group_.rank())
+      if (const std::string why = group_.given_up_by(rank); !why.empty())
+        who = why + ", and worker " + std::to_string(rank);
+  check<DistError>(who.empty(), "worker ", group_.rank(), ": ", who,
+                   " has given this worker up; the others go on without it, and its model is no "
+                   "longer part of theirs. Start all again, with a longer dead_after_s if workers "
+                   "may stand still for so long");
+}
+
+void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
   for (;;) {
+    check_taking_part();
     const std::vector<std::uint64_t> came = arrivals();
     const std::vector<int> members = alive();
     const int count = static_cast<int>(members.size());
@@ -59,7 +98,7 @@ void Membership::run(FunctionRef<void(Collectives&)> op) {
       };
       if (broken_ || members != built_for_ || std::ranges::any_of(members, came_again)) {
         // a set may come again: the transport tells one rebuild from another
-        group_.rebuild(members, 0);
+        group_.rebuild(members, 0, patience);
         built_for_ = members;
         built_at_ = came;
         broken_ = false;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <set>
+#include <string>
 #include <vector>
 
 #include "gossamer/core/parallel.h"
@@ -12,7 +13,10 @@ namespace gossamer::dist {
 
 class Membership {
  public:
-  Membership(Group& group, int min_workers);
+  // What becomes of a worker that was frozen or cut off, that the others have gone on without, and
+  // that lives: it takes part again after joined(), or run() and hear() throw a DistError in it.
+  enum class Lost { may_return, is_out };
+  Membership(Group& group, int min_workers, Lost = Lost::may_return);
 
   // said goodbye, though its process may live on
   void left(int rank) { left_.insert(rank); }
@@ -20,24 +24,30 @@ class Membership {
   // before the same run(): synchronous methods agree on the step first. Until then it is counted as
   // gone.
   void joined(int rank);
-  // From now on everyone takes part as soon as it is connected (the end of training, where all wait
-  // for all).
-  void admit_all() { admit_all_ = true; }
+  // With Lost::is_out: every event of the control link. Where a connection was lost and both sides
+  // have gone on, the side with more workers remains; of two alike, that of the lowest rank.
+  void hear(const Event&);
   std::vector<int> alive() const;
   // Runs `op` with collectives over the living. If a member dies in it, all survivors run it again
   // without the dead: so `op` must not overwrite its inputs before its last collective. A failure
-  // without a death, or fewer than min_workers alive, is a DistError.
-  void run(FunctionRef<void(Collectives&)> op);
+  // without a death, or fewer than min_workers alive, is a DistError. patience: collectives are
+  // built anew within this time, if that is longer than their deadline.
+  void run(FunctionRef<void(Collectives&)> op, Seconds patience = Seconds(0));
+  // The next run() builds the collectives anew. All members must say so before the same run().
+  void renew() { broken_ = true; }
   // of the collectives as last built: the workers in the last run()
   std::vector<int> members() const { return built_for_; }
   i64 rebuilds() const { return rebuilds_; }
 
  private:
   std::vector<std::uint64_t> arrivals() const;  // what changes with every return
+  void check_taking_part() const;
 
   Group& group_;
   int min_workers_;
-  bool admit_all_ = false, broken_ = false;
+  const Lost lost_;
+  bool broken_ = false;
+  std::string out_;  // why this worker is; empty: it takes part
   std::set<int> left_;
   std::vector<std::uint64_t> admitted_;  // by rank: which of its arrivals takes part
   // empty: not built yet, as for a worker that was started again

@@ -164,7 +164,7 @@ std::optional<Disagreement> disagreement(const std::vector<Fact>& facts,
 // a resume, where each goes on from its own. Who dies meanwhile is left out, as later.
 void begin_together(const std::vector<Fact>& facts, FlatParams& params, Group& group,
                     const MethodOptions& options) {
-  Membership membership(group, options.min_workers);
+  Membership membership(group, options.min_workers, Membership::Lost::is_out);
   Tensor mean;
   try {
     membership.run([&](Collectives& all) {

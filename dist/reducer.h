@@ -17,8 +17,8 @@ class Reducer {
   // The thread that trains: this bucket's gradients are written by the work that it has given its
   // device so far; or, while it records a graph, by that of each launch, after which add() follows.
   virtual void mark(std::size_t bucket) { (void)bucket; }
-  // Any thread: what waits for others shall fail soon.
-  virtual void interrupt() {}
+  // Any thread: what waits for others fails soon, until open().
+  virtual void interrupt() = 0;
 
   // --- One thread; nobody else uses `all` meanwhile. Every wait is limited; a DistError names
   // the worker that did not come. All members together, at the start and whenever they have
@@ -37,6 +37,9 @@ class Reducer {
 // By the collectives, for tensors on the CPU.
 class HostReducer final : public Reducer {
  public:
+  void interrupt() override {
+    if (all_) all_->interrupt();
+  }
   void open(Collectives& all, const std::vector<int>&) override { all_ = &all; }
   void add(std::size_t, const Tensor& own, Tensor sum) override {
     // by this thread: backward has the others

@@ -146,10 +146,14 @@ class Collectives {
   virtual ~Collectives() = default;
   // f32, in place; the sum has the same bits on all members
   virtual void all_reduce_sum(const Tensor&) = 0;
-  virtual void all_reduce_sum(std::span<double>) = 0;   // of numbers on the host
+  // Of numbers on the host. patience: this call waits for so long, if that is longer.
+  virtual void all_reduce_sum(std::span<double>, Seconds patience = Seconds(0)) = 0;
   virtual void broadcast(const Tensor&, int root) = 0;  // of any type
   virtual void barrier() = 0;
   virtual int members() const = 0;  // how many take part now
+  // Any thread: the operation that is under way fails soon, here and on all members; so do later
+  // ones until Group::rebuild().
+  virtual void interrupt() {}
 };
 
 class DevicePort;
@@ -170,9 +174,14 @@ class Group {
   // when the set changes. A set, and an epoch, may come again: a rebuild never meets leftovers of
   // an earlier one.
   virtual Collectives& collectives() = 0;
-  virtual void rebuild(const std::vector<int>& alive, std::uint32_t epoch) = 0;
+  // patience: it waits for so long, if that is longer than the collectives' deadline.
+  virtual void rebuild(const std::vector<int>& alive, std::uint32_t epoch,
+                       Seconds patience = Seconds(0)) = 0;
   // ranks this worker believes to be alive, itself included
   virtual std::vector<int> alive() const = 0;
+  // Why `peer` has once given this worker up and gone on without it ("no heartbeat for 2.1 s");
+  // empty: it never has.
+  virtual std::string given_up_by(int /*peer*/) const { return {}; }
   // How often `peer` has come: 1 from the start on, one more with each Event{joined}. For a worker
   // that joined later: counted from its start.
   virtual std::uint64_t arrivals(int /*peer*/) const { return 1; }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/dist/graph/graph.h"
 
 namespace gossamer::dist {
@@ -162,21 +163,20 @@ void Roster::advance(double now) {
     say_stopped(now);
 }
 
-std::string Roster::training() const {
-  std::string out;
+std::vector<int> Roster::training() const {
+  std::vector<int> out;
   for (int p = 0; p < static_cast<int>(peers_.size()); ++p)
     if (const Peer& other = peers_[static_cast<std::size_t>(p)];
         p != self_ && member(p) && !other.stopped && !other.left)
-      out += (out.empty() ? "" : ", ") + std::to_string(p);
+      out.push_back(p);
   return out;
 }
 
 bool Roster::ended(double now) {
   if (!stopping()) return false;
-  const std::string late = training();
-  check<DistError>(late.empty() || now - *stop_since_ < stop_limit_, "worker ", self_,
-                   ": done, but worker(s) ", late, " did not stop within ", stop_limit_,
-                   " s; do all workers have the same total (total_samples; in C: total_steps)?");
+  const std::vector<int> late = training();
+  check<DistError>(late.empty() || now - *stop_since_ < stop_limit_,
+                   unfinished(self_, late, stop_limit_));
   bool same = said_members_ == members_;
   for (int p = 0; p < static_cast<int>(peers_.size()); ++p)
     same &= p == self_ || peer(p).left ||

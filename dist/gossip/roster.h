@@ -114,7 +114,7 @@ class Roster {
   void say_stopped(double now);
   void heard_back(int from, const Message&, double now);
   void set_member(int rank, bool member, double gradients_of_all);
-  std::string training() const;  // the members that have not stopped
+  std::vector<int> training() const;  // the members that have not stopped
 
   int self_;
   double stop_limit_;

@@ -65,12 +65,15 @@ class DeviceCollectives final : public Collectives {
   void all_reduce_sum(const Tensor& x) override {
     on_host(x, [&](const Tensor& t) { host_.collectives().all_reduce_sum(t); });
   }
-  void all_reduce_sum(std::span<double> x) override { host_.collectives().all_reduce_sum(x); }
+  void all_reduce_sum(std::span<double> x, Seconds patience) override {
+    host_.collectives().all_reduce_sum(x, patience);
+  }
   void broadcast(const Tensor& x, int root) override {
     on_host(x, [&](const Tensor& t) { host_.collectives().broadcast(t, root); });
   }
   void barrier() override { host_.collectives().barrier(); }
   int members() const override { return host_.collectives().members(); }
+  void interrupt() override { host_.collectives().interrupt(); }
 
  private:
   template <class F>

@@ -32,10 +32,11 @@ class DeviceGroup final : public Group {
   SideChannel* side_channel() override { return host_.side_channel(); }
   const char* why_no_side_channel() const override { return host_.why_no_side_channel(); }
   Collectives& collectives() override;
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
-    host_.rebuild(alive, epoch);
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds patience) override {
+    host_.rebuild(alive, epoch, patience);
   }
   std::vector<int> alive() const override { return host_.alive(); }
+  std::string given_up_by(int peer) const override { return host_.given_up_by(peer); }
   std::uint64_t arrivals(int peer) const override { return host_.arrivals(peer); }
   DevicePort* device_port() override { return &port_; }
   std::unique_ptr<Reducer> reducer(std::size_t buckets) override;

@@ -26,7 +26,13 @@ void GpuReducer::after_gradients(std::size_t bucket) {
   parts_.port.wait(Stream::exchange, ready_.at(bucket));
 }
 
+void GpuReducer::interrupt() {
+  interrupted_ = true;
+  if (all_) all_->interrupt();
+}
+
 void GpuReducer::open(Collectives& all, const std::vector<int>& members) {
+  interrupted_ = false;
   all_ = &all;
   members_ = members;
   arrivals_.clear();
@@ -52,9 +58,9 @@ void GpuReducer::until(FunctionRef<bool()> test, const char* what) {
   for (double next = began; !test();) {
     const double now = wall_seconds();
     if (now >= next) {
+      check<DistError>(!interrupted_, "worker ", parts_.group.rank(), ", ", what, ": given up");
       for (const std::string& why : {failed(), missing()})
         check<DistError>(why.empty(), "worker ", parts_.group.rank(), ", ", what, ": ", why);
-      check<DistError>(!interrupted_, "worker ", parts_.group.rank(), ", ", what, ": given up");
       check<DistError>(now - began < parts_.limit_s, "worker ", parts_.group.rank(), ", ", what,
                        ": not done after ", parts_.limit_s, " s, though all of ", members_.size(),
                        " workers are alive");

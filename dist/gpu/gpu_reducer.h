@@ -29,7 +29,7 @@ class GpuReducer : public Reducer {
   };
   explicit GpuReducer(Parts);
   void mark(std::size_t bucket) override;
-  void interrupt() override { interrupted_ = true; }
+  void interrupt() override;
   void open(Collectives& all, const std::vector<int>& members) override;
   void give_up() override;  // until what is in the exchange stream is done
 

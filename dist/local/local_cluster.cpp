@@ -95,7 +95,7 @@ class LocalCollectives : public Collectives {
       : self_(self), shared_(self.shared), context_(std::move(context)) {}
 
   void all_reduce_sum(const Tensor& x) override { reduce(x.span<float>()); }
-  void all_reduce_sum(std::span<double> x) override { reduce(x); }
+  void all_reduce_sum(std::span<double> x, Seconds patience) override { reduce(x, patience); }
   void broadcast(const Tensor& tensor, int root) override {
     meet("broadcast", tensor.data(), tensor.bytes(), [&](std::map<int, void*>& buffers) {
       for (const auto& [rank, to] : buffers)
@@ -106,18 +106,25 @@ class LocalCollectives : public Collectives {
     meet("barrier", nullptr, 0, [](std::map<int, void*>&) {});
   }
   int members() const override { return static_cast<int>(context_->members.size()); }
+  void interrupt() override {
+    const std::scoped_lock lock(shared_.mutex);
+    if (context_->broken.empty())
+      context_->broken = "given up by worker " + std::to_string(self_.rank);
+    shared_.changed.notify_all();
+  }
 
  private:
   // Summed in the order of ranks, so every run gives the same bits.
   template <class T>
-  void reduce(std::span<T> x) {
-    meet("all_reduce_sum", x.data(), x.size_bytes(), [&](std::map<int, void*>& buffers) {
+  void reduce(std::span<T> x, Seconds patience = Seconds(0)) {
+    const auto sum = [&](std::map<int, void*>& buffers) {
       for (std::size_t i = 0; i < x.size(); ++i) {
-        T sum = 0;
-        for (const auto& [rank, buffer] : buffers) sum += static_cast<const T*>(buffer)[i];
-        for (const auto& [rank, buffer] : buffers) static_cast<T*>(buffer)[i] = sum;
+        T total = 0;
+        for (const auto& [rank, buffer] : buffers) total += static_cast<const T*>(buffer)[i];
+        for (const auto& [rank, buffer] : buffers) static_cast<T*>(buffer)[i] = total;
       }
-    });
+    };
+    meet("all_reduce_sum", x.data(), x.size_bytes(), sum, patience);
   }
 
   bool all_reach_all() const {
@@ -130,7 +137,8 @@ class LocalCollectives : public Collectives {
   // One of those that have arrived does the work for all, under the lock, so no buffer can go away
   // meanwhile.
   template <class Work>
-  void meet(const char* what, void* buffer, std::size_t bytes, Work work) {
+  void meet(const char* what, void* buffer, std::size_t bytes, Work work,
+            Seconds patience = Seconds(0)) {
     std::unique_lock lock(shared_.mutex);
     Context& c = *context_;
     const int rank = self_.rank;
@@ -159,12 +167,13 @@ class LocalCollectives : public Collectives {
       }
       return c.round != round || !c.broken.empty();
     };
-    if (!shared_.wait(lock, shared_.changed, after(shared_.collective_limit), -1, ended)) {
+    const Seconds limit = std::max(shared_.collective_limit, patience);
+    if (!shared_.wait(lock, shared_.changed, after(limit), -1, ended)) {
       std::string missing;
       for (const int m : c.members)
         if (!c.arrived.contains(m)) missing += (missing.empty() ? "" : ", ") + std::to_string(m);
       c.broken = "no sign of worker(s) " + missing + " for " +
-                 std::to_string(static_cast<int>(shared_.collective_limit.count())) + " s";
+                 std::to_string(static_cast<int>(limit.count())) + " s";
       shared_.changed.notify_all();
     }
     if (c.round == round) intact();
@@ -190,7 +199,7 @@ class LocalGroup : public Group {
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
   Collectives& collectives() override { return *collectives_; }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds) override {
     const std::scoped_lock lock(shared_.mutex);
     auto& context = shared_.contexts[{epoch, alive}];
     // A set that comes again, after a death and a return, finds its old context broken.

@@ -98,6 +98,11 @@ std::string AsioLink::why_dead(int peer) const {
   return impl_->peer(peer).why;
 }
 
+std::string AsioLink::given_up_by(int peer) const {
+  std::lock_guard lock(impl_->mutex);
+  return impl_->peer(peer).gave_us_up;
+}
+
 std::string AsioLink::given_up() const {
   std::lock_guard lock(impl_->mutex);
   return impl_->dropped_why;

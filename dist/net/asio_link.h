@@ -40,10 +40,11 @@ class AsioLink final : public ControlLink {
 
   int rank() const;
   int size() const;
-  std::vector<int> alive() const;        // this worker included
-  std::string why_dead(int peer) const;  // empty while it lives
-  std::string given_up() const;          // why this worker is out; empty while it is a member
-  Seconds dead_after() const;            // a silent worker is given up
+  std::vector<int> alive() const;           // this worker included
+  std::string why_dead(int peer) const;     // empty while it lives
+  std::string given_up_by(int peer) const;  // as Group::given_up_by()
+  std::string given_up() const;             // why this worker is out; empty while it is a member
+  Seconds dead_after() const;               // a silent worker is given up
   std::string local_address() const;
   int refused() const;                     // strangers turned away
   std::uint64_t arrivals(int peer) const;  // how often it has come

@@ -39,7 +39,8 @@ struct AsioLink::Impl {
     std::atomic<bool> alive{false};
     std::atomic<std::uint64_t> mark{0}, arrivals{0}, id{0};
     ClockOffset clock;
-    std::string why;  // guarded by mutex, as the next
+    std::string why;         // guarded by mutex, as the next two
+    std::string gave_us_up;  // why; empty: it never has
     std::map<std::uint64_t, std::vector<char>> kept;
   };
 
@@ -93,6 +94,7 @@ struct AsioLink::Impl {
   bool receive(int rank, Peer&, const wire::Frame&, const wire::Bytes& payload);
   void closed(int rank, const std::string& why);
   void mark_dead(int rank, const std::string& why, bool lost);
+  void mark_given_up(int rank, const std::string& why);
   void mark_dead_gently(int rank, const std::string& why);
   void give_up(const std::string& why);
   void schedule();

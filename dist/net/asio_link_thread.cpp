@@ -100,7 +100,7 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
       learn(payload);
       return true;
     case Kind::dropped:
-      mark_dead(rank, "it gave this worker up: " + wire::printable(payload), true);
+      mark_given_up(rank, wire::printable(payload));
       return false;
     case Kind::replaced:
       give_up(wire::printable(payload));
@@ -154,6 +154,14 @@ void AsioLink::Impl::mark_dead(int rank, const std::string& why, bool lost) {
   events.push(std::move(e));
   if (why != "left" && info.rank > rank) dial_later(rank, kFirstDial);
   if (info.rejoin && !have_table) asio::post(io, [this] { ask_a_seed(); });
+}
+
+void AsioLink::Impl::mark_given_up(int rank, const std::string& why) {
+  {
+    std::lock_guard lock(mutex);
+    peer(rank).gave_us_up = why;
+  }
+  mark_dead(rank, "it gave this worker up: " + why, true);
 }
 
 // As mark_dead(), but the connection stays for a moment so that the peer can read why.

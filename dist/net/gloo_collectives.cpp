@@ -113,6 +113,18 @@ struct GlooCollectives::Impl {
     if (old) old->abort();
   }
 
+  // Any thread: what is under way ends soon.
+  template <class Condition>
+  void stop_if(Condition condition) {
+    {
+      std::lock_guard lock(mutex);
+      if (!condition(*this)) return;
+      stop = true;
+      if (context) context->abort();
+    }
+    link.interrupt();
+  }
+
   void find_each_other(GlooContext& fresh, std::uint64_t key, SteadyClock::time_point until);
 
   template <class Operation>
@@ -142,14 +154,14 @@ struct GlooCollectives::Impl {
   }
 
   template <class T>
-  void all_reduce(std::span<T> values) {
+  void all_reduce(std::span<T> values, Seconds patience = Seconds(0)) {
     run("all_reduce", [&](const std::shared_ptr<gloo::Context>& now) {
       if (values.empty()) return;
       gloo::AllreduceOptions options(now);
       options.setOutput(values.data(), values.size());
       options.setReduceFunction(&add<T>);
       options.setTag(tag_of<T>(values.size()));
-      options.setTimeout(ms(limit));
+      options.setTimeout(ms(std::max(limit, patience)));
       gloo::allreduce(options);
     });
   }
@@ -258,29 +270,23 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
 }
 
 void GlooCollectives::joined() {
-  Impl& s = *impl_;
-  {
-    std::lock_guard lock(s.mutex);
-    if (!s.rebuilding) return;
-    s.stop = true;
-    if (s.context) s.context->abort();
-  }
-  s.link.interrupt();
+  impl_->stop_if([](const Impl& s) { return s.rebuilding; });
+}
+
+void GlooCollectives::interrupt() {
+  impl_->stop_if([](const Impl&) { return true; });
 }
 
 void GlooCollectives::died(int rank, bool left) {
-  Impl& s = *impl_;
-  {
-    std::lock_guard lock(s.mutex);
-    if (left || std::find(s.members.begin(), s.members.end(), rank) == s.members.end()) return;
-    s.stop = true;
-    if (s.context) s.context->abort();
-  }
-  s.link.interrupt();
+  impl_->stop_if([&](const Impl& s) {
+    return !left && std::find(s.members.begin(), s.members.end(), rank) != s.members.end();
+  });
 }
 
 void GlooCollectives::all_reduce_sum(const Tensor& x) { impl_->all_reduce(x.span<float>()); }
-void GlooCollectives::all_reduce_sum(std::span<double> values) { impl_->all_reduce(values); }
+void GlooCollectives::all_reduce_sum(std::span<double> values, Seconds patience) {
+  impl_->all_reduce(values, patience);
+}
 
 void GlooCollectives::broadcast(const Tensor& x, int root) {
   Impl& s = *impl_;

@@ -29,10 +29,11 @@ class GlooCollectives final : public Collectives {
   void joined();
 
   void all_reduce_sum(const Tensor&) override;
-  void all_reduce_sum(std::span<double>) override;
+  void all_reduce_sum(std::span<double>, Seconds patience) override;
   void broadcast(const Tensor&, int root) override;
   void barrier() override;
   int members() const override;
+  void interrupt() override;
 
  private:
   struct Impl;

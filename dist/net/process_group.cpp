@@ -2,6 +2,7 @@
 // other two.
 #include "gossamer/dist/net/process_group.h"
 
+#include <algorithm>
 #include <mutex>
 
 #include "gossamer/core/error.h"
@@ -37,7 +38,7 @@ struct SoloPayload final : Payload {
 
 struct SoloCollectives final : Collectives {
   void all_reduce_sum(const Tensor&) override {}
-  void all_reduce_sum(std::span<double>) override {}
+  void all_reduce_sum(std::span<double>, Seconds) override {}
   void broadcast(const Tensor&, int root) override {
     check<DistError>(root == 0, "broadcast from worker ", root, " in a group of one");
   }
@@ -54,7 +55,7 @@ struct SoloGroup final : Group {
   ControlLink& control() override { return link; }
   Payload& payload() override { return bulk; }
   Collectives& collectives() override { return together; }
-  void rebuild(const std::vector<int>&, std::uint32_t) override {}
+  void rebuild(const std::vector<int>&, std::uint32_t, Seconds) override {}
   std::vector<int> alive() const override { return {0}; }
 };
 
@@ -133,10 +134,11 @@ class ProcessGroup final : public Group {
   Payload& payload() override { return payload_; }
   SideChannel* side_channel() override { return &side_channel_; }
   Collectives& collectives() override { return collectives_; }
-  void rebuild(const std::vector<int>& members, std::uint32_t epoch) override {
-    collectives_.rebuild(members, epoch, limit_);
+  void rebuild(const std::vector<int>& members, std::uint32_t epoch, Seconds patience) override {
+    collectives_.rebuild(members, epoch, std::max(limit_, patience));
   }
   std::vector<int> alive() const override { return link_.alive(); }
+  std::string given_up_by(int peer) const override { return link_.given_up_by(peer); }
   std::uint64_t arrivals(int peer) const override { return link_.arrivals(peer); }
 
  private:

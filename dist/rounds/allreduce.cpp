@@ -17,7 +17,7 @@ AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group
       optimizer_(optimizer),
       group_(group),
       options_(options),
-      membership_(group, options.min_workers),
+      membership_(group, options.min_workers, Membership::Lost::is_out),
       samples_(options.start_samples),
       known_(static_cast<std::size_t>(group.size())) {
   std::iota(known_.begin(), known_.end(), 0);
@@ -65,19 +65,21 @@ int AllReduceMethod::sum_gradients() {
     do {
       check_nobody_has_finished();
     } while (!sum_->complete_within(Seconds(.1)));
-  } else {
-    sum_->complete();
   }
-  membership_.run([&](Collectives& all) {
-    if (opened_ != membership_.rebuilds()) {
-      caught_up = catch_up(all, false) || caught_up;
-      sum_->open(all, membership_.members());
-      opened_ = membership_.rebuilds();
-    }
-    if (caught_up) return;
-    sum_->finish();
-    members = all.members();
-  });
+  while (members == 0 && !caught_up) {
+    check_nobody_has_finished();
+    membership_.run([&](Collectives& all) {
+      if (opened_ != membership_.rebuilds()) {
+        caught_up = catch_up(all, false) || caught_up;
+        if (finishing_ > 0) return;  // they open nothing any more
+        sum_->open(all, membership_.members());
+        opened_ = membership_.rebuilds();
+      }
+      if (caught_up) return;
+      sum_->finish();
+      members = all.members();
+    });
+  }
   stats_.exposed_s += wall_seconds() - began;
   report_deaths();
   if (members > 0) Tensor(params_.grads()).copy_from(sum_->sum());
@@ -88,20 +90,25 @@ int AllReduceMethod::sum_gradients() {
 // model of one that is ahead, and their own gradient is dropped; true if this worker was behind.
 // Nothing is taken over before all of it is here: should the one that is ahead die meanwhile, those
 // behind are still alike.
-bool AllReduceMethod::catch_up(Collectives& all, bool finishing) {
+bool AllReduceMethod::catch_up(Collectives& all, bool finishing, Seconds patience) {
   const auto n = static_cast<std::size_t>(group_.size()),
              me = static_cast<std::size_t>(group_.rank());
-  std::vector<double> steps(2 * n + 1, 0.0);
+  std::vector<double> table(3 * n, 0.0);  // steps, samples, in finish()
+  const std::span<double> steps(table.data(), n), samples(table.data() + n, n),
+      in_finish(table.data() + 2 * n, n);
   steps[me] = static_cast<double>(steps_) + 1;  // 0: not a member
-  steps[n + me] = samples_;
-  steps[2 * n] = finishing;
-  all.all_reduce_sum(steps);
-  all_finish_ = steps[2 * n] == all.members();
-  const auto first = steps.begin(), last = first + static_cast<std::ptrdiff_t>(n);
-  const auto ahead = std::max_element(first, last);
-  const bool equal = std::all_of(first, last, [&](double s) { return s == 0 || s == *ahead; });
-  if (equal) return false;
-  const int root = static_cast<int>(ahead - first);
+  samples[me] = samples_;
+  in_finish[me] = finishing;
+  all.all_reduce_sum(table, patience);
+  finishing_ = 0;
+  for (std::size_t w = 0; w < n; ++w) {
+    if (in_finish[w] == 0) continue;
+    ++finishing_;
+    if (w != me) ended_[static_cast<int>(w)] = static_cast<i64>(steps[w]) - 1;
+  }
+  const auto ahead = std::ranges::max_element(steps);
+  if (std::ranges::all_of(steps, [&](double s) { return s == 0 || s == *ahead; })) return false;
+  const int root = static_cast<int>(ahead - steps.begin());
   std::vector<Tensor> own = {params_.values()}, theirs;
   for (const NamedTensor& state : optimizer_.state()) own.push_back(state.tensor);
   for (const Tensor& tensor : own) {
@@ -117,12 +124,11 @@ bool AllReduceMethod::catch_up(Collectives& all, bool finishing) {
       if (!tensor.device().is_cpu()) theirs.back().copy_from(host);
     }
   }
-  const bool behind = static_cast<double>(steps_) + 1 < *ahead;
-  if (!behind) return false;
+  if (steps[me] == *ahead) return false;
   for (std::size_t i = 0; i < own.size(); ++i) own[i].copy_from(theirs[i]);
   params_.refresh();
   steps_ = static_cast<i64>(*ahead) - 1;
-  samples_ = steps[n + static_cast<std::size_t>(root)];
+  samples_ = samples[static_cast<std::size_t>(root)];
   return true;
 }
 
@@ -132,23 +138,34 @@ MethodStats AllReduceMethod::stats() const {
   return stats;
 }
 
-void AllReduceMethod::hear() {
-  for (;;) {  // nobody else reads the link
-    const Event e = group_.control().next(Seconds(0));
-    if (e.kind == Event::Kind::none) return;
-    if (e.kind == Event::Kind::message && e.message.type == MessageType::stopped)
-      ended_[e.peer] = static_cast<i64>(e.message.gradients);
+// Nobody else reads the link.
+void AllReduceMethod::hear(Seconds timeout) {
+  for (Event e = group_.control().next(timeout); e.kind != Event::Kind::none;
+       e = group_.control().next(Seconds(0))) {
+    membership_.hear(e);
+    if (e.kind != Event::Kind::message || e.message.type != MessageType::stopped) continue;
+    ended_[e.peer] = static_cast<i64>(e.message.gradients);
+    if (e.message.value != 0) membership_.renew();
   }
+}
+
+void AllReduceMethod::give_up_sum() {
+  if (!sum_ || !sum_->begun()) return;
+  sum_->give_up();
+  gave_up_ = true;
+  membership_.renew();
 }
 
 // One that ended in the midst of its last step because of a death is still waited for there.
 void AllReduceMethod::check_nobody_has_finished() {
   hear();
-  for (const auto& [rank, steps] : ended_)
-    check<DistError>(steps > steps_ || !group_.control().alive(rank), "worker ", rank,
-                     " has finished after ", steps, " steps, worker ", group_.rank(),
-                     " is in step ", steps_ + 1,
-                     "; allreduce needs the same number of steps of all: end all by one total");
+  for (const auto& [rank, steps] : ended_) {
+    if (steps > steps_ || !group_.control().alive(rank)) continue;
+    give_up_sum();
+    fail<DistError>("worker ", rank, " has finished after ", steps, " steps, worker ",
+                    group_.rank(), " is in step ", steps_ + 1,
+                    "; allreduce needs the same number of steps of all: end all by one total");
+  }
 }
 
 void AllReduceMethod::report_deaths() {
@@ -164,22 +181,46 @@ void AllReduceMethod::report_deaths() {
 
 void AllReduceMethod::finish() {
   if (finished_) return;
+  give_up_sum();
   Message ended{.type = MessageType::stopped};
   ended.gradients = static_cast<double>(steps_);
+  ended.value = gave_up_;
   for (const int peer : known_)
     if (peer != group_.rank()) group_.control().send(peer, ended);
-  if (sum_) sum_->complete();
   AveragedModel model;
-  do  // one that is behind after a death does its last step first
-    membership_.run([&](Collectives& all) {
-      catch_up(all, true);
-      if (all_finish_) model = average_of_models(params_, all);
-    });
-  while (!all_finish_);
+  const double until = wall_seconds() + options_.finish_timeout_s;
+  bool all_finish = false;
+  while (!all_finish) {  // one that is behind after a death does its last step first
+    await_all(until);
+    const Seconds left(std::max(0.0, until - wall_seconds()));
+    membership_.run(
+        [&](Collectives& all) {
+          catch_up(all, true, left);
+          all_finish = finishing_ == all.members();
+          if (all_finish) model = average_of_models(params_, all);
+        },
+        left);
+  }
   adopt(params_, model);
   stats_.consensus_distance = model.distance;
   report_deaths();
   finished_ = true;
+}
+
+// Until all living workers are in finish(), or a death has to be met about: whoever still trains
+// must not find this one in another collective than its own.
+void AllReduceMethod::await_all(double until) {
+  for (Seconds pause(0);; pause = Seconds(.1)) {
+    hear(pause);
+    const std::vector<int> alive = membership_.alive();
+    if (alive != membership_.members()) return;
+    std::vector<int> late;
+    for (const int rank : alive)
+      if (rank != group_.rank() && !ended_.contains(rank)) late.push_back(rank);
+    if (late.empty()) return;
+    check<DistError>(wall_seconds() < until,
+                     unfinished(group_.rank(), late, options_.finish_timeout_s));
+  }
 }
 
 }  // namespace gossamer::dist

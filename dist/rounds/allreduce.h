@@ -31,9 +31,11 @@ class AllReduceMethod : public Method {
  private:
   // over how many; 0: this worker took over another's model instead
   int sum_gradients();
-  bool catch_up(Collectives&, bool finishing);
-  void hear();
+  bool catch_up(Collectives&, bool finishing, Seconds patience = Seconds(0));
+  void hear(Seconds timeout = Seconds(0));
+  void give_up_sum();
   void check_nobody_has_finished();
+  void await_all(double until);
   void report_deaths();
 
   FlatParams& params_;
@@ -46,8 +48,10 @@ class AllReduceMethod : public Method {
   i64 steps_ = 0, opened_ = -1;  // opened: membership_.rebuilds() when sum_ was opened last
   std::vector<int> known_;
   std::map<int, i64> ended_;  // who has called finish(), after how many steps
+  int finishing_ = 0;         // how many are in finish(), as catch_up() last saw it
+  // gave_up: a sum that others wait for in vain, so all build their collectives anew in finish()
+  bool finished_ = false, gave_up_ = false;
   MethodStats stats_;
-  bool finished_ = false, all_finish_ = false;  // all: as catch_up() last saw it
 };
 
 }  // namespace gossamer::dist

@@ -20,9 +20,9 @@ GradientSum::~GradientSum() {
   {
     const std::scoped_lock lock(mutex_);
     closing_ = true;
+    if (busy_) reducer_->interrupt();
   }
   changed_.notify_all();
-  reducer_->interrupt();
   thread_.join();
 }
 
@@ -65,11 +65,6 @@ void GradientSum::give_rest() {
   whole_ = true;
 }
 
-void GradientSum::complete() {
-  give_rest();
-  wait();
-}
-
 bool GradientSum::complete_within(Seconds limit) {
   if (!begun_) begin();
   give_rest();
@@ -79,9 +74,21 @@ bool GradientSum::complete_within(Seconds limit) {
 
 void GradientSum::finish() {
   if (!begun_) begin();
-  complete();
+  give_rest();
+  wait();
   begun_ = false;
   throw_failure();
+}
+
+void GradientSum::give_up() {
+  {
+    const std::scoped_lock lock(mutex_);
+    jobs_.clear();
+    if (busy_) reducer_->interrupt();
+  }
+  wait();
+  begun_ = false;
+  failure_ = nullptr;
 }
 
 double GradientSum::busy_s() const {

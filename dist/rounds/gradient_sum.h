@@ -26,7 +26,7 @@ namespace gossamer::dist {
 class GradientSum {
  public:
   GradientSum(const Tensor& grads, std::vector<FlatRange> buckets, std::unique_ptr<Reducer>);
-  ~GradientSum();  // drops what has not begun; what has, ends first
+  ~GradientSum();  // gives up what is under way
 
   // All from the thread that trains.
   // With these members from now on; waits for it. Sums that were begun are to be made again.
@@ -38,13 +38,15 @@ class GradientSum {
   void mark(std::size_t bucket) { reducer_->mark(bucket); }
   void ready(std::size_t bucket);
   std::size_t launched() const { return next_; }  // buckets given to the thread since begin()
-  // Gives the thread what is left of a gradient that was begun, and waits until its sum is there or
-  // has failed. The collectives are then free.
-  void complete();
-  // The same, beginning if need be, for this long at most: whether it is there or has failed.
+  // Gives the thread what is left of a gradient, beginning if need be, and waits until its sum is
+  // there or has failed, for this long at most: whether it is. The collectives are then free.
   bool complete_within(Seconds);
-  // The same, beginning if need be, and the end of this gradient. A failure is thrown here.
+  // The same without a limit, and the end of this gradient. A failure is thrown here.
   void finish();
+  bool begun() const { return begun_; }
+  // Takes back a gradient that was begun, whatever its sum waits for. Collectives that were in use
+  // are to be rebuilt by all.
+  void give_up();
   // f32, the layout of the gradients; valid after finish()
   const Tensor& sum() const { return sum_; }
   double busy_s() const;  // of the thread, so far

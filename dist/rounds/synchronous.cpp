@@ -59,7 +59,7 @@ SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optim
       optimizer_(optimizer),
       group_(group),
       options_(options),
-      membership_(group, options.min_workers),
+      membership_(group, options.min_workers, Membership::Lost::is_out),
       name_(std::move(name)),
       graph_(graph),
       directed_(directed),
@@ -269,6 +269,7 @@ void SynchronousMethod::keep_part_of_gossip(double part) {
 // --- events
 
 void SynchronousMethod::handle(const Event& e) {
+  membership_.hear(e);
   switch (e.kind) {
     case Event::Kind::dead:
       return lose(e.peer, e.why == "left" ? "left" : "dead");
@@ -315,7 +316,8 @@ void SynchronousMethod::restart_if_needed() {
   if (restart_) meet(Purpose::restart, [](Collectives&) {});
 }
 
-bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> work, int tag) {
+bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> work, int tag,
+                             Seconds patience) {
   const trace::Scope scope("meet", static_cast<i64>(purpose));
   const double began = wall_seconds(), waited = exchange_.waited();
   if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
@@ -328,29 +330,34 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   constexpr std::size_t kColumns = 3;  // purpose (0: not here), epoch, samples
   bool same = false;
   double epoch = 0, samples = 0;
-  membership_.run([&](Collectives& all) {
-    std::vector<double> table(n * kColumns, 0.0);
-    const double mine = static_cast<double>(purpose) + kPurposes * tag;
-    table[me * kColumns] = mine;
-    table[me * kColumns + 1] = static_cast<double>(epoch_);
-    table[me * kColumns + 2] = samples_;
-    if (group_.size() > 1) all.all_reduce_sum(table);
-    same = true;
-    bool finishing = false;
-    double sum = 0, most = 0;
-    epoch = 0;
-    for (std::size_t w = 0; w < n; ++w) {
-      const double theirs = table[w * kColumns];
-      same = same && (theirs == 0 || theirs == mine);
-      finishing = finishing || theirs == static_cast<double>(Purpose::finish);
-      epoch = std::max(epoch, table[w * kColumns + 1]);
-      most = std::max(most, table[w * kColumns + 2]);
-      sum += table[w * kColumns + 2];
-    }
-    // Each counted its own steps for all. If someone is done, all are: it will not go on.
-    samples = finishing ? most : sum / all.members();
-    if (same) work(all);
-  });
+  membership_.run(
+      [&](Collectives& all) {
+        std::vector<double> table(n * kColumns, 0.0);
+        const double mine = static_cast<double>(purpose) + kPurposes * tag;
+        table[me * kColumns] = mine;
+        table[me * kColumns + 1] = static_cast<double>(epoch_);
+        table[me * kColumns + 2] = samples_;
+        if (group_.size() > 1) all.all_reduce_sum(table, patience);
+        same = true;
+        training_.clear();
+        bool finishing = false;
+        double sum = 0, most = 0;
+        epoch = 0;
+        for (std::size_t w = 0; w < n; ++w) {
+          const double theirs = table[w * kColumns];
+          same = same && (theirs == 0 || theirs == mine);
+          const bool finishes = theirs == static_cast<double>(Purpose::finish);
+          finishing = finishing || finishes;
+          if (theirs != 0 && !finishes) training_.push_back(static_cast<int>(w));
+          epoch = std::max(epoch, table[w * kColumns + 1]);
+          most = std::max(most, table[w * kColumns + 2]);
+          sum += table[w * kColumns + 2];
+        }
+        // Each counted its own steps for all. If someone is done, all are: it will not go on.
+        samples = finishing ? most : sum / all.members();
+        if (same) work(all);
+      },
+      patience);
   const std::vector<int> now = membership_.members();
   const bool anew = !same || purpose == Purpose::restart || now != members_;
   if (anew) {
@@ -448,11 +455,26 @@ std::optional<std::vector<double>> SynchronousMethod::sum_over_workers(std::vect
 void SynchronousMethod::finish() {
   if (finished_) return;
   AveragedModel model;
+  const auto average = [&](Collectives& all) {
+    model = average_of_models(params_, all, weight_in_mean());
+  };
   // A worker that heard of a death in its last step comes to begin anew; it is then done too, and
   // comes again.
-  while (!meet(Purpose::finish, [&](Collectives& all) {
-    model = average_of_models(params_, all, weight_in_mean());
-  })) {
+  const double until = wall_seconds() + options_.finish_timeout_s;
+  for (bool done = false; !done;) {
+    const double left = until - wall_seconds();
+    check<DistError>(left > 0, unfinished(group_.rank(), training_, options_.finish_timeout_s));
+    try {
+      done = meet(Purpose::finish, average, 0, Seconds(left));
+    } catch (const DistError&) {
+      if (wall_seconds() < until) throw;
+      exchange_.poll();
+      std::vector<int> late;
+      for (const int m : members_)
+        if (m != group_.rank() && !gone_.contains(m) && !stopped_.contains(m)) late.push_back(m);
+      if (late.empty()) throw;
+      fail<DistError>(unfinished(group_.rank(), late, options_.finish_timeout_s));
+    }
   }
   adopt(params_, model);
   stats_.consensus_distance = model.distance;

@@ -118,7 +118,9 @@ class SynchronousMethod : public Method {
   enum class Purpose { restart = 1, average = 2, sum = 3, finish = 4 };
   // All living workers meet. If they came for the same thing (and tag), `work` is done; if not, or
   // if someone was lost, rounds begin anew.
-  bool meet(Purpose, FunctionRef<void(Collectives&)> work, int tag = 0);
+  // patience: as Membership::run(), for the first to come.
+  bool meet(Purpose, FunctionRef<void(Collectives&)> work, int tag = 0,
+            Seconds patience = Seconds(0));
   void count_sum(const Tensor&);  // in bytes_sent
   void handle(const Event&);
   void restart_if_needed();
@@ -138,7 +140,8 @@ class SynchronousMethod : public Method {
   // ascending; by_rank: whether rounds_ counts ranks, not places in here
   std::vector<int> members_;
   bool by_rank_ = false;
-  std::set<int> gone_;  // heard of since the last meeting
+  std::set<int> gone_;         // heard of since the last meeting
+  std::vector<int> training_;  // who came to the last meeting for something else than the end
   // workers that wait for the next meeting, and the first round that each did not begin
   std::map<int, i64> stopped_;
   std::uint32_t epoch_ = 0;

@@ -15,10 +15,11 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   ControlLink& control() override { return *this; }
   Payload& payload() override { return *this; }
   Collectives& collectives() override { return *this; }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch) override {
-    inner_.rebuild(alive, epoch);
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds patience) override {
+    inner_.rebuild(alive, epoch, patience);
   }
   std::vector<int> alive() const override { return inner_.alive(); }
+  std::string given_up_by(int peer) const override { return inner_.given_up_by(peer); }
   std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer); }
   DevicePort* device_port() override { return inner_.device_port(); }
   std::unique_ptr<Reducer> reducer(std::size_t buckets) override { return inner_.reducer(buckets); }
@@ -42,10 +43,13 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   void drain(Seconds limit) override { inner_.payload().drain(limit); }
 
   void all_reduce_sum(const Tensor& x) override { inner_.collectives().all_reduce_sum(x); }
-  void all_reduce_sum(std::span<double> x) override { inner_.collectives().all_reduce_sum(x); }
+  void all_reduce_sum(std::span<double> x, Seconds patience) override {
+    inner_.collectives().all_reduce_sum(x, patience);
+  }
   void broadcast(const Tensor& x, int root) override { inner_.collectives().broadcast(x, root); }
   void barrier() override { inner_.collectives().barrier(); }
   int members() const override { return inner_.collectives().members(); }
+  void interrupt() override { inner_.collectives().interrupt(); }
 
   Group& inner_;
 };

@@ -23,9 +23,9 @@ class DiesIn final : public Around {
     live();
     Around::all_reduce_sum(x);
   }
-  void all_reduce_sum(std::span<double> x) override {
+  void all_reduce_sum(std::span<double> x, Seconds patience) override {
     live();
-    Around::all_reduce_sum(x);
+    Around::all_reduce_sum(x, patience);
   }
   void barrier() override {
     live();

@@ -3,12 +3,14 @@
 
 #include <thread>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "dist/over.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/transport.h"
+#include "support/error_of.h"
 
 namespace gossamer::dist {
 namespace {
@@ -176,8 +178,38 @@ TEST(LocalCluster, TwoHalvesGoOnAndGrowTogetherAgain) {
             (Sums{{2, 1}, {2, 1}, {2, 5}, {2, 5}}));
   for (int left : {0, 1})
     for (int right : {2, 3}) cluster.mend(left, right);
-  for (auto& member : m) member->admit_all();
+  for (int r = 0; r < 4; ++r)
+    for (const int other : {(r + 2) % 4, (r + 2) % 4 ^ 1})
+      m[static_cast<std::size_t>(r)]->joined(other);
   EXPECT_EQ(sums({m[0].get(), m[1].get(), m[2].get(), m[3].get()}, {0, 1, 2, 3}), Sums(4, {4, 6}));
+}
+
+TEST(LocalCluster, OfTwoSidesThatWentOnTheLargerOneRemains) {
+  LocalCluster cluster(5, Seconds(0.05));
+  std::vector<std::unique_ptr<Membership>> m;
+  for (int r = 0; r < 5; ++r)
+    m.push_back(std::make_unique<Membership>(cluster.group(r), 1, Membership::Lost::is_out));
+  for (int left : {0, 1})
+    for (int right : {2, 3, 4}) cluster.cut(left, right);
+  EXPECT_EQ(sums({m[0].get(), m[1].get(), m[2].get(), m[3].get(), m[4].get()}, {0, 1, 2, 3, 4}),
+            (Sums{{2, 1}, {2, 1}, {3, 9}, {3, 9}, {3, 9}}));
+  for (int left : {0, 1})
+    for (int right : {2, 3, 4}) cluster.mend(left, right);
+  const auto hear_all = [&](int r) {
+    for (Event e = cluster.group(r).control().next(Seconds(0)); e.kind != Event::Kind::none;
+         e = cluster.group(r).control().next(Seconds(0)))
+      m[static_cast<std::size_t>(r)]->hear(e);
+  };
+  for (int r : {2, 3, 4}) EXPECT_NO_THROW(hear_all(r)) << r;
+  for (int r : {0, 1}) {
+    EXPECT_THAT(error_of([&] { hear_all(r); }),
+                testing::ContainsRegex("worker [234] \\(of 3 that went on together\\) has given "
+                                       "this worker up"));
+    const auto nothing = [](Collectives&) {};
+    EXPECT_THROW(m[static_cast<std::size_t>(r)]->run(nothing), DistError);
+  }
+  for (int r : {2, 3, 4}) EXPECT_NO_THROW(hear_all(r)) << r;
+  EXPECT_EQ(sums({m[2].get(), m[3].get(), m[4].get()}, {2, 3, 4}), Sums(3, {3, 9}));
 }
 
 }  // namespace

@@ -1,18 +1,22 @@
 // Workers that end as soon as they have joined, that do not fit each other, and that take different
 // numbers of steps.
+#include <atomic>
 #include <deque>
+#include <thread>
 
 #include <gmock/gmock.h>
 
 #include "dist/around.h"
 #include "dist/net/harness.h"
-#include "dist/workers.h"
+#include "dist/rounds/synchronous.h"
+#include "support/error_of.h"
 
 namespace gossamer::dist::testing {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // The others may still be in the last operation of their joining.
 TEST(BeginOfProcesses, AWorkerThatEndsWhenItHasJoinedIsLeftOut) {
@@ -67,6 +71,43 @@ class Hears final : public Around {
   }
   std::deque<Event> events_;
 };
+
+// All finish then, well and soon: what the others had begun is taken back.
+TEST(EndOfProcesses, AWorkerThatStopsWhileOthersAreInAStepIsNamedAndAllFinishAlike) {
+  for (const int n : {2, 3, 4}) {
+    std::vector<std::vector<float>> x(static_cast<std::size_t>(n));
+    std::atomic<int> in_step = 0;
+    const auto errors = on_threads(n, [&](Group& group) {
+      Quadratic q(group.rank(), 3000);
+      auto method = make_method("allreduce", q.params, q.sgd, group, make_graph("complete", n), {});
+      const auto step = [&] {
+        method->prepare(.05);
+        q.gradient();
+        method->step(.05);
+      };
+      for (int i = 0; i < 3; ++i) step();
+      std::string error;
+      if (group.rank() == 0) {
+        while (in_step < n - 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      } else {
+        ++in_step;
+        error = error_of(step);
+      }
+      method->finish();
+      EXPECT_EQ(method->stats().gradients, 3);
+      x[static_cast<std::size_t>(group.rank())] = copy(q.params.values());
+      if (!error.empty()) throw DistError(error);
+    });
+    EXPECT_THAT(errors[0], IsEmpty());
+    for (int r = 1; r < n; ++r) {
+      EXPECT_THAT(errors[static_cast<std::size_t>(r)],
+                  HasSubstr("worker 0 has finished after 3 steps, worker " + std::to_string(r) +
+                            " is in step 4"));
+      EXPECT_EQ(x[static_cast<std::size_t>(r)], x[0]);
+    }
+    EXPECT_THAT(x[0], Not(IsEmpty()));
+  }
+}
 
 TEST(EndOfProcesses, AWorkerThatStopsBeforeTheOthersIsNamedAndKeepsItsModel) {
   for (const int dims : {8, 3000}) {

@@ -77,6 +77,41 @@ TEST(Collectives, GoOnWithTheLivingAfterRebuild) {
             none(4));
 }
 
+TEST(Collectives, WaitLongerWhereTheyAreAskedTo) {
+  JoinOptions o = quick();
+  o.collective_timeout_s = 1.5;
+  EXPECT_EQ(on_threads(
+                2,
+                [](Group& g) {
+                  if (g.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+                  std::vector<double> v{1};
+                  g.collectives().all_reduce_sum(v, Seconds(60));
+                  if (v[0] != 2) fail("the sum is ", v[0]);
+                },
+                o),
+            none(2));
+}
+
+TEST(Collectives, AnInterruptEndsWhatIsUnderWayOnAllUntilTheyRebuild) {
+  std::atomic<int> told{0};
+  EXPECT_EQ(on_threads(3,
+                       [&](Group& g) {
+                         std::thread interrupter;
+                         if (g.rank() == 0)
+                           interrupter = std::thread([&] { g.collectives().interrupt(); });
+                         std::vector<float> v(10, 1);
+                         if (g.rank() < 2)
+                           EXPECT_THROW(g.collectives().all_reduce_sum(over(v)), DistError);
+                         if (interrupter.joinable()) interrupter.join();
+                         EXPECT_THROW(g.collectives().barrier(), DistError);
+                         g.rebuild({0, 1, 2}, 0);
+                         g.collectives().barrier();
+                         ++told;
+                       }),
+            none(3));
+  EXPECT_EQ(told, 3);
+}
+
 TEST(Collectives, OneWhoDoesNotComeIsNamed) {
   JoinOptions o = quick();
   o.collective_timeout_s = 3;

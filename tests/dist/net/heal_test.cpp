@@ -1,13 +1,17 @@
 // Workers that come back: thawed, started again, or with a mended cable.
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <set>
 #include <thread>
 
+#include <gmock/gmock.h>
 #include <unistd.h>
 
 #include "dist/net/harness.h"
 #include "dist/over.h"
+#include "dist/workers.h"
 #include "gossamer/dist/membership.h"
 
 namespace gossamer::dist::testing {
@@ -27,7 +31,6 @@ JoinOptions healing() {
 void heal(const LaunchInfo& info, const Say& say) {
   const auto g = process_group(info, healing());
   Membership members(*g, 1);
-  members.admit_all();
   say("ready");
   const double until = now_s() + 60;
   bool came = false;
@@ -39,7 +42,8 @@ void heal(const LaunchInfo& info, const Say& say) {
     const Event e = g->control().next(Seconds(0.2));
     if (e.kind == Event::Kind::dead) away.insert(e.peer), say("dead " + std::to_string(e.peer));
     if (e.kind == Event::Kind::joined)
-      came = true, away.erase(e.peer), say("joined " + std::to_string(e.peer));
+      came = true, away.erase(e.peer), members.joined(e.peer),
+      say("joined " + std::to_string(e.peer));
   }
   say("all here");
   const int peer = g->rank() ^ 1;
@@ -64,6 +68,31 @@ void heal(const LaunchInfo& info, const Say& say) {
       std::to_string(static_cast<int>(ranks)));
 }
 const RegisterRole r1("heal", heal);
+
+// Steps until it is told to end by the others' finish, or for ever: rank 0 counts.
+template <int kMethod>
+void together(const LaunchInfo& info, const Say& say) {
+  const char* const name = std::array{"allreduce", "dpsgd", "local-sgd"}[kMethod];
+  const auto g = process_group(info, healing());
+  Quadratic q(info.rank, 8);
+  MethodOptions options;
+  options.period = 2;
+  std::atomic<bool> dead = false;
+  options.on_fault = [&](const std::string& what, int peer) {
+    say(what + " " + std::to_string(peer)), dead = true;
+  };
+  auto method = make_method(name, q.params, q.sgd, *g, make_graph("ring", info.size), options);
+  say("ready");
+  for (int left = 20; left > 0; left -= dead ? 1 : 0) {
+    q.gradient();
+    method->step(.05);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  method->finish();
+  say("finished with " + std::to_string(method->stats().alive));
+}
+const RegisterRole r2("together0", together<0>), r3("together1", together<1>),
+    r4("together2", together<2>);
 
 // What a worker says up to "all here": "dead 1 joined 1 …" (its own order kept).
 std::string until_all_here(Worker& w) {
@@ -97,6 +126,32 @@ TEST(Heal, AThawedWorkerComesBackByItself) {
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(60), "sum 4 6") << r;
     EXPECT_EQ(workers[static_cast<std::size_t>(r)]->line(), "done");
   }
+}
+
+// Where workers step together the others are ahead of it for good: it is told, and does not end
+// with a model of its own as if all were well.
+TEST(Heal, AThawedWorkerOfThoseThatStepTogetherIsOut) {
+  for (const int method : {0, 1, 2})
+    for (const int frozen : {0, 1}) {
+      SCOPED_TRACE(std::to_string(method) + " " + std::to_string(frozen));
+      const int port = free_port();
+      std::vector<std::unique_ptr<Worker>> workers;
+      for (int r = 0; r < 2; ++r)
+        workers.push_back(
+            std::make_unique<Worker>("together" + std::to_string(method), place(r, 2, port)));
+      for (auto& w : workers) ASSERT_EQ(w->line(), "ready");
+      Worker &f = *workers[static_cast<std::size_t>(frozen)],
+             &other = *workers[static_cast<std::size_t>(1 - frozen)];
+      f.signal(SIGSTOP);
+      EXPECT_EQ(other.line(60), "dead " + std::to_string(frozen));
+      f.signal(SIGCONT);
+      EXPECT_EQ(other.line(60), "finished with 1");
+      EXPECT_EQ(other.line(60), "done");
+      std::string line = f.line(60);
+      if (line == "dead " + std::to_string(1 - frozen)) line = f.line(60);
+      EXPECT_THAT(line, testing::HasSubstr("worker " + std::to_string(1 - frozen) +
+                                           " has given this worker up; the others go on"));
+    }
 }
 
 // Which worker dies makes a difference: who dials whom, and whether the one that all know at the

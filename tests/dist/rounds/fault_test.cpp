@@ -1,9 +1,12 @@
 // Synchronous methods when workers die, are late or leave.
 #include <algorithm>
 
+#include <gmock/gmock.h>
+
 #include "dist/rounds/synchronous.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/local/local_cluster.h"
+#include "support/error_of.h"
 
 namespace gossamer::dist {
 namespace {
@@ -139,6 +142,55 @@ TEST(SynchronousFaults, ALateWorkerIsLeftOutOfTheRoundAndTakesPartAgain) {
     EXPECT_EQ(each, x[0]);
     EXPECT_NEAR(static_cast<double>(each[0]), 1.5, .1);
   }
+}
+
+class Ends : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Methods, Ends,
+                         testing::Values("allreduce", "dpsgd", "local-sgd", "diloco", "noloco"),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+// The deadline of collectives is not that of the end.
+TEST_P(Ends, WaitForAWorkerThatComesLate) {
+  LocalCluster cluster(3, Seconds(1000), Seconds(2));
+  std::vector<std::vector<float>> x(3);
+  on_workers(cluster, 3, [&](int rank, Group& group) {
+    Quadratic q(rank, 20);
+    MethodOptions options = options_of("", 3, 8);
+    options.period = 4;
+    auto method =
+        make_method(GetParam(), q.params, q.sgd, group, make_graph("complete", 3), options);
+    for (int step = 0; step < 8; ++step) q.gradient(), method->step(.1);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+    method->finish();
+    EXPECT_EQ(method->stats().alive, 3);
+    x[static_cast<std::size_t>(rank)] = copy(q.params.values());
+  });
+  for (const auto& each : x) EXPECT_EQ(each, x[0]);
+}
+
+TEST_P(Ends, NameAWorkerThatNeverComesAtTheirOwnDeadline) {
+  LocalCluster cluster(3, Seconds(1000), Seconds(.3));
+  std::atomic<int> told = 0;
+  on_workers(cluster, 3, [&](int rank, Group& group) {
+    Quadratic q(rank, 20);
+    MethodOptions options = options_of("", 3, 0);
+    options.period = 4;
+    options.finish_timeout_s = 1;
+    auto method =
+        make_method(GetParam(), q.params, q.sgd, group, make_graph("complete", 3), options);
+    if (rank < 2) {
+      const std::string error = error_of([&] { method->finish(); });
+      EXPECT_THAT(error, testing::AllOf(testing::HasSubstr("did not stop within 1 s"),
+                                        testing::ContainsRegex("worker\\(s\\) [012, ]*2")));
+      ++told;
+    } else {
+      while (told < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
 }
 
 TEST(SynchronousFaults, AWorkerThatLeavesWithoutFinishingIsMissedOnce) {
