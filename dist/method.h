@@ -144,11 +144,15 @@ class Method {
 
 // name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | diloco | noloco |
 // consensus-control; dadam and accum-adam are dpsgd with the optimizer of that name (ConfigError
-// with another). Broadcasts the mean of the workers' initial values first, and checks that all have
-// the same model (fingerprint), method and graph: DistError names rank and difference. ConfigError
-// lists the known names.
+// with another). Makes values() the mean of the workers' first, and checks that all have the same
+// model (fingerprint), method, graph and options: DistError names two workers, the option that
+// differs and both values. ConfigError lists the known names.
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
                                     const Graph&, const MethodOptions& = {});
+// Throws what make_method() would throw before anything is sent, so that another try is possible.
+// optimizer: its name. ConfigError; IoError if there is no record to replay.
+void check_method(const std::string& name, const std::string& optimizer, const Group&, const Graph&,
+                  const MethodOptions&);
 std::vector<std::string> method_names();
 // The optimizer that a method is named after (dadam: "adam", accum-adam: "accum-adam"); "sgd" for
 // the others, which take any.

@@ -180,10 +180,21 @@ void Recorder::ended(std::uint64_t digest) {
                  ": can't be written: ", std::strerror(errno));
 }
 
-Record read_record(const std::string& path) {
+namespace {
+
+std::ifstream open_record(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   check<IoError>(file.good(), path,
                  ": can't be read; a record has one file events-RANK.jsonl for each worker");
+  return file;
+}
+
+}  // namespace
+
+void check_record(const std::string& path) { open_record(path); }
+
+Record read_record(const std::string& path) {
+  std::ifstream file = open_record(path);
   return read_record(file, path);
 }
 

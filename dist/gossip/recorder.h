@@ -52,6 +52,7 @@ struct Record {
 };
 
 std::string record_path(const std::string& folder, int rank);
+void check_record(const std::string& path);  // IoError if it can't be opened
 // Believes nothing that the file says: IoError with file and line for anything that no Recorder
 // writes, also a file without its end.
 Record read_record(const std::string& path);

@@ -2,6 +2,8 @@
 // given.
 #include <algorithm>
 
+#include <gmock/gmock.h>
+
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
@@ -12,6 +14,8 @@
 
 namespace gossamer::dist {
 namespace {
+
+using ::testing::HasSubstr;
 
 struct Outcome {
   std::vector<float> x, mean, var;
@@ -229,56 +233,116 @@ TEST(Methods, AllBeginAtTheMeanUnlessTheyResume) {
   }
 }
 
-TEST(Methods, DisagreementNamesTheWorkerAndTheDifference) {
-  const auto start =
-      [](const std::function<void(int, std::string&, int&, MethodOptions&, std::string&)>& change) {
-        LocalCluster cluster(3);
-        return error_of([&] {
-          on_workers(cluster, 3, [&](int rank, Group& group) {
-            std::string name = "adpsgd", graph = "ring";
-            int dims = 5;
-            MethodOptions options = options_for(3, 10);
-            change(rank, name, dims, options, graph);
-            Quadratic q(rank, dims);
-            make_method(name, q.params, q.sgd, group, make_graph(graph, 3), options);
-          });
-        });
-      };
-  EXPECT_NE(start([](int rank, std::string&, int& dims, MethodOptions&, std::string&) {
-              dims += rank == 2;
-            }).find("0 and 2 do not agree on the model"),
-            std::string::npos);
-  EXPECT_NE(start([](int rank, std::string& name, int&, MethodOptions&, std::string&) {
-              if (rank == 1) name = "a2cid2";
-            }).find("0 and 1 do not agree on the method"),
-            std::string::npos);
-  EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions& o, std::string&) {
-              if (rank == 1) o.batch = 7;
-            }).find("batch size"),
-            std::string::npos);
-  EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions&, std::string& g) {
-              if (rank == 1) g = "chain";
-            }).find("graph"),
-            std::string::npos);
-  EXPECT_NE(start([](int rank, std::string&, int&, MethodOptions& o, std::string&) {
-              if (rank == 1) o.control.fractions = {0.5};
-            }).find("consensus control"),
-            std::string::npos);
+TEST(Methods, DisagreementNamesTheWorkersTheOptionAndBothValues) {
+  struct Job {
+    std::string name = "adpsgd", parameter = "x";
+    int dims = 5;
+    MethodOptions options{};
+    Graph graph = make_graph("ring", 3);
+  };
+  const auto start = [](const std::function<void(int, Job&)>& change) {
+    LocalCluster cluster(3);
+    return error_of([&] {
+      on_workers(cluster, 3, [&](int rank, Group& group) {
+        Job job;
+        change(rank, job);
+        FlatParams params({{job.parameter, Tensor::zeros({job.dims})}});
+        nn::Sgd sgd(params, {});
+        make_method(job.name, params, sgd, group, job.graph, job.options);
+      });
+    });
+  };
+  const auto text = [](int one, int other, const std::string& difference) {
+    return "workers " + std::to_string(one) + " and " + std::to_string(other) +
+           " do not agree on " + difference + "; start all workers with the same";
+  };
+  const auto expect = [&](const char* difference, const std::function<void(Job&)>& change) {
+    EXPECT_EQ(start([&](int rank, Job& job) {
+                if (rank == 1) change(job);
+              }),
+              text(0, 1, difference));
+  };
+  expect("the model: 5 parameters and 6 parameters", [](Job& job) { ++job.dims; });
+  expect("the model: 5 parameters and 5 parameters, of other names or shapes",
+         [](Job& job) { job.parameter = "y"; });
+  expect("the method: adpsgd and a2cid2", [](Job& job) { job.name = "a2cid2"; });
+  expect("batch: 1 and 7", [](Job& job) { job.options.batch = 7; });
+  expect("rate: 1 and 0.3333333333333333", [](Job& job) { job.options.rate = 1 / 3.0; });
+  expect("the graph: ring and star", [](Job& job) { job.graph = make_graph("star", 3); });
+  expect("the graph: ring and ring, with other edges or rates",
+         [](Job& job) { job.graph.edges.pop_back(); });
+  expect("period: 1 and 3000000", [](Job& job) { job.options.period = 3000000; });
+  expect("outer_momentum: the method's own and 0.25",
+         [](Job& job) { job.options.outer_momentum = .25; });
+  expect("payload: f32 and int8", [](Job& job) { job.options.payload = "int8"; });
+  expect("overlap: true and false", [](Job& job) { job.options.overlap = false; });
+  expect("total_samples (in C: total_steps): 0 and 1000000",
+         [](Job& job) { job.options.total_samples = 1e6; });
+  expect("the fractions of consensus control: [0.25] and [0.5]",
+         [](Job& job) { job.options.control.fractions = {0.5}; });
+  expect("pairing: handshake and schedule", [](Job& job) { job.options.pairing = "schedule"; });
+  EXPECT_EQ(start([](int rank, Job& job) {
+              job.options.pairing = "schedule";
+              job.options.seed = ~std::uint64_t{0} - static_cast<unsigned>(rank == 2);
+            }),
+            text(0, 2, "seed: 18446744073709551615 and 18446744073709551614"));
+  // Of what is longer than a message may be, the end is shown.
+  const std::string folder(300, 'f');
+  EXPECT_EQ(start([&](int rank, Job& job) {
+              job.graph.name = folder + (rank == 2 ? "/other" : "/ring");
+              if (rank == 2) job.graph.edges.pop_back();
+            }),
+            text(0, 2,
+                 "the graph: ..." + folder.substr(0, 112) + "/ring and ..." +
+                     folder.substr(0, 111) + "/other"));
 }
 
+// Before anything is sent: nobody waits for the other worker, which is not there.
 TEST(Methods, BadOptionsAreRefusedWithTheReason) {
   LocalCluster cluster(2);
+  Group& group = cluster.group(0);
   Quadratic q(0, 5);
   const auto make = [&](const std::string& name, const Graph& g, const MethodOptions& o) {
-    return error_of([&] { make_method(name, q.params, q.sgd, cluster.group(0), g, o); });
+    const std::string error = error_of([&] { check_method(name, "sgd", group, g, o); });
+    EXPECT_EQ(error, error_of([&] { make_method(name, q.params, q.sgd, group, g, o); }));
+    return error;
   };
-  EXPECT_NE(make("a2cid", make_graph("ring", 2), {}).find("a2cid2, accum-adam, adpsgd, allreduce"),
-            std::string::npos);
-  EXPECT_NE(make("a2cid2", make_graph("ring", 3), {}).find("for 3 workers, there are 2"),
-            std::string::npos);
-  MethodOptions negative;
-  negative.rate = -1;
-  EXPECT_NE(make("a2cid2", make_graph("ring", 2), negative).find("rate -1"), std::string::npos);
+  EXPECT_THAT(make("a2cid", make_graph("ring", 2), {}),
+              HasSubstr("a2cid2, accum-adam, adpsgd, allreduce"));
+  EXPECT_THAT(make("a2cid2", make_graph("ring", 3), {}), HasSubstr("for 3 workers, there are 2"));
+  EXPECT_THAT(make("a2cid2", {"ring", 2, {{1, 0}}}, {}), HasSubstr("edge 1-0"));
+  EXPECT_THAT(make("dadam", make_graph("ring", 2), {}), HasSubstr("this one is sgd; take dpsgd"));
+  const auto expect = [&](const char* name, const char* error,
+                          const std::function<void(MethodOptions&)>& set) {
+    MethodOptions options;
+    set(options);
+    EXPECT_THAT(make(name, make_graph("ring", 2), options), HasSubstr(error)) << name;
+  };
+  expect("a2cid2", "rate -1", [](auto& o) { o.rate = -1; });
+  expect("a2cid2", "batch 0", [](auto& o) { o.batch = 0; });
+  expect("a2cid2", "min_workers is 3, and the group has 2", [](auto& o) { o.min_workers = 3; });
+  expect("adpsgd", "handshake, rounds, schedule", [](auto& o) { o.pairing = "none"; });
+  expect("adpsgd", "known are: exact, poisson", [](auto& o) { o.quota = "none"; });
+  expect("adpsgd", "known are: f32, bf16, int8", [](auto& o) { o.payload = "int4"; });
+  expect("allreduce", "f32 for allreduce and local-sgd", [](auto& o) { o.payload = "bf16"; });
+  expect("dpsgd", "are for a2cid2 and adpsgd", [](auto& o) { o.replay = "x"; });
+  expect("dpsgd", "none can be started again", [](auto& o) { o.rejoin = true; });
+  expect("dpsgd", "consensus_factor 2; it must be", [](auto& o) { o.consensus_factor = 2; });
+  expect("dpsgd", "bucket_bytes 0", [](auto& o) { o.bucket_bytes = 0; });
+  expect("dpsgd", "one-peer-exp, one-peer-exp-directed", [](auto& o) { o.rounds = "ring-match"; });
+  expect("dpsgd", "can't fill nodes of 3", [](auto& o) { o.rounds = "aer:3"; });
+  expect("noloco", "only sgp keeps", [](auto& o) { o.rounds = "one-peer-exp-directed"; });
+  expect("local-sgd", "period 0", [](auto& o) { o.period = 0; });
+  for (const char* outer : {"diloco", "noloco"}) {
+    expect(outer, "period 0", [](auto& o) { o.period = 0; });
+    expect(outer, "2 fragments in a period of 1", [](auto& o) { o.fragments = 2; });
+    expect(outer, "outer_delay 1 in a period of 1", [](auto& o) { o.outer_delay = 1; });
+    expect(outer, "outer_rate 0", [](auto& o) { o.outer_rate = 0; });
+    expect(outer, "outer_momentum 1", [](auto& o) { o.outer_momentum = 1; });
+  }
+  expect("consensus-control", "it can: dpsgd, sgp, local-sgd",
+         [](auto& o) { o.control.method = "a2cid2"; });
+  expect("consensus-control", "factor 0", [](auto& o) { o.control.factor = 0; });
 }
 
 // As the README writes it, with a net: nothing but make_method says that exchanges run beside the

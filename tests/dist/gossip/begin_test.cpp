@@ -54,7 +54,7 @@ void check_that_the_others_begin(const std::string& name, int collective) {
     Group& group = rank == 2 ? static_cast<Group&>(dies) : inner;
     Quadratic q(rank, 8);
     auto method = make_method(name, q.params, q.sgd, group, make_graph("ring", 4), options);
-    EXPECT_NEAR(q.params.values().span<float>()[0], 4 / 3.0, 1e-5);  // of 0, 1 and 3
+    EXPECT_NEAR(q.params.compute_f32().span<float>()[0], 4 / 3.0, 1e-5);  // of 0, 1 and 3
     ++begun;
     while (!method->done()) {
       q.gradient();

@@ -27,7 +27,7 @@ TEST(BeginOfProcesses, AWorkerThatEndsWhenItHasJoinedIsLeftOut) {
       MethodOptions options;
       options.total_samples = 100;
       auto method = make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", 4), options);
-      EXPECT_NEAR(q.params.values().span<float>()[0], 4 / 3.0, 1e-5);  // of 0, 1 and 3
+      EXPECT_NEAR(q.params.compute_f32().span<float>()[0], 4 / 3.0, 1e-5);  // of 0, 1 and 3
       while (!method->done()) {
         q.gradient();
         method->step(.05);

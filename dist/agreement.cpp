@@ -1,0 +1,170 @@
+// What all workers must have alike, and how they find out.
+#include "gossamer/dist/agreement.h"
+
+#include <array>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/update.h"
+#include "gossamer/dist/membership.h"
+
+namespace gossamer::dist {
+namespace {
+
+struct Fact {
+  const char* name;
+  std::string value;     // must be equal
+  std::string shown{};   // in its place, where it says nothing to a reader
+  const char* unlike{};  // how two may differ that are shown alike
+};
+
+std::string text_of(double number) { return fmt::format("{}", number); }
+
+std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, const Graph& graph,
+                           const MethodOptions& o) {
+  std::string edges = std::to_string(graph.n);
+  for (const Edge& e : graph.edges) edges += fmt::format(";{}-{}:{}", e.a, e.b, e.rate);
+  const ConsensusControlOptions& c = o.control;
+  return {{"the model", std::to_string(params.fingerprint()),
+           fmt::format("{} parameters", params.parameter_count()), "of other names or shapes"},
+          {"the method", method},
+          {"rate", text_of(o.rate)},
+          {"the graph", edges + o.rounds, o.rounds.empty() ? graph.name : o.rounds,
+           "with other edges or rates"},
+          {"workers_per_node", std::to_string(o.workers_per_node)},
+          {"overlap", o.overlap ? "true" : "false"},
+          {"bucket_bytes", std::to_string(o.bucket_bytes)},
+          {"consensus_factor", text_of(o.consensus_factor)},
+          {"period", std::to_string(o.period)},
+          {"outer_delay", std::to_string(o.outer_delay)},
+          {"fragments", std::to_string(o.fragments)},
+          {"outer_rate", text_of(o.outer_rate)},
+          {"outer_momentum", o.outer_momentum ? text_of(*o.outer_momentum) : "the method's own"},
+          {"payload", o.payload},
+          // they decide alike, or wait for each other in vain
+          {"the method under consensus control", c.method},
+          {"the target of consensus control", c.target},
+          {"the phases of consensus control", fmt::format("{}", c.phases)},
+          {"the fractions of consensus control", fmt::format("{}", c.fractions)},
+          {"the measure of consensus control", text_of(c.measure)},
+          {"the factor of consensus control", text_of(c.factor)},
+          {"the most gossip steps of consensus control", std::to_string(c.most)},
+          {"pairing", o.pairing},
+          {"quota", o.quota},
+          // from which all draw one schedule; elsewhere each may have its own
+          {"seed", o.pairing == "schedule" ? std::to_string(o.seed) : ""},
+          {"batch", std::to_string(o.batch)},
+          {"total_samples (in C: total_steps)", text_of(o.total_samples)},
+          {"start_samples", text_of(o.start_samples)}};
+}
+
+// 32 bits of a hash: exact in a double, so that it can travel through a sum.
+double digest(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return static_cast<double>(static_cast<std::uint32_t>(hash ^ hash >> 32));
+}
+
+// A text travels through a sum as numbers of 48 bits. Of a longer one the end is kept: it is a
+// path, or a list that has begun alike.
+constexpr std::size_t kBytes = 6, kNumbers = 20;
+
+void pack(std::string text, std::span<double> numbers) {
+  constexpr std::string_view cut = "...";
+  if (const std::size_t room = numbers.size() * kBytes; text.size() > room)
+    text = std::string(cut) + text.substr(text.size() - room + cut.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::uint64_t byte = static_cast<unsigned char>(text[i]);
+    numbers[i / kBytes] += static_cast<double>(byte << 8 * (i % kBytes));
+  }
+}
+
+std::string unpack(std::span<const double> numbers) {
+  std::string text;
+  for (const double number : numbers)
+    for (auto bits = static_cast<std::uint64_t>(number); bits != 0; bits >>= 8)
+      text += static_cast<char>(bits & 0xff);
+  return text;
+}
+
+struct Disagreement {  // not a DistError: those who are left must not begin by themselves
+  int one, other;
+  std::size_t on;                          // of the facts
+  std::array<std::string, 2> values = {};  // "" if they did not arrive
+};
+
+// Of the rows of all members.
+std::optional<Disagreement> disagreement(std::size_t facts, const std::vector<double>& table,
+                                         const std::vector<int>& members) {
+  const auto value = [&](int of, std::size_t f) {
+    return table[static_cast<std::size_t>(of) * facts + f];
+  };
+  for (const int rank : members)
+    for (std::size_t f = 0; f < facts; ++f)
+      if (value(rank, f) != value(members.front(), f))
+        return Disagreement{members.front(), rank, f};
+  return std::nullopt;
+}
+
+// All have found the same disagreement; now the two say what they have.
+void exchange_values(Disagreement& d, const Fact& own, int rank, Collectives& all) {
+  std::vector<double> both(2 * kNumbers, 0.0);
+  const std::span<double> one = std::span(both).first(kNumbers),
+                          other = std::span(both).last(kNumbers);
+  if (rank == d.one || rank == d.other)
+    pack(own.shown.empty() ? own.value : own.shown, rank == d.one ? one : other);
+  try {
+    all.all_reduce_sum(both);
+    d.values = {unpack(one), unpack(other)};
+    all.barrier();              // who ends before all have them looks like a death to the others
+  } catch (const DistError&) {  // one has ended: it knew of the disagreement, so all do
+  }
+}
+
+[[noreturn]] void refuse(const Disagreement& d, const Fact& fact) {
+  const auto& [one, other] = d.values;
+  std::string values;
+  if (!one.empty() || !other.empty()) values = ": " + one + " and " + other;
+  if (fact.unlike && !one.empty() && one == other) values += std::string(", ") + fact.unlike;
+  fail<DistError>("workers ", d.one, " and ", d.other, " do not agree on ", fact.name, values,
+                  "; start all workers with the same");
+}
+
+}  // namespace
+
+void begin_together(const std::string& method, FlatParams& params, Group& group, const Graph& graph,
+                    const MethodOptions& options) {
+  const std::vector<Fact> facts = facts_of(method, params, graph, options);
+  Membership membership(group, options.min_workers, Membership::Lost::is_out);
+  Tensor mean;
+  try {
+    membership.run([&](Collectives& all) {
+      // Each fills its own row of a table of zeros; the sum shows everyone what the others have.
+      std::vector<double> table(static_cast<std::size_t>(group.size()) * facts.size(), 0.0);
+      const std::size_t own = static_cast<std::size_t>(group.rank()) * facts.size();
+      for (std::size_t f = 0; f < facts.size(); ++f) table[own + f] = digest(facts[f].value);
+      all.all_reduce_sum(table);
+      if (auto found = disagreement(facts.size(), table, membership.members())) {
+        exchange_values(*found, facts[found->on], group.rank(), all);
+        throw *found;
+      }
+      if (options.start_samples == 0) {
+        mean = params.values().clone();
+        all.all_reduce_sum(mean);
+        scale(mean, 1.0f / static_cast<float>(all.members()));
+      }
+      all.barrier();  // nobody goes on while another may have to do this again
+    });
+  } catch (const Disagreement& d) {
+    refuse(d, facts[d.on]);
+  }
+  if (mean.defined()) Tensor(params.values()).copy_from(mean);
+}
+
+}  // namespace gossamer::dist

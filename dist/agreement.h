@@ -1,0 +1,17 @@
+// The begin of a training: all workers check that they are about to do the same thing. Private to
+// dist/.
+#pragma once
+
+#include <string>
+
+#include "gossamer/dist/method.h"
+
+namespace gossamer::dist {
+
+// values() become the mean of all workers', except after a resume (start_samples), where each goes
+// on from its own. Who dies meanwhile is left out. DistError on every worker if two do not agree:
+// it names them, the option and both values.
+void begin_together(const std::string& method, FlatParams&, Group&, const Graph&,
+                    const MethodOptions&);
+
+}  // namespace gossamer::dist
