@@ -164,7 +164,8 @@ std::string AsioLink::Impl::objection(const wire::Frame& hello) const {
   const Peer& p = *peers[static_cast<std::size_t>(rank)];
   if (hello.purpose == Purpose::first)
     return "the job has begun, with a worker " + std::to_string(rank) +
-           ". A process that is to take its place is started with GOSSAMER_REJOIN=1";
+           ". A process that is to take its place is started with GOSSAMER_REJOIN=1, or in C with "
+           "`restarted` of gsm_join_options";
   if (p.alive && p.life == hello.life && Clock::now() - p.connected < kJustConnected)
     return "connected already";
   if (p.dial && p.dial->said_hello() && info.rank > rank) return "a call from here is under way";

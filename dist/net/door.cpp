@@ -39,9 +39,14 @@ void Door::open(const asio::ip::tcp::endpoint& where, int listener) {
     if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   }
   if (error) {
+    const bool taken = error == asio::error::address_in_use;
     fail<DistError>("cannot listen on ", where.address().to_string(), ":", where.port(), ": ",
                     error.message(),
-                    ". Choose another port, or an address of this machine, for the rendezvous");
+                    taken && rank_ == 0 ? ". Is another worker 0, of this or another job, running "
+                                          "there? Each worker needs its own rank, and each job its "
+                                          "own port (MASTER_PORT, GOSSAMER_RENDEZVOUS; in C: port)"
+                                        : ". Choose another port, or an address of this machine, "
+                                          "for the rendezvous");
   }
   acceptor_.non_blocking(true, error);
   port_ = acceptor_.local_endpoint(error).port();

@@ -34,6 +34,13 @@ std::string text_of(const std::vector<int>& ranks) {
   return text;
 }
 
+// Gloo's words without its source file: "[/…/pair.cc:598] Connection closed by peer …".
+std::string plain(const std::string& error) {
+  if (error.find("Timed out") != std::string::npos) return "it took too long";
+  const auto end = error.starts_with('[') ? error.find("] ") : std::string::npos;
+  return end == std::string::npos ? error : error.substr(end + 2);
+}
+
 std::uint64_t key_of(const std::vector<int>& members, std::uint32_t epoch) {
   std::uint64_t h = 0xcbf29ce484222325ull ^ epoch;
   for (int m : members) h = (h ^ static_cast<std::uint64_t>(m + 1)) * 0x100000001b3ull;
@@ -88,14 +95,13 @@ struct GlooCollectives::Impl {
     const std::vector<int> gone = dead();
     if (!gone.empty()) {
       return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) +
-             (gone.size() > 1 ? " are" : " is") + " gone (" + link.why_dead(gone.front()) +
-             "); go on with the others through Group::rebuild()";
+             (gone.size() > 1 ? " are" : " is") + " gone (" + link.why_dead(gone.front()) + ")";
     }
     std::vector<int> absent;
     for (int m : members) {
       if (m != link.rank() && link.mark(m) < calls) absent.push_back(m);
     }
-    return what + " among workers " + text_of(members) + " failed: " + error +
+    return what + " among workers " + text_of(members) + " failed: " + plain(error) +
            (absent.empty() ? ""
                            : "; worker" + std::string(absent.size() > 1 ? "s " : " ") +
                                  text_of(absent) + " did not come to this operation");
@@ -140,9 +146,7 @@ struct GlooCollectives::Impl {
       std::lock_guard lock(mutex);
       now = context;
     }
-    if (!now)
-      fail<DistError>(what, ": the collective group is broken (", broken,
-                      "); call Group::rebuild() with the living workers first");
+    if (!now) fail<DistError>(what, ": the workers can't do this together now (", broken, ")");
     NoSigpipe quiet;
     try {
       operation(now);

@@ -60,8 +60,9 @@ struct JoinOptions {
   // cut off from all others (not: all others ended) for so long: DistError
   double alone_after_s = 60;
   std::function<void(const std::string&)> on_wait;
-  // A client without the token, or with garbage, was turned away: a sentence for the log, at most
-  // one a second. From the link's thread.
+  // A client without the token, or with garbage, was turned away (at most once a second), or a
+  // worker that does not fit was refused while all meet: a sentence for the log. From the link's
+  // thread.
   std::function<void(const std::string&)> on_refused;
 };
 // Errors are DistErrors that name the missing or refused worker. A worker that was frozen or cut

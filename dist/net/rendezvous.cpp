@@ -7,6 +7,7 @@
 #include <chrono>
 #include <deque>
 #include <optional>
+#include <set>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/dial.h"
@@ -19,6 +20,7 @@ using SteadyClock = std::chrono::steady_clock;
 using wire::Kind;
 constexpr std::chrono::milliseconds kRetry(100), kAnswerTime(10000);
 constexpr int kMaxHandshakeFailures = 30;
+constexpr std::size_t kMostRefused = 8;  // reasons that are kept
 
 std::string join_ranks(const LaunchInfo& info, const std::vector<int>& ranks) {
   std::string text;
@@ -118,6 +120,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       if (door_->refused() > 0)
         text += "; " + std::to_string(door_->refused()) +
                 " client(s) without the job's token turned away";
+      for (const std::string& why : refused_) text += "; refused: " + why;
       if (!unreached_.empty()) text += "; " + unreached_;
       return text + (info_.rank == 0 ? ". Are they running, and can they reach " + host + "?" : "");
     }
@@ -160,7 +163,10 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     return f;
   }
 
+  // The refused worker ends with these words; whoever waits for it here reads them too.
   void refuse(const std::shared_ptr<Connection>& link, const std::string& why) {
+    if (refused_.size() < kMostRefused && refused_.insert(why).second && options_.on_refused)
+      options_.on_refused("a worker was refused: " + why);
     link->write(frame(Kind::reject), wire::to_bytes(why));
     link->finish();
     after(std::chrono::seconds(1), [link] { link->close(); });
@@ -342,6 +348,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   std::vector<std::shared_ptr<asio::steady_timer>> timers_;
   std::shared_ptr<Dial> dial_;
   std::deque<int> to_dial_;
+  std::set<std::string> refused_;  // why workers were
   std::string local_address_, last_error_, handshake_error_, unreached_, failure_;
   int handshake_failures_ = 0;
   bool have_table_ = false, ended_ = false;

@@ -1,4 +1,5 @@
 // How workers meet: alone, in time, too late, with strangers at the door.
+#include <algorithm>
 #include <atomic>
 #include <random>
 #include <thread>
@@ -121,6 +122,9 @@ TEST(Join, ABusyPortIsExplained) {
   const int s = listener(&port);
   const std::string e = error_of([&] { (void)join(place(0, 2, port), quick()); });
   EXPECT_NE(e.find("cannot listen on 127.0.0.1:" + std::to_string(port)), std::string::npos) << e;
+  EXPECT_NE(e.find("Is another worker 0, of this or another job, running there?"),
+            std::string::npos)
+      << e;
   close(s);
 }
 
@@ -147,7 +151,12 @@ TEST(Join, TwoOfTheSameRankOrAnotherNumberOfWorkersAreRefused) {
   JoinOptions o = quick();
   o.connect_timeout_s = 6;
   std::string host;
-  std::thread zero([&] { host = error_of([&] { (void)join(place(0, 3, port), o); }); });
+  std::vector<std::string> log;
+  std::thread zero([&] {
+    JoinOptions telling = o;
+    telling.on_refused = [&](const std::string& line) { log.push_back(line); };
+    host = error_of([&] { (void)join(place(0, 3, port), telling); });
+  });
   const int first = welcomed(place(1, 3, port));
   const std::string second = error_of([&] { (void)join(place(1, 3, port), o); }),
                     other = error_of([&] { (void)join(place(2, 5, port), o); });
@@ -156,6 +165,12 @@ TEST(Join, TwoOfTheSameRankOrAnotherNumberOfWorkersAreRefused) {
   EXPECT_NE(second.find("there is a worker 1 already"), std::string::npos) << second;
   EXPECT_NE(other.find("was started for 5 workers, worker 0 for 3"), std::string::npos) << other;
   EXPECT_NE(host.find("waiting for worker 2"), std::string::npos) << host;
+  for (const std::string why :
+       {"there is a worker 1 already: two processes were given the same rank",
+        "worker 2 was started for 5 workers, worker 0 for 3"}) {
+    EXPECT_NE(host.find("; refused: " + why), std::string::npos) << host;
+    EXPECT_EQ(std::ranges::count(log, "a worker was refused: " + why), 1);
+  }
 }
 
 TEST(Join, StrangersAtTheDoorDisturbNobody) {
