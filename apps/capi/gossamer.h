@@ -242,14 +242,19 @@ typedef struct gsm_gossip_stats_t {
   double steps_of_all;               // an estimate
   int32_t alive;
 } gsm_gossip_stats_t;
-// x: this worker's n parameters. They become the mean of all workers' and are changed by no other
-// call than gsm_gossip_step and gsm_gossip_finish; keep them until gsm_gossip_free. method: a2cid2,
-// adpsgd, allreduce, dpsgd, sgp, local-sgd …; graph: ring, complete, exponential ….
+// x: this worker's n parameters, all finite. They become the mean of all workers' and are changed
+// by no other call than gsm_gossip_step and gsm_gossip_finish; keep them until gsm_gossip_free.
+// method: a2cid2, adpsgd, allreduce, dpsgd, sgp, local-sgd …; graph: ring, complete, exponential …,
+// and for methods whose workers step together (all but the first two) also one-peer-exp,
+// ring-matching …. A group serves one training: another one needs another group. A call that is
+// refused before anything is sent, as for an unknown name, does not use it up.
 gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* method,
                           const char* graph, const gsm_gossip_options* options,
                           gsm_gossip** gossip);
 // update [n]: what this worker's optimizer subtracts, computed at x. Afterwards x is where the next
-// one is to be computed. Exchanges go on beside your computation.
+// one is to be computed. Exchanges go on beside your computation. GSM_ERROR_ARGUMENT names the
+// first number that is not finite; then nothing was sent, x is as it was, and the training may go
+// on with another update.
 gsm_status gsm_gossip_step(gsm_gossip* gossip, const float* update);
 gsm_status gsm_gossip_done(gsm_gossip* gossip, int32_t* done);
 // Waits until all living workers are here; x becomes the mean of their parameters. To be called
@@ -259,7 +264,8 @@ gsm_status gsm_gossip_finish(gsm_gossip* gossip);
 gsm_status gsm_gossip_stats(gsm_gossip* gossip, gsm_gossip_stats_t* stats);
 gsm_status gsm_gossip_free(gsm_gossip* gossip);
 
-// The same for a trainer's model, instead of gsm_trainer_step.
+// The same for a trainer's model, instead of gsm_trainer_step. A gradient that is not finite is
+// GSM_ERROR_ARGUMENT.
 gsm_status gsm_method_new(gsm_trainer* trainer, gsm_group* group, const char* method,
                           const char* graph, const gsm_gossip_options* options, gsm_method** made);
 gsm_status gsm_method_step(gsm_method* method, double learning_rate);

@@ -1,5 +1,8 @@
 // Bring your own parameters: any method on a flat vector that belongs to somebody else.
 #include <algorithm>
+#include <bit>
+#include <cmath>
+#include <span>
 
 #include "gossamer/apps/capi/workers.h"
 #include "gossamer/nn/optim.h"
@@ -20,6 +23,28 @@ class GivenUpdate final : public nn::Sgd {
   std::string name_;
 };
 
+// A size that the compiler knows: it looks at such a block in whole registers.
+constexpr std::size_t kBlock = 1024;
+
+// n: all are finite.
+std::size_t first_not_finite(const float* x, std::size_t n) {
+  std::size_t at = 0;
+  for (; at + kBlock <= n; at += kBlock) {
+    std::uint32_t seen = 0;  // its highest bit: an exponent whose bits are all set
+    for (std::size_t i = 0; i < kBlock; ++i)
+      seen |= (std::bit_cast<std::uint32_t>(x[at + i]) & 0x7fffffff) + 0x00800000;
+    if (seen >> 31 != 0) break;
+  }
+  while (at < n && std::isfinite(x[at])) ++at;
+  return at;
+}
+
+// Other workers would get it too.
+[[noreturn]] void refuse(const char* name, std::size_t at, float value) {
+  fail<ArgumentError>(name, "[", at, "] is ", value,
+                      "; wanted finite numbers. Nothing was sent, and x is as it was");
+}
+
 class Gossip final : public Object {
  public:
   Gossip(std::shared_ptr<Workers> workers, float* x, i64 n, const char* method, const char* graph,
@@ -33,7 +58,15 @@ class Gossip final : public Object {
   }
   bool has_threads() const override { return true; }
   void step(const float* update) {
-    std::copy_n(update, x_.size(), params_.grads().as<float>());
+    training_.check_on();
+    // block by block: what was looked at is copied from the cache
+    float* const gradient = params_.grads().as<float>();
+    for (std::size_t at = 0; at < x_.size(); at += kBlock) {
+      const std::size_t count = std::min(kBlock, x_.size() - at),
+                        bad = first_not_finite(update + at, count);
+      if (bad < count) refuse("update", at + bad, update[at + bad]);
+      std::copy_n(update + at, count, gradient + at);
+    }
     training_.step(1);
     take(params_.compute_f32());
   }
@@ -62,6 +95,9 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
     check_given("x, method, graph or gossip", x, method, graph, gossip);
     check<ArgumentError>(n >= 1 && n < i64{1} << 40, n, " parameters; wanted 1 to ",
                          (i64{1} << 40) - 1);
+    const auto count = static_cast<std::size_t>(n), bad = first_not_finite(x, count);
+    // who was started again takes over another one's
+    if (bad < count && !workers->restarted()) refuse("x", bad, x[bad]);
     *gossip = static_cast<gsm_gossip*>(add_object(std::make_shared<Gossip>(
         workers.object(), x, n, method, graph, options_of(options, "gsm_gossip_options"))));
   });

@@ -5,6 +5,7 @@
 #include "gossamer/apps/capi/workers.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/update.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
@@ -82,6 +83,12 @@ class Trainer final : public Object {
                        "gsm_trainer_backward first");
     fresh_ = false;
     params_.settle_grads();
+  }
+  // ArgumentError: other workers would get it too.
+  void check_finite() const {
+    check<ArgumentError>(all_finite(params_.grads()),
+                         "the gradient is infinite or not a number somewhere; nothing was sent, "
+                         "and the model is as it was. A smaller learning rate may help");
   }
   void evaluate(const Images& images, const int32_t* labels, int64_t* correct, float* loss) {
     const NoGrad no_grad;
@@ -270,6 +277,7 @@ gsm_status gsm_method_step(gsm_method* method, double learning_rate) {
     check<BusyError>(lock.owns_lock(), "another thread uses the trainer");
     check_rate(learning_rate);
     m->trainer()->take_gradient();
+    m->trainer()->check_finite();
     m->training().step(learning_rate);
   });
 }

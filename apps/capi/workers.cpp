@@ -40,22 +40,9 @@ dist::MethodOptions method_options(const gsm_gossip_options& o) {
   return options;
 }
 
-// What can be refused before anything is sent, and so without using up the group.
-void check_options(const std::string& method, const dist::MethodOptions& o,
-                   const Optimizer& optimizer, int workers) {
-  const bool together = dist::method_is_synchronous(method);  // ConfigError: unknown
-  check<ConfigError>(dist::method_takes(method, optimizer.name()), "method ", method,
-                     " does not go with the optimizer ", optimizer.name(), "; wanted ",
-                     dist::method_optimizer(method));
-  check<ConfigError>(!together || (o.record.empty() && o.replay.empty()), "method ", method,
-                     ": record and replay are for a2cid2 and adpsgd");
-  check<ConfigError>(!o.rejoin || !together, "method ", method,
-                     ": its workers step together, none can be started again by itself; a2cid2 "
-                     "and adpsgd can");
-  check<ConfigError>(!o.rejoin || o.replay.empty(),
-                     "a worker that was started again can't replay a record");
-  check<ConfigError>(o.min_workers <= workers, "gsm_gossip_options.min_workers is ", o.min_workers,
-                     ", and the group has ", workers, "; wanted at most as many");
+// Rounds that no graph has (one-peer-exp …) may pair any two workers.
+dist::Graph graph_of(const std::string& name, bool in_rounds, int workers) {
+  return dist::make_graph(in_rounds && !dist::known_graph(name) ? "complete" : name, workers);
 }
 
 dist::LaunchInfo launch_info(const gsm_join_options& o) {
@@ -101,17 +88,23 @@ Training::Training(std::shared_ptr<Workers> workers, FlatParams& params, Optimiz
                    const char* method, const char* graph, const gsm_gossip_options& given)
     : workers_(std::move(workers)) {
   dist::Group& group = workers_->group();
-  const dist::Graph edges = dist::make_graph(graph, group.size());
   dist::MethodOptions options = method_options(given);
   options.rejoin = workers_->restarted();
+  const bool in_rounds = dist::method_is_synchronous(method);  // ConfigError: unknown
+  if (in_rounds) options.rounds = graph;
+  const dist::Graph edges = graph_of(graph, in_rounds, group.size());
   workers_->check_new();
-  check_options(method, options, optimizer, group.size());
+  dist::check_method(method, optimizer.name(), group, edges, options);
   workers_->begin();
   method_ = dist::make_method(method, params, optimizer, group, edges, options);
 }
 
-void Training::step(double learning_rate) {
+void Training::check_on() const {
   check<ConfigError>(!finished_, "a step after the training has finished");
+}
+
+void Training::step(double learning_rate) {
+  check_on();
   method_->step(learning_rate);
 }
 

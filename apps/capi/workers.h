@@ -22,6 +22,7 @@ class Workers final : public Object {
   void check_new() const;
   void begin() { begun_ = true; }
   void finished() { finished_ = true; }
+  // it will take over the parameters of another one
   bool restarted() const { return restarted_; }
 
  private:
@@ -36,6 +37,7 @@ class Training {
  public:
   Training(std::shared_ptr<Workers>, FlatParams&, Optimizer&, const char* method, const char* graph,
            const gsm_gossip_options&);
+  void check_on() const;  // ConfigError: it has finished
   void step(double learning_rate);
   bool done() const { return finished_ || method_->done(); }
   void finish();

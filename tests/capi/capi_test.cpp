@@ -151,7 +151,7 @@ TEST_F(CApi, TensorsAreLentBothWays) {
 // Every method takes parameters of one's own: two workers end with one mean, near the optimum.
 TEST_F(CApi, EveryMethodGossipsAnyParameters) {
   for (const char* method : {"a2cid2", "adpsgd", "allreduce", "dpsgd", "dadam", "accum-adam", "sgp",
-                             "local-sgd", "consensus-control"}) {
+                             "local-sgd", "diloco", "noloco", "consensus-control"}) {
     gsm_group* groups[2];
     MUST(gsm_group_local(2, groups));
     float x[2][3] = {{1, 2, 3}, {5, 6, 7}};
@@ -184,6 +184,42 @@ TEST_F(CApi, EveryMethodGossipsAnyParameters) {
       EXPECT_EQ(x[0][i], x[1][i]) << method;
       EXPECT_NEAR(x[0][i], static_cast<float>(i) + .5f, .5) << method;
     }
+    for (gsm_group* g : groups) MUST(gsm_group_free(g));
+  }
+}
+
+// Each worker meets one or two others in a round; on the complete graph it would be three.
+TEST_F(CApi, MethodsThatStepTogetherMayFollowRoundsThatNoGraphHas) {
+  constexpr int workers = 4, steps = 6;
+  struct Case {
+    const char *method, *rounds;
+    int exchanges;  // of a worker; a directed hop is two, but for the one to the opposite worker
+  };
+  for (const auto& [method, rounds, exchanges] :
+       {Case{"dpsgd", "one-peer-exp", steps}, Case{"dpsgd", "ring-matching", steps},
+        Case{"sgp", "one-peer-exp-directed", steps * 3 / 2}}) {
+    gsm_group* groups[workers];
+    MUST(gsm_group_local(workers, groups));
+    const auto work = [&](int rank) {
+      float x[2] = {static_cast<float>(rank), 8};
+      gsm_gossip* gossip = nullptr;
+      MUST(gsm_gossip_new(groups[rank], x, 2, method, rounds, nullptr, &gossip));
+      for (int step = 0; step < steps; ++step) {
+        const float update[2] = {.5f, static_cast<float>(rank)};
+        MUST(gsm_gossip_step(gossip, update));
+      }
+      MUST(gsm_gossip_finish(gossip));
+      gsm_gossip_stats_t stats{};
+      stats.struct_size = sizeof stats;
+      MUST(gsm_gossip_stats(gossip, &stats));
+      EXPECT_EQ(stats.exchanges, exchanges) << rounds;
+      EXPECT_NEAR(x[0], 1.5 - .5 * steps, 1e-4) << rounds;
+      EXPECT_NEAR(x[1], 8 - 1.5 * steps, 1e-4) << rounds;
+      MUST(gsm_gossip_free(gossip));
+    };
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < workers; ++rank) threads.emplace_back(work, rank);
+    for (std::thread& thread : threads) thread.join();
     for (gsm_group* g : groups) MUST(gsm_group_free(g));
   }
 }

@@ -156,8 +156,10 @@ TEST_F(CErrors, ARefusedTrainingMayBeBegunAgain) {
     gsm_trainer* t = trainer();
     gsm_method* method = nullptr;
     REFUSED(gsm_method_new(t, groups[0], "dadam", "ring", nullptr, &method), GSM_ERROR_CONFIG,
-            HasSubstr("does not go with the optimizer sgd; wanted adam"));
+            HasSubstr("method dadam is dpsgd with the optimizer adam, this one is sgd"));
     MUST(gsm_trainer_free(t));
+    REFUSED(begin(groups[0], "adpsgd", [](auto& o) { o.replay = "/nowhere"; }), GSM_ERROR_FILE,
+            HasSubstr("/nowhere/events-0.jsonl: can't be read"));
     std::vector<std::thread> threads;
     for (gsm_group* group : groups)
       threads.emplace_back([=] {
@@ -173,6 +175,130 @@ TEST_F(CErrors, ARefusedTrainingMayBeBegunAgain) {
             HasSubstr("has begun a training before"));
     for (gsm_group* group : groups) MUST(gsm_group_free(group));
   }
+}
+
+TEST_F(CErrors, RoundsAreKnownToMethodsThatStepTogether) {
+  gsm_group* groups[4];
+  MUST(gsm_group_local(4, groups));
+  gsm_gossip* gossip = nullptr;
+  const auto begin = [&](const char* method, const char* graph) {
+    return gsm_gossip_new(groups[0], x_, 4, method, graph, nullptr, &gossip);
+  };
+  REFUSED(begin("dpsgd", "one-pear-exp"), GSM_ERROR_CONFIG,
+          HasSubstr("graph \"one-pear-exp\" is unknown"), HasSubstr("one-peer-exp-directed, "),
+          HasSubstr("ring-matching, "), HasSubstr("aer:L"));
+  REFUSED(begin("a2cid2", "ring-matching"), GSM_ERROR_CONFIG,
+          HasSubstr("graph \"ring-matching\" is unknown"), HasSubstr("hypercube, "),
+          Not(HasSubstr("one-peer-exp")));
+  REFUSED(begin("dpsgd", "one-peer-exp-directed"), GSM_ERROR_CONFIG,
+          HasSubstr("only sgp keeps the mean"));
+  for (gsm_group* group : groups) MUST(gsm_group_free(group));
+}
+
+TEST_F(CErrors, WorkersThatDoNotAgreeLearnTheOptionAndBothValues) {
+  const auto begin = [](auto change) {
+    gsm_group* groups[2];
+    EXPECT_EQ(gsm_group_local(2, groups), GSM_OK);
+    std::string errors[2];
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back([&, rank] {
+        auto options = sized<gsm_gossip_options>();
+        options.total_steps = 100;
+        options.period = 4;
+        int64_t n = 3;
+        const char* graph = "ring";
+        if (rank == 1) change(options, n, graph);
+        float x[8] = {};
+        gsm_gossip* gossip = nullptr;
+        EXPECT_EQ(gsm_gossip_new(groups[rank], x, n, "local-sgd", graph, &options, &gossip),
+                  GSM_ERROR_WORKERS);
+        errors[rank] = gsm_last_error();
+      });
+    for (std::thread& thread : threads) thread.join();
+    for (gsm_group* group : groups) EXPECT_EQ(gsm_group_free(group), GSM_OK);
+    EXPECT_EQ(errors[0], errors[1]);
+    return errors[0];
+  };
+  EXPECT_THAT(begin([](auto& o, auto&, auto&) { o.total_steps = 200; }),
+              HasSubstr("workers 0 and 1 do not agree on total_samples (in C: total_steps): "
+                        "100 and 200; "));
+  EXPECT_THAT(begin([](auto& o, auto&, auto&) { o.period = 8; }),
+              HasSubstr("do not agree on period: 4 and 8; "));
+  EXPECT_THAT(begin([](auto& o, auto&, auto&) { o.rate = .5; }),
+              HasSubstr("do not agree on rate: 1 and 0.5; "));
+  EXPECT_THAT(begin([](auto&, auto& n, auto&) { n = 8; }),
+              HasSubstr("do not agree on the model: 3 parameters and 8 parameters; "));
+  EXPECT_THAT(begin([](auto&, auto&, auto& graph) { graph = "ring-matching"; }),
+              HasSubstr("do not agree on the graph: ring and ring-matching; "));
+}
+
+// The others would get it too, and not lose it again.
+TEST_F(CErrors, ValuesThatAreNotFiniteAreSentToNobody) {
+  constexpr int n = 5000;
+  for (const char* method : {"allreduce", "a2cid2", "dpsgd"}) {
+    gsm_group* groups[2];
+    MUST(gsm_group_local(2, groups));
+    std::vector<float> x[2] = {std::vector<float>(n, 1), std::vector<float>(n, 1)};
+    const auto work = [&](int rank) {
+      gsm_gossip* gossip = nullptr;
+      float* const mine = x[rank].data();
+      for (const int at : {0, 1500, n - 1}) {
+        mine[at] = NAN;
+        REFUSED(gsm_gossip_new(groups[rank], mine, n, method, "ring", nullptr, &gossip),
+                GSM_ERROR_ARGUMENT, HasSubstr("x[" + std::to_string(at) + "] is nan; "));
+        mine[at] = 1;
+      }
+      MUST(gsm_gossip_new(groups[rank], mine, n, method, "ring", nullptr, &gossip));
+      std::vector<float> update(n, .25f);
+      for (int step = 0; step < 2; ++step) {
+        for (const float bad : {float(NAN), float(kInfinity), float(-kInfinity)})
+          for (const int at : {0, 1023, 1024, 3000, n - 1}) {
+            const std::vector<float> before = x[rank];
+            update[static_cast<std::size_t>(at)] = bad;
+            REFUSED(gsm_gossip_step(gossip, update.data()), GSM_ERROR_ARGUMENT,
+                    HasSubstr("update[" + std::to_string(at) + "] is " +
+                              (std::isnan(bad) ? "nan"
+                               : bad > 0       ? "inf"
+                                               : "-inf") +
+                              "; "));
+            EXPECT_EQ(x[rank], before);
+            update[static_cast<std::size_t>(at)] = .25f;
+          }
+        MUST(gsm_gossip_step(gossip, update.data()));
+      }
+      MUST(gsm_gossip_finish(gossip));
+      MUST(gsm_gossip_free(gossip));
+    };
+    std::thread other([&] { work(1); });
+    work(0);
+    other.join();
+    EXPECT_EQ(x[0], std::vector<float>(n, .5f)) << method;
+    EXPECT_EQ(x[1], x[0]) << method;
+    for (gsm_group* group : groups) MUST(gsm_group_free(group));
+  }
+}
+
+TEST_F(CErrors, AGradientThatIsNotFiniteIsNoStep) {
+  gsm_trainer* t = trainer();
+  gsm_group* group = nullptr;
+  MUST(gsm_group_local(1, &group));
+  gsm_method* method = nullptr;
+  MUST(gsm_method_new(t, group, "allreduce", "ring", nullptr, &method));
+  const float gradient[2] = {NAN, 0};
+  MUST(gsm_trainer_forward(t, x_, 1, 8, 8, y_));
+  MUST(gsm_trainer_backward(t, gradient));
+  REFUSED(gsm_method_step(method, .1), GSM_ERROR_ARGUMENT, HasSubstr("the gradient is infinite"));
+  uint8_t pixels[192] = {};
+  const int32_t label = 1;
+  float loss = NAN;
+  MUST(gsm_trainer_gradient(t, pixels, &label, 1, 8, 8, &loss));
+  EXPECT_TRUE(std::isfinite(loss));
+  MUST(gsm_method_step(method, .1));
+  MUST(gsm_method_finish(method));
+  MUST(gsm_method_free(method));
+  MUST(gsm_trainer_free(t));
+  MUST(gsm_group_free(group));
 }
 
 TEST_F(CErrors, LoadedWeightsTakeNothingFromBefore) {
