@@ -282,7 +282,7 @@ Group& LocalCluster::revive(int rank) {
   w.mail.emplace_back();
   const auto alone = std::make_shared<Context>();
   alone->members = {rank};
-  alone->broken = "a worker that came back takes part after Group::rebuild()";
+  alone->broken = "a worker that came back takes part when all have met again";
   auto& lives = impl_->groups[static_cast<std::size_t>(rank)];
   lives.push_back(std::make_unique<LocalGroup>(Self{s, rank, w.life}, alone));
   for (int i = 0; i < s.count(); ++i) {

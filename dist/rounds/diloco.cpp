@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer::dist {
@@ -17,13 +16,7 @@ const char* name_of(DilocoMethod::With with) {
   return with == DilocoMethod::With::all ? "diloco" : "noloco";
 }
 
-std::vector<FlatRange> fragments_of(const FlatParams& params, const MethodOptions& options,
-                                    const char* name) {
-  check<ConfigError>(options.period >= 1, name, ": period ", options.period,
-                     "; it must be at least 1 step");
-  check<ConfigError>(options.fragments >= 1 && options.fragments <= options.period, name, ": ",
-                     options.fragments, " fragments in a period of ", options.period,
-                     " steps; wanted 1 to as many as it has steps");
+std::vector<FlatRange> fragments_of(const FlatParams& params, const MethodOptions& options) {
   std::vector<FlatRange> out;
   const i64 n = params.size(), count = options.fragments;
   for (i64 f = 0; f < count; ++f) out.push_back({n * f / count, n * (f + 1) / count});
@@ -35,17 +28,11 @@ std::vector<FlatRange> fragments_of(const FlatParams& params, const MethodOption
 DilocoMethod::DilocoMethod(With with, FlatParams& params, Optimizer& optimizer, Group& group,
                            const Graph& graph, const MethodOptions& options)
     : SynchronousMethod(name_of(with), params, optimizer, group, graph, options,
-                        fragments_of(params, options, name_of(with)), false, with == With::all),
+                        fragments_of(params, options), false, with == With::all),
       with_(with),
       momentum_(options.outer_momentum.value_or(with == With::all ? 0.9 : 0.5)),
       since_(steps_before() % options.period),
       uneven_(static_cast<std::size_t>(slots()), false) {
-  check<ConfigError>(options.outer_rate > 0 && momentum_ >= 0 && momentum_ < 1, name(),
-                     ": outer_rate ", options.outer_rate, ", outer_momentum ", momentum_,
-                     "; wanted above 0, and at least 0 and below 1");
-  check<ConfigError>(options.outer_delay >= 0 && options.outer_delay < options.period, name(),
-                     ": outer_delay ", options.outer_delay, " in a period of ", options.period,
-                     " steps; wanted 0, or below the period");
   if (group.size() < 2) return;
   model_ = params.values().clone();
   velocity_ = Tensor::zeros({1, params.size()}, DType::f32, params.values().device());

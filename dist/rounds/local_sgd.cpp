@@ -1,8 +1,6 @@
 // Local SGD.
 #include "gossamer/dist/rounds/local_sgd.h"
 
-#include "gossamer/core/error.h"
-
 namespace gossamer::dist {
 
 LocalSgdMethod::LocalSgdMethod(FlatParams& params, Optimizer& optimizer, Group& group,
@@ -10,8 +8,6 @@ LocalSgdMethod::LocalSgdMethod(FlatParams& params, Optimizer& optimizer, Group& 
     : SynchronousMethod("local-sgd", params, optimizer, group, graph, options, {{0, params.size()}},
                         false),
       since_(0) {
-  check<ConfigError>(options.period >= 1, "local-sgd: period ", options.period,
-                     "; it must be at least 1 step");
   since_ = steps_before() % options.period;
 }
 

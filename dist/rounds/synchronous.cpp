@@ -69,18 +69,12 @@ SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optim
                 codes_of(group, options, pieces_, error_), [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group.size())),
       samples_(options.start_samples) {
-  check<ConfigError>(options.consensus_factor >= 0 && options.consensus_factor <= 1, name_,
-                     ": consensus_factor ", options.consensus_factor,
-                     "; it must be between 0 and 1");
   check<ConfigError>(slots() < 1 << kSlotBits, name_, ": the parameters are cut into ", slots(),
                      " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
   std::iota(members_.begin(), members_.end(), 0);
   adopt_members();
   next_ = steps_before();
-  if (!rounds_) return;
-  validate(*rounds_);
-  check<ConfigError>(directed || !rounds_->directed(), name_, ": rounds \"", rounds_->name(),
-                     "\" are directed, and only sgp keeps the mean on them");
+  if (rounds_) validate(*rounds_);
 }
 
 SynchronousMethod::~SynchronousMethod() {

@@ -149,8 +149,8 @@ TEST(Heal, AThawedWorkerOfThoseThatStepTogetherIsOut) {
       EXPECT_EQ(other.line(60), "done");
       std::string line = f.line(60);
       if (line == "dead " + std::to_string(1 - frozen)) line = f.line(60);
-      EXPECT_THAT(line, testing::HasSubstr("worker " + std::to_string(1 - frozen) +
-                                           " has given this worker up; the others go on"));
+      EXPECT_THAT(line, ::testing::HasSubstr("worker " + std::to_string(1 - frozen) +
+                                             " has given this worker up; the others go on"));
     }
 }
 
