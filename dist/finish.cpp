@@ -82,7 +82,7 @@ std::string unfinished(int self, const std::vector<int>& late, double limit) {
   text << "worker " << self << ": done, but worker(s) ";
   for (std::size_t i = 0; i < late.size(); ++i) text << (i > 0 ? ", " : "") << late[i];
   text << " did not stop within " << limit
-       << " s; do all workers have the same total (total_samples; in C: total_steps)?";
+       << " s (finish_timeout_s); do all workers have the same total?";
   return text.str();
 }
 

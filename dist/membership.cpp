@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 namespace {
@@ -48,6 +49,7 @@ std::vector<int> Membership::alive() const {
 
 void Membership::hear(const Event& e) {
   if (lost_ == Lost::may_return) return;
+  check_taking_part();  // who was given up has no say any more
   const std::vector<int> with = alive();
   const bool stranger = e.peer >= 0 && std::ranges::find(with, e.peer) == with.end();
   if (stranger && e.kind == Event::Kind::joined) {
@@ -81,7 +83,9 @@ void Membership::check_taking_part() const {
 }
 
 void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
-  for (;;) {
+  const Seconds limit = std::max(patience, group_.collective_limit());
+  const double until = wall_seconds() + limit.count();
+  for (bool again = false;; again = true) {
     check_taking_part();
     const std::vector<std::uint64_t> came = arrivals();
     const std::vector<int> members = alive();
@@ -92,13 +96,17 @@ void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
     check<DistError>(std::ranges::find(members, group_.rank()) != members.end(), "worker ",
                      group_.rank(),
                      ": the others have given this worker up; it can't go on with them");
+    const auto changed = [&] { return alive() != members || arrivals() != came; };
     try {
       const auto came_again = [&](int m) {
         return came[static_cast<std::size_t>(m)] != built_at_[static_cast<std::size_t>(m)];
       };
       if (broken_ || members != built_for_ || std::ranges::any_of(members, came_again)) {
+        // Who gives up waiting leaves. That must not begin the wait of the others anew.
+        const double left =
+            again ? std::max(until - wall_seconds(), kGraceMs / 1e3) : limit.count();
         // a set may come again: the transport tells one rebuild from another
-        group_.rebuild(members, 0, patience);
+        group_.rebuild(members, 0, Seconds(left));
         built_for_ = members;
         built_at_ = came;
         broken_ = false;
@@ -106,14 +114,14 @@ void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
       }
       op(group_.collectives());
       return;
+    } catch (const DistTimeout&) {
+      broken_ = true;
+      if (!changed()) throw;
     } catch (const DistError&) {
       broken_ = true;
-      bool changed = false;
-      for (int waited = 0; !changed && waited < kGraceMs; waited += kPollMs) {
-        changed = alive() != members || arrivals() != came;
-        if (!changed) std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
-      }
-      if (!changed) throw;
+      for (int waited = 0; !changed() && waited < kGraceMs; waited += kPollMs)
+        std::this_thread::sleep_for(std::chrono::milliseconds(kPollMs));
+      if (!changed()) throw;
     }
   }
 }

@@ -27,11 +27,13 @@ class Membership {
   // With Lost::is_out: every event of the control link. Where a connection was lost and both sides
   // have gone on, the side with more workers remains; of two alike, that of the lowest rank.
   void hear(const Event&);
+  void check_taking_part() const;  // throws what run() would
   std::vector<int> alive() const;
   // Runs `op` with collectives over the living. If a member dies in it, all survivors run it again
   // without the dead: so `op` must not overwrite its inputs before its last collective. A failure
-  // without a death, or fewer than min_workers alive, is a DistError. patience: collectives are
-  // built anew within this time, if that is longer than their deadline.
+  // without a death, or fewer than min_workers alive, is a DistError. All together wait for others
+  // no longer than the collectives' deadline, or patience if that is longer, and a few seconds
+  // more.
   void run(FunctionRef<void(Collectives&)> op, Seconds patience = Seconds(0));
   // The next run() builds the collectives anew. All members must say so before the same run().
   void renew() { broken_ = true; }
@@ -41,7 +43,6 @@ class Membership {
 
  private:
   std::vector<std::uint64_t> arrivals() const;  // what changes with every return
-  void check_taking_part() const;
 
   Group& group_;
   int min_workers_;

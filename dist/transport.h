@@ -14,12 +14,18 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/error.h"
 #include "gossamer/core/tensor.h"
 #include "gossamer/dist/clock_offset.h"
 
 namespace gossamer::dist {
 
 using Seconds = std::chrono::duration<double>;
+
+// Others did not come in time.
+struct DistTimeout : DistError {
+  using DistError::DistError;
+};
 
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
 // Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way
@@ -139,8 +145,8 @@ class SideChannel {
   virtual void on_events(Handlers) = 0;
 };
 
-// Operations of all living workers. Every call has the deadline given at construction; DistError
-// names the missing workers.
+// Operations of all living workers. Every call has the deadline given at construction; then it is a
+// DistTimeout that names the missing workers.
 class Collectives {
  public:
   virtual ~Collectives() = default;
@@ -174,9 +180,10 @@ class Group {
   // when the set changes. A set, and an epoch, may come again: a rebuild never meets leftovers of
   // an earlier one.
   virtual Collectives& collectives() = 0;
-  // patience: it waits for so long, if that is longer than the collectives' deadline.
+  // limit: of the wait for them; 0: collective_limit().
   virtual void rebuild(const std::vector<int>& alive, std::uint32_t epoch,
-                       Seconds patience = Seconds(0)) = 0;
+                       Seconds limit = Seconds(0)) = 0;
+  virtual Seconds collective_limit() const = 0;
   // ranks this worker believes to be alive, itself included
   virtual std::vector<int> alive() const = 0;
   // Why `peer` has once given this worker up and gone on without it ("no heartbeat for 2.1 s");

@@ -290,9 +290,10 @@ class DisturbedGroup final : public Group {
     return "injected faults disturb only what goes over the host";
   }
   Collectives& collectives() override { return inner_.collectives(); }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds patience) override {
-    inner_.rebuild(alive, epoch, patience);
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds limit) override {
+    inner_.rebuild(alive, epoch, limit);
   }
+  Seconds collective_limit() const override { return inner_.collective_limit(); }
   std::string given_up_by(int peer) const override { return inner_.given_up_by(peer); }
   std::vector<int> alive() const override {
     std::vector<int> out = inner_.alive();

@@ -32,9 +32,10 @@ class DeviceGroup final : public Group {
   SideChannel* side_channel() override { return host_.side_channel(); }
   const char* why_no_side_channel() const override { return host_.why_no_side_channel(); }
   Collectives& collectives() override;
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds patience) override {
-    host_.rebuild(alive, epoch, patience);
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds limit) override {
+    host_.rebuild(alive, epoch, limit);
   }
+  Seconds collective_limit() const override { return host_.collective_limit(); }
   std::vector<int> alive() const override { return host_.alive(); }
   std::string given_up_by(int peer) const override { return host_.given_up_by(peer); }
   std::uint64_t arrivals(int peer) const override { return host_.arrivals(peer); }

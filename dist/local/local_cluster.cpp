@@ -143,6 +143,7 @@ class LocalCollectives : public Collectives {
     Context& c = *context_;
     const int rank = self_.rank;
     const auto intact = [&] {
+      check<DistTimeout>(!c.late, "worker ", rank, ", ", what, ": ", c.broken);
       check<DistError>(c.broken.empty(), "worker ", rank, ", ", what, ": ", c.broken);
     };
     if (self_.dead()) fail<DistError>("worker ", rank, ", ", what, ": this worker is dead");
@@ -174,6 +175,7 @@ class LocalCollectives : public Collectives {
         if (!c.arrived.contains(m)) missing += (missing.empty() ? "" : ", ") + std::to_string(m);
       c.broken = "no sign of worker(s) " + missing + " for " +
                  std::to_string(static_cast<int>(limit.count())) + " s";
+      c.late = true;
       shared_.changed.notify_all();
     }
     if (c.round == round) intact();
@@ -199,6 +201,7 @@ class LocalGroup : public Group {
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
   Collectives& collectives() override { return *collectives_; }
+  Seconds collective_limit() const override { return shared_.collective_limit; }
   void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds) override {
     const std::scoped_lock lock(shared_.mutex);
     auto& context = shared_.contexts[{epoch, alive}];

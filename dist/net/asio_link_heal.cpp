@@ -205,8 +205,8 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
                   wire::to_bytes("another process was started as worker " + std::to_string(rank)));
     p.link->finish();
     mark_dead_gently(rank, "started again");
-  } else if (p.alive) {
-    mark_dead(rank, "the connection was lost", true);
+  } else if (p.alive) {  // it noticed first: to it this worker was dead
+    mark_given_up(rank, "the connection was lost");
   }
   if (p.dial) p.dial->cancel();
   p.dial = nullptr;

@@ -71,6 +71,8 @@ struct AsioLink::Impl {
   Hooks hooks;
 
   Clock::time_point last_tick = Clock::now();  // link's thread, as the rest
+  // the end of the last time when this process stood still for longer than dead_after
+  std::optional<Clock::time_point> thawed;
   std::optional<Clock::time_point> alone_since;
   std::vector<asio::ip::tcp::endpoint> seeds;
   std::size_t next_seed = 0;

@@ -15,6 +15,8 @@ using wire::Kind;
 constexpr std::size_t kMaxKept = 256;
 constexpr std::chrono::milliseconds kLeaveTime(500);  // for the others to hear that we leave
 constexpr std::chrono::milliseconds kFirstDial(250);  // after a death
+// within it a process that stood still reads what the others have done meanwhile
+constexpr std::chrono::milliseconds kThaw(500);
 
 std::string seconds_text(double s) {
   std::ostringstream text;
@@ -123,12 +125,16 @@ void AsioLink::Impl::closed(int rank, const std::string& why) {
   if (!peer(rank).alive) return;
   const auto now = Clock::now();
   if (now - last_tick > dead_after) note_stop(now);
-  mark_dead(rank, why, false);
+  // Who gives a worker up closes the connection; why, is lost where this worker has written to it.
+  if (thawed && now - *thawed < kThaw)
+    mark_given_up(rank, "this process stood still");
+  else
+    mark_dead(rank, why, false);
 }
 
 // This process was stopped: the silence of that time says nothing about the others.
 void AsioLink::Impl::note_stop(Clock::time_point now) {
-  last_tick = now;
+  thawed = last_tick = now;
   for_peers([&](int, Peer& p) { p.heard = now; });
 }
 

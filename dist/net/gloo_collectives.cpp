@@ -82,13 +82,17 @@ struct GlooCollectives::Impl {
     return ranks;
   }
 
+  static bool is_late(const std::string& error) {
+    return error.find("Timed out") != std::string::npos ||
+           error.find("did not come") != std::string::npos;
+  }
+
   // The most useful sentence that can be said about a failure.
   std::string explain(const std::string& what, const std::string& error) {
     if (const std::string why = link.given_up(); !why.empty()) return what + ": " + why;
     // Gloo may see a death before the control link does, whose thread may wait for a core as long
     // as a frozen worker is waited for.
-    const bool late = error.find("Timed out") != std::string::npos ||
-                      error.find("did not come") != std::string::npos;
+    const bool late = is_late(error);
     const auto until = SteadyClock::now() + ms(link.dead_after());
     while (dead().empty() && !late && !stop && SteadyClock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -117,6 +121,13 @@ struct GlooCollectives::Impl {
       broken = why;
     }
     if (old) old->abort();
+  }
+
+  [[noreturn]] void end(const std::string& what, const std::string& error) {
+    const std::string why = explain(what, error);
+    drop(why);
+    if (is_late(error) && dead().empty()) throw DistTimeout(why);
+    throw DistError(why);
   }
 
   // Any thread: what is under way ends soon.
@@ -151,9 +162,7 @@ struct GlooCollectives::Impl {
     try {
       operation(now);
     } catch (const std::exception& e) {
-      const std::string why = explain(what, e.what());
-      drop(why);
-      throw DistError(why);
+      end(what, e.what());
     }
   }
 
@@ -267,9 +276,7 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
     s.rebuilding = false;
     s.broken.clear();
   } catch (const std::exception& e) {
-    const std::string why = s.explain("building the collective group", e.what());
-    s.drop(why);
-    throw DistError(why);
+    s.end("building the collective group", e.what());
   }
 }
 

@@ -2,7 +2,6 @@
 // other two.
 #include "gossamer/dist/net/process_group.h"
 
-#include <algorithm>
 #include <mutex>
 
 #include "gossamer/core/error.h"
@@ -56,6 +55,7 @@ struct SoloGroup final : Group {
   Payload& payload() override { return bulk; }
   Collectives& collectives() override { return together; }
   void rebuild(const std::vector<int>&, std::uint32_t, Seconds) override {}
+  Seconds collective_limit() const override { return Seconds(0); }
   std::vector<int> alive() const override { return {0}; }
 };
 
@@ -134,9 +134,10 @@ class ProcessGroup final : public Group {
   Payload& payload() override { return payload_; }
   SideChannel* side_channel() override { return &side_channel_; }
   Collectives& collectives() override { return collectives_; }
-  void rebuild(const std::vector<int>& members, std::uint32_t epoch, Seconds patience) override {
-    collectives_.rebuild(members, epoch, std::max(limit_, patience));
+  void rebuild(const std::vector<int>& members, std::uint32_t epoch, Seconds limit) override {
+    collectives_.rebuild(members, epoch, limit > Seconds(0) ? limit : limit_);
   }
+  Seconds collective_limit() const override { return limit_; }
   std::vector<int> alive() const override { return link_.alive(); }
   std::string given_up_by(int peer) const override { return link_.given_up_by(peer); }
   std::uint64_t arrivals(int peer) const override { return link_.arrivals(peer); }

@@ -144,6 +144,8 @@ void AllReduceMethod::hear(Seconds timeout) {
        e = group_.control().next(Seconds(0))) {
     membership_.hear(e);
     if (e.kind != Event::Kind::message || e.message.type != MessageType::stopped) continue;
+    const std::vector<int> alive = membership_.alive();
+    if (std::ranges::find(alive, e.peer) == alive.end()) continue;  // it was given up
     ended_[e.peer] = static_cast<i64>(e.message.gradients);
     if (e.message.value != 0) membership_.renew();
   }
@@ -181,6 +183,7 @@ void AllReduceMethod::report_deaths() {
 
 void AllReduceMethod::finish() {
   if (finished_) return;
+  membership_.check_taking_part();
   give_up_sum();
   Message ended{.type = MessageType::stopped};
   ended.gradients = static_cast<double>(steps_);

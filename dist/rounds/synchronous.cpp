@@ -313,6 +313,7 @@ void SynchronousMethod::restart_if_needed() {
 bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> work, int tag,
                              Seconds patience) {
   const trace::Scope scope("meet", static_cast<i64>(purpose));
+  membership_.check_taking_part();
   const double began = wall_seconds(), waited = exchange_.waited();
   if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
     say_stopped(purpose == Purpose::finish);

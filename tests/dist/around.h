@@ -15,9 +15,10 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   ControlLink& control() override { return *this; }
   Payload& payload() override { return *this; }
   Collectives& collectives() override { return *this; }
-  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds patience) override {
-    inner_.rebuild(alive, epoch, patience);
+  void rebuild(const std::vector<int>& alive, std::uint32_t epoch, Seconds limit) override {
+    inner_.rebuild(alive, epoch, limit);
   }
+  Seconds collective_limit() const override { return inner_.collective_limit(); }
   std::vector<int> alive() const override { return inner_.alive(); }
   std::string given_up_by(int peer) const override { return inner_.given_up_by(peer); }
   std::uint64_t arrivals(int peer) const override { return inner_.arrivals(peer); }
