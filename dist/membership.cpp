@@ -27,6 +27,7 @@ Membership::Membership(Group& group, int min_workers, Lost lost)
 
 void Membership::joined(int rank) {
   left_.erase(rank);
+  taken_back_.insert(rank);
   admitted_.at(static_cast<std::size_t>(rank)) = group_.arrivals(rank);
 }
 
@@ -69,13 +70,22 @@ void Membership::hear(const Event& e) {
   check_taking_part();
 }
 
+std::string Membership::given_up() const {
+  const bool may_return = lost_ == Lost::may_return;
+  for (int rank = 0; rank < group_.size(); ++rank) {
+    if (rank == group_.rank() ||
+        (may_return &&
+         (taken_back_.contains(rank) || std::ranges::find(built_for_, rank) != built_for_.end())))
+      continue;
+    if (const std::string why = group_.given_up_by(rank); !why.empty())
+      return why + ", and worker " + std::to_string(rank);
+  }
+  return {};
+}
+
 void Membership::check_taking_part() const {
   if (lost_ == Lost::may_return) return;
-  std::string who = out_;
-  for (int rank = 0; rank < group_.size() && who.empty(); ++rank)
-    if (rank != group_.rank())
-      if (const std::string why = group_.given_up_by(rank); !why.empty())
-        who = why + ", and worker " + std::to_string(rank);
+  const std::string who = out_.empty() ? given_up() : out_;
   check<DistError>(who.empty(), "worker ", group_.rank(), ": ", who,
                    " has given this worker up; the others go on without it, and its model is no "
                    "longer part of theirs. Start all again, with a longer dead_after_s if workers "

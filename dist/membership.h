@@ -29,6 +29,9 @@ class Membership {
   void hear(const Event&);
   void check_taking_part() const;  // throws what run() would
   std::vector<int> alive() const;
+  // Who has given this worker up, and why; empty: nobody has. With Lost::may_return, of those that
+  // are not among members() and have not taken it back since.
+  std::string given_up() const;
   // Runs `op` with collectives over the living. If a member dies in it, all survivors run it again
   // without the dead: so `op` must not overwrite its inputs before its last collective. A failure
   // without a death, or fewer than min_workers alive, is a DistError. All together wait for others
@@ -49,7 +52,7 @@ class Membership {
   const Lost lost_;
   bool broken_ = false;
   std::string out_;  // why this worker is; empty: it takes part
-  std::set<int> left_;
+  std::set<int> left_, taken_back_;
   std::vector<std::uint64_t> admitted_;  // by rank: which of its arrivals takes part
   // empty: not built yet, as for a worker that was started again
   std::vector<int> built_for_;

@@ -1,6 +1,7 @@
 // The training thread's side of a2cid2 and adpsgd.
 #include "gossamer/dist/gossip/gossip.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "gossamer/core/error.h"
@@ -157,7 +158,18 @@ void GossipMethod::finish() {
     const std::uint64_t digest = digest_of(params_.values().span<float>());
     for (const auto& log : state_.logs) log->ended(digest);
   }
+  std::vector<int> here;
+  for (int p = 0; p < group_.size(); ++p)
+    if (p != group_.rank() && state_.roster.member(p)) here.push_back(p);
   const double distance = average_models(params_, membership_);
+  const std::vector<int> members = membership_.members();
+  for (const int p : here)
+    if (options_.on_fault && std::ranges::find(members, p) == members.end())
+      options_.on_fault("dead", p);
+  if (const std::string who = membership_.given_up(); !who.empty())
+    fail<DistError>("worker ", group_.rank(), ": ", who,
+                    " has given this worker up at the end; the model of the others is without "
+                    "this one's");
   const std::scoped_lock lock(state_.mutex);
   state_.model.restart();
   state_.squared_distance = -1;

@@ -102,6 +102,25 @@ void together(const LaunchInfo& info, const Say& say) {
 const RegisterRole r2("together0", together<0>), r3("together1", together<1>),
     r4("together2", together<2>);
 
+// Rank 1 finishes soon, the others train until they miss it.
+void early(const LaunchInfo& info, const Say& say) {
+  const auto g = process_group(info, healing());
+  Quadratic q(info.rank, 8);
+  MethodOptions options;
+  std::atomic<bool> dead = false;
+  options.on_fault = [&](const std::string& what, int) { dead = dead || what == "dead"; };
+  auto method = make_method("a2cid2", q.params, q.sgd, *g, make_graph("ring", info.size), options);
+  for (int left = 20; left > 0; left -= dead || info.rank == 1 ? 1 : 0) {
+    q.gradient();
+    method->step(.05);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  say("ends");
+  method->finish();
+  say("finished with " + std::to_string(method->stats().alive));
+}
+const RegisterRole r5("early", early);
+
 // What a worker says up to "all here": "dead 1 joined 1 …" (its own order kept).
 std::string until_all_here(Worker& w) {
   std::string text;
@@ -160,6 +179,21 @@ TEST(Heal, AThawedWorkerOfThoseThatStepTogetherIsOut) {
       EXPECT_THAT(line, ::testing::HasSubstr("worker " + std::to_string(1 - frozen) +
                                              " has given this worker up; the others go on"));
     }
+}
+
+// Its model is not that of the others, who have ended.
+TEST(Heal, AWorkerThatWasFrozenAtTheEndIsTold) {
+  const int port = free_port();
+  std::vector<std::unique_ptr<Worker>> workers;
+  for (int r = 0; r < 3; ++r)
+    workers.push_back(std::make_unique<Worker>("early", place(r, 3, port)));
+  ASSERT_EQ(workers[1]->line(60), "ends");
+  workers[1]->signal(SIGSTOP);
+  for (const std::size_t r : {0u, 2u})
+    for (const char* line : {"ends", "finished with 2", "done"})
+      EXPECT_EQ(workers[r]->line(60), line) << r;
+  workers[1]->signal(SIGCONT);
+  EXPECT_THAT(workers[1]->line(60), ::testing::HasSubstr("has given this worker up at the end"));
 }
 
 // Which worker dies makes a difference: who dials whom, and whether the one that all know at the
