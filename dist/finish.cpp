@@ -82,7 +82,8 @@ std::string unfinished(int self, const std::vector<int>& late, double limit) {
   text << "worker " << self << ": done, but worker(s) ";
   for (std::size_t i = 0; i < late.size(); ++i) text << (i > 0 ? ", " : "") << late[i];
   text << " did not stop within " << limit
-       << " s (finish_timeout_s); do all workers have the same total?";
+       << " s (finish_timeout_s); do all workers have the same total (total_samples; in C: "
+          "total_steps)?";
   return text.str();
 }
 

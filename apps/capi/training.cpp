@@ -125,7 +125,8 @@ class Trainer final : public Object {
   void check_own() const {
     check<ConfigError>(!exchanging_,
                        "a method exchanges this model's parameters; call "
-                       "gsm_method_step, and the rest after gsm_method_finish");
+                       "gsm_method_step, and the rest after gsm_method_finish, or gsm_method_free "
+                       "if that has failed");
   }
   void exchanging(bool on) { exchanging_ = on; }
 

@@ -1,6 +1,7 @@
 // See workers.h.
 #include "gossamer/apps/capi/workers.h"
 
+#include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/net/launch.h"
 
 namespace gossamer::capi {
@@ -42,6 +43,10 @@ dist::MethodOptions method_options(const gsm_gossip_options& o) {
 
 // Rounds that no graph has (one-peer-exp …) may pair any two workers.
 dist::Graph graph_of(const std::string& name, bool in_rounds, int workers) {
+  check<ConfigError>(in_rounds || dist::known_graph(name) || !dist::known_rounds(name), "graph \"",
+                     name,
+                     "\" is rounds only, for methods whose workers step together, as dpsgd; "
+                     "a2cid2 and adpsgd take a graph, as ring or exponential");
   return dist::make_graph(in_rounds && !dist::known_graph(name) ? "complete" : name, workers);
 }
 

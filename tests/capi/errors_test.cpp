@@ -187,9 +187,10 @@ TEST_F(CErrors, RoundsAreKnownToMethodsThatStepTogether) {
   REFUSED(begin("dpsgd", "one-pear-exp"), GSM_ERROR_CONFIG,
           HasSubstr("graph \"one-pear-exp\" is unknown"), HasSubstr("one-peer-exp-directed, "),
           HasSubstr("ring-matching, "), HasSubstr("aer:L"));
-  REFUSED(begin("a2cid2", "ring-matching"), GSM_ERROR_CONFIG,
-          HasSubstr("graph \"ring-matching\" is unknown"), HasSubstr("hypercube, "),
-          Not(HasSubstr("one-peer-exp")));
+  REFUSED(begin("a2cid2", "rings"), GSM_ERROR_CONFIG, HasSubstr("graph \"rings\" is unknown"),
+          HasSubstr("hypercube, "), Not(HasSubstr("one-peer-exp")));
+  REFUSED(begin("a2cid2", "one-peer-exp"), GSM_ERROR_CONFIG,
+          HasSubstr("graph \"one-peer-exp\" is rounds only"));
   REFUSED(begin("dpsgd", "one-peer-exp-directed"), GSM_ERROR_CONFIG,
           HasSubstr("only sgp keeps the mean"));
   for (gsm_group* group : groups) MUST(gsm_group_free(group));
