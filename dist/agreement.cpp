@@ -3,7 +3,7 @@
 
 #include <array>
 #include <optional>
-#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -71,28 +71,6 @@ double digest(const std::string& text) {
   return static_cast<double>(static_cast<std::uint32_t>(hash ^ hash >> 32));
 }
 
-// A text travels through a sum as numbers of 48 bits. Of a longer one the end is kept: it is a
-// path, or a list that has begun alike.
-constexpr std::size_t kBytes = 6, kNumbers = 20;
-
-void pack(std::string text, std::span<double> numbers) {
-  constexpr std::string_view cut = "...";
-  if (const std::size_t room = numbers.size() * kBytes; text.size() > room)
-    text = std::string(cut) + text.substr(text.size() - room + cut.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::uint64_t byte = static_cast<unsigned char>(text[i]);
-    numbers[i / kBytes] += static_cast<double>(byte << 8 * (i % kBytes));
-  }
-}
-
-std::string unpack(std::span<const double> numbers) {
-  std::string text;
-  for (const double number : numbers)
-    for (auto bits = static_cast<std::uint64_t>(number); bits != 0; bits >>= 8)
-      text += static_cast<char>(bits & 0xff);
-  return text;
-}
-
 struct Disagreement {  // not a DistError: those who are left must not begin by themselves
   int one, other;
   std::size_t on;                          // of the facts
@@ -112,16 +90,23 @@ std::optional<Disagreement> disagreement(std::size_t facts, const std::vector<do
   return std::nullopt;
 }
 
+// What worker `root` has, told to all. Of a long text the end is kept: it is a path, or a list that
+// has begun alike.
+std::string told_by(int root, std::string text, Collectives& all) {
+  constexpr std::size_t kLongest = 120;
+  constexpr std::string_view cut = "...";
+  if (text.size() > kLongest)
+    text = std::string(cut) + text.substr(text.size() - kLongest + cut.size());
+  text.resize(kLongest);
+  all.broadcast(Tensor::wrap(text.data(), {static_cast<i64>(kLongest)}, DType::u8), root);
+  return text.c_str();
+}
+
 // All have found the same disagreement; now the two say what they have.
-void exchange_values(Disagreement& d, const Fact& own, int rank, Collectives& all) {
-  std::vector<double> both(2 * kNumbers, 0.0);
-  const std::span<double> one = std::span(both).first(kNumbers),
-                          other = std::span(both).last(kNumbers);
-  if (rank == d.one || rank == d.other)
-    pack(own.shown.empty() ? own.value : own.shown, rank == d.one ? one : other);
+void exchange_values(Disagreement& d, const Fact& own, Collectives& all) {
+  const std::string& text = own.shown.empty() ? own.value : own.shown;
   try {
-    all.all_reduce_sum(both);
-    d.values = {unpack(one), unpack(other)};
+    d.values = {told_by(d.one, text, all), told_by(d.other, text, all)};
     all.barrier();              // who ends before all have them looks like a death to the others
   } catch (const DistError&) {  // one has ended: it knew of the disagreement, so all do
   }
@@ -151,7 +136,7 @@ void begin_together(const std::string& method, FlatParams& params, Group& group,
       for (std::size_t f = 0; f < facts.size(); ++f) table[own + f] = digest(facts[f].value);
       all.all_reduce_sum(table);
       if (auto found = disagreement(facts.size(), table, membership.members())) {
-        exchange_values(*found, facts[found->on], group.rank(), all);
+        exchange_values(*found, facts[found->on], all);
         throw *found;
       }
       if (options.start_samples == 0) {

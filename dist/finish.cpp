@@ -2,7 +2,9 @@
 #include "gossamer/dist/finish.h"
 
 #include <cmath>
-#include <sstream>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
@@ -78,13 +80,11 @@ void adopt(FlatParams& params, const AveragedModel& model) {
 }
 
 std::string unfinished(int self, const std::vector<int>& late, double limit) {
-  std::ostringstream text;
-  text << "worker " << self << ": done, but worker(s) ";
-  for (std::size_t i = 0; i < late.size(); ++i) text << (i > 0 ? ", " : "") << late[i];
-  text << " did not stop within " << limit
-       << " s (finish_timeout_s); do all workers have the same total (total_samples; in C: "
-          "total_steps)?";
-  return text.str();
+  return fmt::format(
+      "worker {}: done, but worker(s) {} did not stop within {} s (finish_timeout_s); do all "
+      "workers "
+      "have the same total (total_samples; in C: total_steps)?",
+      self, fmt::join(late, ", "), limit);
 }
 
 double average_models(FlatParams& params, Membership& membership) {

@@ -41,8 +41,8 @@ struct MethodOptions {
   // the longest; an exchange is given as long as those before it took (deadline.h)
   double exchange_timeout_s = 20;
   double exchange_least_s = 1;  // … but this long at least
-  // a2cid2, adpsgd: seconds that finish() waits for workers that still train; then it is a
-  // DistError
+  // seconds that finish() waits for workers that still train; then it is a DistError. The methods
+  // in rounds wait for as long as a collective does, if that is longer
   double finish_timeout_s = 600;
   double clip_norm = 0;      // 0: no clipping
   double start_samples = 0;  // resume: samples seen so far by all

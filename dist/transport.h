@@ -30,7 +30,8 @@ struct DistTimeout : DistError {
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
 // Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way
 // exchange of session `nonce`; no_state, the answer of a neighbour that cannot give it; back, the
-// sender takes part again.
+// sender takes part again; between workers that step together, which side of a lost connection is
+// the larger one (membership.h).
 enum class MessageType : std::uint8_t {
   avail,
   propose,

@@ -15,7 +15,7 @@ using wire::Kind;
 constexpr std::size_t kMaxKept = 256;
 constexpr std::chrono::milliseconds kLeaveTime(500);  // for the others to hear that we leave
 constexpr std::chrono::milliseconds kFirstDial(250);  // after a death
-// within it a process that stood still reads what the others have done meanwhile
+// a connection that ends so soon after this process stood still was closed meanwhile
 constexpr std::chrono::milliseconds kThaw(500);
 
 std::string seconds_text(double s) {
@@ -125,7 +125,8 @@ void AsioLink::Impl::closed(int rank, const std::string& why) {
   if (!peer(rank).alive) return;
   const auto now = Clock::now();
   if (now - last_tick > dead_after) note_stop(now);
-  // Who gives a worker up closes the connection; why, is lost where this worker has written to it.
+  // A worker that gave this one up has closed the connection. Its reason may be lost: a write to a
+  // closed connection discards what was not read yet.
   if (thawed && now - *thawed < kThaw)
     mark_given_up(rank, "this process stood still");
   else

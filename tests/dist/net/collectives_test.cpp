@@ -80,11 +80,11 @@ TEST(Collectives, GoOnWithTheLivingAfterRebuild) {
 
 TEST(Collectives, WaitLongerWhereTheyAreAskedTo) {
   JoinOptions o = quick();
-  o.collective_timeout_s = 1.5;
+  o.collective_timeout_s = 4;
   EXPECT_EQ(on_threads(
                 2,
                 [](Group& g) {
-                  if (g.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(3));
+                  if (g.rank() == 1) std::this_thread::sleep_for(std::chrono::seconds(6));
                   std::vector<double> v{1};
                   g.collectives().all_reduce_sum(v, Seconds(60));
                   if (v[0] != 2) fail("the sum is ", v[0]);

@@ -77,7 +77,7 @@ void heal(const LaunchInfo& info, const Say& say) {
 }
 const RegisterRole r1("heal", heal);
 
-// Steps until it is told to end by the others' finish, or for ever: rank 0 counts.
+// Trains until another worker is gone, and 20 steps more.
 template <int kMethod>
 void together(const LaunchInfo& info, const Say& say) {
   const char* const name = std::array{"allreduce", "dpsgd", "local-sgd"}[kMethod];

@@ -155,7 +155,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, Ends,
 
 // The deadline of collectives is not that of the end.
 TEST_P(Ends, WaitForAWorkerThatComesLate) {
-  LocalCluster cluster(3, Seconds(1000), Seconds(2));
+  LocalCluster cluster(3, Seconds(1000), Seconds(4));
   std::vector<std::vector<float>> x(3);
   on_workers(cluster, 3, [&](int rank, Group& group) {
     Quadratic q(rank, 20);
@@ -164,7 +164,7 @@ TEST_P(Ends, WaitForAWorkerThatComesLate) {
     auto method =
         make_method(GetParam(), q.params, q.sgd, group, make_graph("complete", 3), options);
     for (int step = 0; step < 8; ++step) q.gradient(), method->step(.1);
-    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(3500));
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(5500));
     method->finish();
     EXPECT_EQ(method->stats().alive, 3);
     x[static_cast<std::size_t>(rank)] = copy(q.params.values());
@@ -173,7 +173,7 @@ TEST_P(Ends, WaitForAWorkerThatComesLate) {
 }
 
 TEST_P(Ends, NameAWorkerThatNeverComesAtTheirOwnDeadline) {
-  LocalCluster cluster(3, Seconds(1000), Seconds(.3));
+  LocalCluster cluster(3, Seconds(1000), Seconds(4));
   std::atomic<int> told = 0;
   on_workers(cluster, 3, [&](int rank, Group& group) {
     Quadratic q(rank, 20);
