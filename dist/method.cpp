@@ -195,6 +195,7 @@ void check_method(const std::string& name, const std::string& optimizer, const G
   } else if (group.size() > 1) {
     make_partner_policy(options, graph, group.rank());
   }
+  if (!options.record.empty()) check_can_record(options.record, group.rank());
 }
 
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,

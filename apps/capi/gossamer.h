@@ -242,7 +242,7 @@ typedef struct gsm_gossip_stats_t {
   double steps_of_all;               // an estimate
   int32_t alive;
 } gsm_gossip_stats_t;
-// x: this worker's n parameters, all finite. They become the mean of all workers' and are changed
+// x: this worker's n parameters, each below 2^100 in magnitude. They become the mean of all workers' and are changed
 // by no other call than gsm_gossip_step and gsm_gossip_finish; keep them until gsm_gossip_free.
 // method: a2cid2, adpsgd, allreduce, dpsgd, sgp, local-sgd …; graph: ring, complete, exponential …,
 // and for methods whose workers step together (all but the first two) also one-peer-exp,
@@ -253,7 +253,7 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
                           gsm_gossip** gossip);
 // update [n]: what this worker's optimizer subtracts, computed at x. Afterwards x is where the next
 // one is to be computed. Exchanges go on beside your computation. GSM_ERROR_ARGUMENT names the
-// first number that is not finite; then nothing was sent, x is as it was, and the training may go
+// first number that is not below 2^100 in magnitude; then nothing was sent, x is as it was, and the training may go
 // on with another update.
 gsm_status gsm_gossip_step(gsm_gossip* gossip, const float* update);
 gsm_status gsm_gossip_done(gsm_gossip* gossip, int32_t* done);

@@ -26,23 +26,30 @@ class GivenUpdate final : public nn::Sgd {
 // A size that the compiler knows: it looks at such a block in whole registers.
 constexpr std::size_t kBlock = 1024;
 
-// n: all are finite.
-std::size_t first_not_finite(const float* x, std::size_t n) {
+// Room for sums over steps and workers: 2^27 numbers below 2^100 stay finite.
+constexpr float kTooLarge = 0x1p100F;
+
+// n: all are below 2^100 in magnitude, and so finite.
+std::size_t first_too_large(const float* x, std::size_t n) {
+  constexpr std::uint32_t magnitude = 0x7fffffff;
+  constexpr std::uint32_t up_to_the_sign =
+      (magnitude + 1) - std::bit_cast<std::uint32_t>(kTooLarge);
   std::size_t at = 0;
   for (; at + kBlock <= n; at += kBlock) {
-    std::uint32_t seen = 0;  // its highest bit: an exponent whose bits are all set
+    std::uint32_t seen = 0;  // its highest bit: a magnitude of kTooLarge or more, infinite or NaN
     for (std::size_t i = 0; i < kBlock; ++i)
-      seen |= (std::bit_cast<std::uint32_t>(x[at + i]) & 0x7fffffff) + 0x00800000;
+      seen |= (std::bit_cast<std::uint32_t>(x[at + i]) & magnitude) + up_to_the_sign;
     if (seen >> 31 != 0) break;
   }
-  while (at < n && std::isfinite(x[at])) ++at;
+  while (at < n && std::abs(x[at]) < kTooLarge) ++at;
   return at;
 }
 
 // Other workers would get it too.
 [[noreturn]] void refuse(const char* name, std::size_t at, float value) {
   fail<ArgumentError>(name, "[", at, "] is ", value,
-                      "; wanted finite numbers. Nothing was sent, and x is as it was");
+                      "; wanted numbers below 2^100 (1.27e30) in magnitude, so that sums over "
+                      "workers stay finite. Nothing was sent, and x is as it was");
 }
 
 class Gossip final : public Object {
@@ -63,7 +70,7 @@ class Gossip final : public Object {
     float* const gradient = params_.grads().as<float>();
     for (std::size_t at = 0; at < x_.size(); at += kBlock) {
       const std::size_t count = std::min(kBlock, x_.size() - at),
-                        bad = first_not_finite(update + at, count);
+                        bad = first_too_large(update + at, count);
       if (bad < count) refuse("update", at + bad, update[at + bad]);
       std::copy_n(update + at, count, gradient + at);
     }
@@ -95,7 +102,7 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
     check_given("x, method, graph or gossip", x, method, graph, gossip);
     check<ArgumentError>(n >= 1 && n < i64{1} << 40, n, " parameters; wanted 1 to ",
                          (i64{1} << 40) - 1);
-    const auto count = static_cast<std::size_t>(n), bad = first_not_finite(x, count);
+    const auto count = static_cast<std::size_t>(n), bad = first_too_large(x, count);
     // who was started again takes over another one's
     if (bad < count && !workers->restarted()) refuse("x", bad, x[bad]);
     *gossip = static_cast<gsm_gossip*>(add_object(std::make_shared<Gossip>(

@@ -131,12 +131,20 @@ std::string record_path(const std::string& folder, int rank) {
   return (std::filesystem::path(folder) / fmt::format("events-{}.jsonl", rank)).string();
 }
 
-Recorder::Recorder(const std::string& folder, const RunFacts& f)
-    : path_(record_path(folder, f.rank)) {
+Recorder::File Recorder::open(const std::string& path, const char* mode) {
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  file_.reset(std::fopen(path_.c_str(), "wb"));
-  check<IoError>(file_ != nullptr, path_, ": can't be written: ", std::strerror(errno));
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+  File file(std::fopen(path.c_str(), mode));
+  check<IoError>(file != nullptr, path, ": can't be written: ", std::strerror(errno));
+  return file;
+}
+
+void check_can_record(const std::string& folder, int rank) {
+  Recorder::open(record_path(folder, rank), "ab");  // an older record is left as it is
+}
+
+Recorder::Recorder(const std::string& folder, const RunFacts& f)
+    : path_(record_path(folder, f.rank)), file_(open(path_, "wb")) {
   const std::string names =
       fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(),
                   Json(f.graph).dump(), Json(f.pairing).dump());

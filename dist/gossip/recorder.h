@@ -35,12 +35,16 @@ class Recorder final : public EventLog {
   void ended(std::uint64_t digest) override;
 
  private:
-  void write(const std::string& line);
   struct Close {
     void operator()(std::FILE* f) const { std::fclose(f); }
   };
+  using File = std::unique_ptr<std::FILE, Close>;
+  static File open(const std::string& path, const char* mode);
+  void write(const std::string& line);
+  friend void check_can_record(const std::string& folder, int rank);
+
   std::string path_;
-  std::unique_ptr<std::FILE, Close> file_;
+  File file_;
   i64 events_ = 0, gradients_ = 0;
 };
 
@@ -53,6 +57,8 @@ struct Record {
 
 std::string record_path(const std::string& folder, int rank);
 void check_record(const std::string& path);  // IoError if it can't be opened
+// Makes the folder. IoError if a Recorder could not write there.
+void check_can_record(const std::string& folder, int rank);
 // Believes nothing that the file says: IoError with file and line for anything that no Recorder
 // writes, also a file without its end.
 Record read_record(const std::string& path);

@@ -160,6 +160,8 @@ TEST_F(CErrors, ARefusedTrainingMayBeBegunAgain) {
     MUST(gsm_trainer_free(t));
     REFUSED(begin(groups[0], "adpsgd", [](auto& o) { o.replay = "/nowhere"; }), GSM_ERROR_FILE,
             HasSubstr("/nowhere/events-0.jsonl: can't be read"));
+    REFUSED(begin(groups[0], "a2cid2", [](auto& o) { o.record = "/dev/null"; }), GSM_ERROR_FILE,
+            HasSubstr("/dev/null/events-0.jsonl: can't be written: Not a directory"));
     std::vector<std::thread> threads;
     for (gsm_group* group : groups)
       threads.emplace_back([=] {
@@ -235,8 +237,13 @@ TEST_F(CErrors, WorkersThatDoNotAgreeLearnTheOptionAndBothValues) {
 }
 
 // The others would get it too, and not lose it again.
-TEST_F(CErrors, ValuesThatAreNotFiniteAreSentToNobody) {
+TEST_F(CErrors, ValuesThatMayNotStayFiniteAreSentToNobody) {
   constexpr int n = 5000;
+  const std::pair<float, const char*> refused[] = {{float(NAN), "nan"},
+                                                   {float(kInfinity), "inf"},
+                                                   {float(-kInfinity), "-inf"},
+                                                   {0x1p100F, "1.26765e+30"},
+                                                   {-3e38F, "-3e+38"}};
   for (const char* method : {"allreduce", "a2cid2", "dpsgd"}) {
     gsm_group* groups[2];
     MUST(gsm_group_local(2, groups));
@@ -253,16 +260,12 @@ TEST_F(CErrors, ValuesThatAreNotFiniteAreSentToNobody) {
       MUST(gsm_gossip_new(groups[rank], mine, n, method, "ring", nullptr, &gossip));
       std::vector<float> update(n, .25f);
       for (int step = 0; step < 2; ++step) {
-        for (const float bad : {float(NAN), float(kInfinity), float(-kInfinity)})
+        for (const auto& [bad, text] : refused)
           for (const int at : {0, 1023, 1024, 3000, n - 1}) {
             const std::vector<float> before = x[rank];
             update[static_cast<std::size_t>(at)] = bad;
             REFUSED(gsm_gossip_step(gossip, update.data()), GSM_ERROR_ARGUMENT,
-                    HasSubstr("update[" + std::to_string(at) + "] is " +
-                              (std::isnan(bad) ? "nan"
-                               : bad > 0       ? "inf"
-                                               : "-inf") +
-                              "; "));
+                    HasSubstr("update[" + std::to_string(at) + "] is " + text + "; "));
             EXPECT_EQ(x[rank], before);
             update[static_cast<std::size_t>(at)] = .25f;
           }
@@ -278,6 +281,24 @@ TEST_F(CErrors, ValuesThatAreNotFiniteAreSentToNobody) {
     EXPECT_EQ(x[1], x[0]) << method;
     for (gsm_group* group : groups) MUST(gsm_group_free(group));
   }
+}
+
+TEST_F(CErrors, TheLargestValuesThatAreTakenHaveAFiniteMean) {
+  const float largest = std::nextafter(0x1p100F, 0.F);
+  gsm_group* groups[2];
+  MUST(gsm_group_local(2, groups));
+  std::vector<float> x[2] = {std::vector<float>(2000, largest), std::vector<float>(2000, largest)};
+  const auto work = [&](std::size_t rank) {
+    gsm_gossip* gossip = nullptr;
+    MUST(gsm_gossip_new(groups[rank], x[rank].data(), 2000, "allreduce", "ring", nullptr, &gossip));
+    MUST(gsm_gossip_finish(gossip));
+    MUST(gsm_gossip_free(gossip));
+  };
+  std::thread other([&] { work(1); });
+  work(0);
+  other.join();
+  for (const auto& mine : x) EXPECT_EQ(mine, std::vector<float>(2000, largest));
+  for (gsm_group* group : groups) MUST(gsm_group_free(group));
 }
 
 TEST_F(CErrors, AGradientThatIsNotFiniteIsNoStep) {

@@ -2,6 +2,7 @@
 // numbers of steps.
 #include <atomic>
 #include <deque>
+#include <set>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -57,19 +58,29 @@ TEST(BeginOfProcesses, WorkersWhoseModelsDifferAreAllTold) {
 class Hears final : public Around {
  public:
   using Around::Around;
+  // Returns at once if the method has had it already.
   void wait_for(MessageType type) {
-    do events_.push_back(Around::next(Seconds(1)));
-    while (events_.back().kind != Event::Kind::message || events_.back().message.type != type);
+    for (int quiet = 0; !heard_.contains(type);) {
+      events_.push_back(hear(Seconds(1)));
+      if (events_.back().kind == Event::Kind::none) ++quiet;
+      check<DistTimeout>(quiet < 60, "a message that the test waits for did not come");
+    }
   }
 
  private:
   Event next(Seconds limit) override {
-    if (events_.empty()) return Around::next(limit);
+    if (events_.empty()) return hear(limit);
     const Event e = events_.front();
     events_.pop_front();
     return e.kind == Event::Kind::none ? next(limit) : e;
   }
+  Event hear(Seconds limit) {
+    const Event e = Around::next(limit);
+    if (e.kind == Event::Kind::message) heard_.insert(e.message.type);
+    return e;
+  }
   std::deque<Event> events_;
+  std::set<MessageType> heard_;
 };
 
 // All finish then, well and soon: what the others had begun is taken back.
