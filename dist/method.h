@@ -150,7 +150,8 @@ class Method {
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
                                     const Graph&, const MethodOptions& = {});
 // Throws what make_method() would throw before anything is sent, so that another try is possible.
-// optimizer: its name. ConfigError; IoError if there is no record to replay, or none can be written.
+// optimizer: its name. ConfigError; IoError if there is no record to replay, or none can be
+// written.
 void check_method(const std::string& name, const std::string& optimizer, const Group&, const Graph&,
                   const MethodOptions&);
 std::vector<std::string> method_names();

@@ -242,19 +242,19 @@ typedef struct gsm_gossip_stats_t {
   double steps_of_all;               // an estimate
   int32_t alive;
 } gsm_gossip_stats_t;
-// x: this worker's n parameters, each below 2^100 in magnitude. They become the mean of all workers' and are changed
-// by no other call than gsm_gossip_step and gsm_gossip_finish; keep them until gsm_gossip_free.
-// method: a2cid2, adpsgd, allreduce, dpsgd, sgp, local-sgd …; graph: ring, complete, exponential …,
-// and for methods whose workers step together (all but the first two) also one-peer-exp,
-// ring-matching …. A group serves one training: another one needs another group. A call that is
-// refused before anything is sent, as for an unknown name, does not use it up.
+// x: this worker's n parameters, each below 2^100 in magnitude. They become the mean of all
+// workers' and are changed by no other call than gsm_gossip_step and gsm_gossip_finish; keep them
+// until gsm_gossip_free. method: a2cid2, adpsgd, allreduce, dpsgd, sgp, local-sgd …; graph: ring,
+// complete, exponential …, and for methods whose workers step together (all but the first two) also
+// one-peer-exp, ring-matching …. A group serves one training: another one needs another group. A
+// call that is refused before anything is sent, as for an unknown name, does not use it up.
 gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* method,
                           const char* graph, const gsm_gossip_options* options,
                           gsm_gossip** gossip);
 // update [n]: what this worker's optimizer subtracts, computed at x. Afterwards x is where the next
 // one is to be computed. Exchanges go on beside your computation. GSM_ERROR_ARGUMENT names the
-// first number that is not below 2^100 in magnitude; then nothing was sent, x is as it was, and the training may go
-// on with another update.
+// first number that is NaN, or 2^100 or more in magnitude; then nothing was sent, x is as it was,
+// and the training may go on with another update.
 gsm_status gsm_gossip_step(gsm_gossip* gossip, const float* update);
 gsm_status gsm_gossip_done(gsm_gossip* gossip, int32_t* done);
 // Waits until all living workers are here; x becomes the mean of their parameters. To be called
