@@ -132,6 +132,7 @@ void Door::judge(const std::shared_ptr<Guest>& guest, const wire::Bytes& said,
 
 void Door::refuse(Guest& guest, const std::string& why) {
   ++refused_;
+  last_refused_ = guest.from;
   guest.link->close();
   const auto now = std::chrono::steady_clock::now();
   if (!on_refused_ || now - last_report_ < std::chrono::seconds(1)) return;

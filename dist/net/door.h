@@ -31,7 +31,8 @@ class Door : public std::enable_shared_from_this<Door> {
   void open(const asio::ip::tcp::endpoint&, int listener = -1);
   void receive(Arrived arrived) { arrived_ = std::move(arrived); }  // called from now on
   void close();
-  int refused() const { return refused_; }  // any thread
+  int refused() const { return refused_; }                           // any thread
+  const std::string& last_refused() const { return last_refused_; }  // its address
   std::uint16_t port() const { return port_; }
 
  private:
@@ -57,6 +58,7 @@ class Door : public std::enable_shared_from_this<Door> {
   std::deque<std::shared_ptr<Guest>> greeting_;  // have not shown the token yet, the oldest first
   std::uint16_t port_ = 0;
   std::atomic<int> refused_{0};
+  std::string last_refused_;
   int reported_ = 0, accepted_in_a_row_ = 0;
   std::chrono::steady_clock::time_point last_report_{};
   bool closed_ = false;

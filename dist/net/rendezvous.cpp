@@ -6,6 +6,7 @@
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -20,6 +21,9 @@ using SteadyClock = std::chrono::steady_clock;
 using wire::Kind;
 constexpr std::chrono::milliseconds kRetry(100), kAnswerTime(10000);
 constexpr int kMaxHandshakeFailures = 30;
+// When it is clear that all must end: those who call until then learn why. One who calls later
+// waits for a worker 0 that is gone.
+constexpr std::chrono::seconds kLastCalls(5);
 constexpr std::size_t kMostRefused = 8;  // reasons that are kept
 
 std::string join_ranks(const LaunchInfo& info, const std::vector<int>& ranks) {
@@ -49,9 +53,10 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     const auto patience =
         std::chrono::duration_cast<SteadyClock::duration>(Seconds(options_.connect_timeout_s));
     auto deadline = [&] {
-      return start + patience +
-             (info_.rank == 0 || !contacts_[0].link ? SteadyClock::duration(0)
-                                                    : std::chrono::seconds(2));
+      const auto late = start + patience +
+                        (info_.rank == 0 || !contacts_[0].link ? SteadyClock::duration(0)
+                                                               : std::chrono::seconds(2));
+      return hopeless() ? std::min(late, hopeless_since_ + kLastCalls) : late;
     };
     auto notice = start + std::chrono::seconds(10);
     try {
@@ -65,7 +70,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
         host();
       else
         dial_host();
-      while (!complete() && failure_.empty() && SteadyClock::now() < deadline()) {
+      while (!complete() && failure_.empty() && !(hopeless() && all_called()) &&
+             SteadyClock::now() < deadline()) {
         io_.restart();
         io_.run_one_until(std::min(deadline(), notice));
         if (SteadyClock::now() >= notice) {
@@ -84,6 +90,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       door_->receive(nullptr);
       return {contacts_, door_, local_address_};
     }
+    if (failure_.empty() && hopeless()) failure_ = sizes();
     if (failure_.empty()) {
       std::ostringstream text;
       text << "workers did not meet within " << options_.connect_timeout_s << " s: " << situation();
@@ -107,6 +114,30 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     return true;
   }
 
+  // A worker that was started for another number of workers has the place of one that we wait for.
+  bool hopeless() const { return !misfits_.empty() && misfits_.begin()->first < contacts_.size(); }
+
+  // all that anybody counts on
+  bool all_called() const {
+    auto size = static_cast<std::uint32_t>(info_.size);
+    for (const auto& [rank, its_size] : misfits_) size = std::max(size, its_size);
+    for (std::uint32_t r = 1; r < size; ++r)
+      if (!misfits_.contains(r) && (r >= contacts_.size() || !contacts_[r].link)) return false;
+    return true;
+  }
+
+  std::string sizes() const {
+    std::map<std::uint32_t, std::vector<int>> ranks_of;
+    for (const auto& [rank, size] : misfits_) ranks_of[size].push_back(static_cast<int>(rank));
+    std::string text;
+    for (const auto& [size, ranks] : ranks_of)
+      text += (ranks.size() > 1 ? "workers " : "worker ") + join_ranks(info_, ranks) +
+              (ranks.size() > 1 ? " were" : " was") + " started for " + std::to_string(size) +
+              " workers, ";
+    return text + "worker 0 for " + std::to_string(info_.size) +
+           "; start all for the same number (GOSSAMER_WORLD, WORLD_SIZE; in C: size)";
+  }
+
   std::string situation() const {
     std::vector<int> missing, here;
     for (int r = 0; r < info_.size; ++r)
@@ -117,9 +148,10 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       std::string text = "waiting for worker" + std::string(missing.size() > 1 ? "s " : " ") +
                          join_ranks(info_, missing) + " (of " + std::to_string(info_.size) +
                          "; here: " + join_ranks(info_, here) + ")";
-      if (door_->refused() > 0)
-        text += "; " + std::to_string(door_->refused()) +
-                " client(s) without the job's token turned away";
+      if (const int n = door_->refused(); n > 0)
+        text += "; worker " + std::to_string(info_.rank) + " turned away " + std::to_string(n) +
+                (n > 1 ? " callers" : " caller") + " without the job's token, the last from " +
+                door_->last_refused();
       for (const std::string& why : refused_) text += "; refused: " + why;
       if (!unreached_.empty()) text += "; " + unreached_;
       return text + (info_.rank == 0 ? ". Are they running, and can they reach " + host + "?" : "");
@@ -202,6 +234,14 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   bool admit(const wire::Frame& hello, const std::shared_ptr<Connection>& link, std::uint64_t id) {
     const auto lowest = static_cast<std::uint32_t>(info_.rank) + 1;
     if (hello.world != static_cast<std::uint32_t>(info_.size)) {
+      // one that calls back, or was started again, belongs to another job
+      if (info_.rank == 0 && hello.purpose == wire::Purpose::first && hello.rank >= lowest &&
+          hello.rank < hello.world &&
+          (hello.rank >= contacts_.size() || !contacts_[hello.rank].link)) {
+        const bool had_hope = !hopeless();
+        misfits_[hello.rank] = hello.world;
+        if (had_hope) hopeless_since_ = SteadyClock::now();
+      }
       refuse(link, "worker " + std::to_string(hello.rank) + " was started for " +
                        std::to_string(hello.world) + " workers, worker " +
                        std::to_string(info_.rank) + " for " + std::to_string(info_.size));
@@ -215,6 +255,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       // it did not hear our answer, and calls again
       if (contacts_[hello.rank].link) contacts_[hello.rank].link->close();
       contacts_[hello.rank] = {link, {}, hello.life, id};
+      misfits_.erase(hello.rank);
       link->write(frame(Kind::welcome));
       return true;
     }
@@ -274,7 +315,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
           self->dial_ = nullptr;
           if (answer.kind == Answer::Kind::no_handshake)
             answer.error = "it ended the handshake: " + answer.error +
-                           "; is the token (GOSSAMER_TOKEN) the same for all workers?";
+                           "; is the token (GOSSAMER_TOKEN; in C: token) the same for all workers?";
           if (answer.kind != Answer::Kind::frame) return done(answer);
           if (answer.frame.kind == Kind::welcome && answer.frame.rank == rank) {
             self->contacts_[rank] = {answer.link, {}, answer.frame.life, answer.id};
@@ -349,6 +390,9 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   std::shared_ptr<Dial> dial_;
   std::deque<int> to_dial_;
   std::set<std::string> refused_;  // why workers were
+  // worker 0: who was started for another number of workers, and for which; none of contacts_
+  std::map<std::uint32_t, std::uint32_t> misfits_;
+  SteadyClock::time_point hopeless_since_{};
   std::string local_address_, last_error_, handshake_error_, unreached_, failure_;
   int handshake_failures_ = 0;
   bool have_table_ = false, ended_ = false;

@@ -440,6 +440,21 @@ TEST_F(CErrors, AHostOrANetworkThatIsNoneIsNamed) {
           HasSubstr("network interface eth9x: "), Not(HasSubstr("GOSSAMER_")));
 }
 
+TEST_F(CErrors, AnotherNumberOfWorkersEndsTheWaitOfAll) {
+  const int port = gossamer::testing::free_port();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([=] {
+      auto options = one_of_two(rank, port);
+      options.size += rank;
+      options.join_timeout_s = 3600;
+      gsm_group* group = nullptr;
+      REFUSED(gsm_group_join_with(&options, &group), GSM_ERROR_WORKERS,
+              HasSubstr("worker 1 was started for 3 workers, worker 0 for 2"));
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(CErrors, AWorkerThatIsStartedAgainLearnsWhyNobodyTakesIt) {
   const int port = gossamer::testing::free_port();
   gsm_group *group = nullptr, *groups[2] = {};

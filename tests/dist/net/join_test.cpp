@@ -5,6 +5,7 @@
 #include <thread>
 
 #include <arpa/inet.h>
+#include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -18,6 +19,8 @@
 
 namespace gossamer::dist::testing {
 namespace {
+
+using ::testing::HasSubstr, ::testing::StartsWith;
 
 int dial(int port) {
   sockaddr_in a{};
@@ -33,15 +36,16 @@ int dial(int port) {
   return -1;
 }
 
-// A worker as far as the other end can tell: has said hello to worker 0 and been welcomed when this
+// A worker as far as the other end can tell: has said hello to worker 0 and been answered when this
 // returns.
-int welcomed(const LaunchInfo& info, int door = 1) {
+int says_hello(const LaunchInfo& info, wire::Purpose purpose, int door = 1) {
   const int s = dial(info.port);
   wire::Frame f;
   f.kind = wire::Kind::hello;
   f.rank = static_cast<std::uint32_t>(info.rank);
   f.world = static_cast<std::uint32_t>(info.size);
   f.port = static_cast<std::uint16_t>(door);
+  f.purpose = purpose;
   greeting::Nonce challenge;
   EXPECT_EQ(recv(s, challenge.data(), challenge.size(), MSG_WAITALL), 16);
   const auto hello =
@@ -50,6 +54,10 @@ int welcomed(const LaunchInfo& info, int door = 1) {
   char answer[16 + 64];
   EXPECT_EQ(recv(s, answer, sizeof answer, MSG_WAITALL), 80);
   return s;
+}
+
+int welcomed(const LaunchInfo& info, int door = 1) {
+  return says_hello(info, wire::Purpose::first, door);
 }
 
 TEST(Join, AloneIsAGroupOfOneWithoutSockets) {
@@ -142,11 +150,13 @@ TEST(Join, AWrongTokenIsTurnedAway) {
   a.join();
   b.join();
   EXPECT_NE(host.find("waiting for worker 1"), std::string::npos) << host;
-  EXPECT_NE(host.find("without the job's token"), std::string::npos) << host;
+  EXPECT_NE(host.find("; worker 0 turned away "), std::string::npos) << host;
+  EXPECT_NE(host.find(" without the job's token, the last from 127.0.0.1"), std::string::npos)
+      << host;
   EXPECT_NE(stranger.find("GOSSAMER_TOKEN"), std::string::npos) << stranger;
 }
 
-TEST(Join, TwoOfTheSameRankOrAnotherNumberOfWorkersAreRefused) {
+TEST(Join, TwoOfTheSameRankAreRefused) {
   const int port = free_port();
   JoinOptions o = quick();
   o.connect_timeout_s = 6;
@@ -158,19 +168,83 @@ TEST(Join, TwoOfTheSameRankOrAnotherNumberOfWorkersAreRefused) {
     host = error_of([&] { (void)join(place(0, 3, port), telling); });
   });
   const int first = welcomed(place(1, 3, port));
-  const std::string second = error_of([&] { (void)join(place(1, 3, port), o); }),
-                    other = error_of([&] { (void)join(place(2, 5, port), o); });
+  const std::string second = error_of([&] { (void)join(place(1, 3, port), o); });
   zero.join();
   close(first);
   EXPECT_NE(second.find("there is a worker 1 already"), std::string::npos) << second;
-  EXPECT_NE(other.find("was started for 5 workers, worker 0 for 3"), std::string::npos) << other;
   EXPECT_NE(host.find("waiting for worker 2"), std::string::npos) << host;
-  for (const std::string why :
-       {"there is a worker 1 already: two processes were given the same rank",
-        "worker 2 was started for 5 workers, worker 0 for 3"}) {
-    EXPECT_NE(host.find("; refused: " + why), std::string::npos) << host;
-    EXPECT_EQ(std::ranges::count(log, "a worker was refused: " + why), 1);
-  }
+  const std::string why = "there is a worker 1 already: two processes were given the same rank";
+  EXPECT_NE(host.find("; refused: " + why), std::string::npos) << host;
+  EXPECT_EQ(std::ranges::count(log, "a worker was refused: " + why), 1);
+}
+
+// No patience that a test would have.
+JoinOptions patient() {
+  JoinOptions o = quick();
+  o.connect_timeout_s = 3600;
+  return o;
+}
+
+const RegisterRole joins("join-patiently", [](const LaunchInfo& info,
+                                              const std::function<void(const std::string&)>& say) {
+  say(error_of([&] { AsioLink link(info, patient()); }));
+});
+
+TEST(Join, AnotherNumberOfWorkersIsTheEndOfAll) {
+  const int port = free_port();
+  Worker zero("join-patiently", place(0, 3, port));
+  const int two = welcomed(place(2, 3, port));
+  Worker one("join-patiently", place(1, 2, port));
+  EXPECT_THAT(one.line(), HasSubstr("worker 0 refused this worker: worker 1 was started for 2 "));
+  const std::string all = zero.line();
+  EXPECT_THAT(all, StartsWith("worker 1 was started for 2 workers, worker 0 for 3; start all"));
+  std::string heard;
+  char some[4096];
+  for (ssize_t n = 0; (n = recv(two, some, sizeof some, 0)) > 0;)
+    heard.append(some, static_cast<std::size_t>(n));
+  close(two);
+  EXPECT_THAT(heard, HasSubstr(all));
+}
+
+TEST(Join, AWorkerZeroOfAnotherNumberOfWorkersNamesAllOthers) {
+  const int port = free_port();
+  Worker zero("join-patiently", place(0, 2, port));
+  for (const int rank : {2, 3, 1})
+    EXPECT_THAT(
+        error_of([&] { AsioLink link(place(rank, 4, port), patient()); }),
+        HasSubstr("worker " + std::to_string(rank) + " was started for 4 workers, worker 0 for 2"));
+  EXPECT_THAT(zero.line(),
+              StartsWith("workers 1, 2, 3 were started for 4 workers, worker 0 for 2; start all"));
+}
+
+// Worker 0 does not know whether there will ever be a worker 1.
+TEST(Join, AnotherNumberOfWorkersIsTheEndThoughOneIsMissing) {
+  const int port = free_port();
+  Worker zero("join-patiently", place(0, 3, port)), two("join-patiently", place(2, 5, port));
+  EXPECT_THAT(two.line(), HasSubstr("worker 0 refused this worker: worker 2 was started for 5 "));
+  EXPECT_THAT(zero.line(), StartsWith("worker 2 was started for 5 workers, worker 0 for 3; "));
+}
+
+TEST(Join, AWorkerOfAnotherNumberWhosePlaceNobodyNeedsIsRefusedAlone) {
+  const int port = free_port();
+  Worker zero("join-patiently", place(0, 2, port));
+  EXPECT_THAT(error_of([&] { AsioLink link(place(2, 3, port), patient()); }),
+              HasSubstr("worker 2 was started for 3 workers, worker 0 for 2"));
+  Worker one("join-patiently", place(1, 2, port));
+  EXPECT_EQ(zero.line(), "no error");
+  EXPECT_EQ(one.line(), "no error");
+}
+
+// A worker that still lives after its job, and looks for it where a new one meets.
+TEST(Join, AWorkerOfAnotherJobThatCallsBackIsRefusedAlone) {
+  const int port = free_port();
+  std::string errors[2];
+  std::thread zero(
+      [&] { errors[0] = error_of([&] { AsioLink link(place(0, 2, port), patient()); }); });
+  close(says_hello(place(1, 3, port), wire::Purpose::back));
+  errors[1] = error_of([&] { AsioLink link(place(1, 2, port), patient()); });
+  zero.join();
+  for (const auto& e : errors) EXPECT_EQ(e, "no error");
 }
 
 TEST(Join, StrangersAtTheDoorDisturbNobody) {
