@@ -50,7 +50,7 @@ std::vector<Interface> interfaces() {
     found.push_back({i->ifa_name, *address, (i->ifa_flags & IFF_LOOPBACK) != 0,
                      i->ifa_addr->sa_family == AF_INET6});
   }
-  std::ranges::stable_partition(found, [](const Interface& i) { return !i.v6; });
+  std::stable_partition(found.begin(), found.end(), [](const Interface& i) { return !i.v6; });
   return found;
 }
 

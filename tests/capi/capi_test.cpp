@@ -195,15 +195,14 @@ TEST_F(CApi, MethodsThatStepTogetherMayFollowRoundsThatNoGraphHas) {
     const char *method, *rounds;
     int exchanges;  // of a worker; a directed hop is two, but for the one to the opposite worker
   };
-  for (const auto& [method, rounds, exchanges] :
-       {Case{"dpsgd", "one-peer-exp", steps}, Case{"dpsgd", "ring-matching", steps},
-        Case{"sgp", "one-peer-exp-directed", steps * 3 / 2}}) {
+  for (const Case& c : {Case{"dpsgd", "one-peer-exp", steps}, Case{"dpsgd", "ring-matching", steps},
+                        Case{"sgp", "one-peer-exp-directed", steps * 3 / 2}}) {
     gsm_group* groups[workers];
     MUST(gsm_group_local(workers, groups));
     const auto work = [&](int rank) {
       float x[2] = {static_cast<float>(rank), 8};
       gsm_gossip* gossip = nullptr;
-      MUST(gsm_gossip_new(groups[rank], x, 2, method, rounds, nullptr, &gossip));
+      MUST(gsm_gossip_new(groups[rank], x, 2, c.method, c.rounds, nullptr, &gossip));
       for (int step = 0; step < steps; ++step) {
         const float update[2] = {.5f, static_cast<float>(rank)};
         MUST(gsm_gossip_step(gossip, update));
@@ -212,9 +211,9 @@ TEST_F(CApi, MethodsThatStepTogetherMayFollowRoundsThatNoGraphHas) {
       gsm_gossip_stats_t stats{};
       stats.struct_size = sizeof stats;
       MUST(gsm_gossip_stats(gossip, &stats));
-      EXPECT_EQ(stats.exchanges, exchanges) << rounds;
-      EXPECT_NEAR(x[0], 1.5 - .5 * steps, 1e-4) << rounds;
-      EXPECT_NEAR(x[1], 8 - 1.5 * steps, 1e-4) << rounds;
+      EXPECT_EQ(stats.exchanges, c.exchanges) << c.rounds;
+      EXPECT_NEAR(x[0], 1.5 - .5 * steps, 1e-4) << c.rounds;
+      EXPECT_NEAR(x[1], 8 - 1.5 * steps, 1e-4) << c.rounds;
       MUST(gsm_gossip_free(gossip));
     };
     std::vector<std::thread> threads;

@@ -292,7 +292,9 @@ TEST(PixelSteps, AreReadFromTheirTexts) {
       {"random-erasing:0.1:0.5:0.2", "areas 0.5 to 0.2"},
       {"trivial-augment-wide:3", "takes at most 0 numbers"}};
   for (const auto& [text, words] : wrong)
-    EXPECT_THAT(error_of<ConfigError>([&] { parse_pixel_step(text); }), HasSubstr(words)) << text;
+    EXPECT_THAT(error_of<ConfigError>([&, text = text] { parse_pixel_step(text); }),
+                HasSubstr(words))
+        << text;
 }
 
 }  // namespace

@@ -29,9 +29,10 @@ double learn(bool labels_off, int epochs) {
   for (int e = 0; e < epochs; ++e) {
     loss = 0;
     for (Batch b = loader.next(); b.images.defined(); b = loader.next()) {
-      if (labels_off)
-        std::ranges::rotate(b.labels.span<std::int32_t>(),
-                            b.labels.span<std::int32_t>().begin() + 1);
+      if (labels_off) {
+        const auto labels = b.labels.span<std::int32_t>();
+        std::rotate(labels.begin(), labels.begin() + 1, labels.end());
+      }
       const Tensor x = normalize(b.images, {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f})
                            .reshape({b.images.shape(0), -1});
       const Tensor value = cross_entropy(net(x), b.labels);

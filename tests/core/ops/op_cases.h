@@ -232,7 +232,7 @@ inline void linear_algebra(std::vector<OpCase>& all) {
     all.push_back({"linear",
                    std::string("rows of rows, ") + name,
                    {{2, 3, 5, 9}, {7, 9}, {7}},
-                   [activation](const Inputs& in) {
+                   [activation = activation](const Inputs& in) {
                      return linear(mul(in[0], 0.05f), in[1], in[2], activation);
                    },
                    {Draw::normal, Draw::normal, Draw::bimodal},
@@ -244,7 +244,7 @@ inline void linear_algebra(std::vector<OpCase>& all) {
       all.push_back({"linear",
                      std::string("no bias, ") + name,
                      {{33, 20}, {18, 20}},
-                     [activation](const Inputs& in) {
+                     [activation = activation](const Inputs& in) {
                        return linear(in[0], mul(in[1], 0.2f), {}, activation);
                      },
                      {},

@@ -250,7 +250,6 @@ TEST(Join, AWorkerOfAnotherJobThatCallsBackIsRefusedAlone) {
 TEST(Join, StrangersAtTheDoorDisturbNobody) {
   const int port = free_port();
   JoinOptions o = quick();
-  std::atomic<bool> end{false};
   std::atomic<int> refused{0}, good{0};
   auto worker = [&](int r) {
     try {
