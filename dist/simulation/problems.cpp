@@ -200,7 +200,10 @@ TrainingResult simulate_training(const SimulationPlan& plan, const Problem& prob
   SimulationPlan whole = plan;
   whole.options.steps = std::floor(time);
   const std::vector<double> zeros(out.time.size(), 0.0);
-  if (plan.options.method == "consensus-control") out.control = ControlResult{zeros, zeros};
+  if (plan.options.method == "consensus-control") {
+    out.control.emplace();
+    out.control->xi = out.control->target = zeros;
+  }
   for (int seed = 0; seed < seeds; ++seed) {
     const auto simulation =
         make_simulation(whole, &problem, plan.options.seed + static_cast<std::uint64_t>(seed));
