@@ -55,6 +55,10 @@ gossamer_tests(dist tests/dist EXCEPT tests/dist/net)
 gossamer_tests(net tests/dist/net)
 # Its files include Asio, as those of dist do.
 target_compile_definitions(test_net PRIVATE ${asio_definitions})
+if(Gloo_FOUND)
+  target_link_libraries(test_net PRIVATE gloo)
+  target_compile_definitions(test_net PRIVATE GOSSAMER_HAS_GLOO)
+endif()
 gossamer_tests(apps tests/apps)
 # What tests/apps/cuda_module_test.cpp opens.
 add_library(other_module MODULE tests/apps/other_module.cpp)

@@ -165,6 +165,15 @@ void AsioLink::reset_edge(int to, std::uint64_t session, std::uint64_t opened,
   });
 }
 
+void AsioLink::end_collectives(int to, std::uint64_t key, bool late) {
+  Impl::Peer& p = impl_->peer(to);
+  wire::Frame f = impl_->frame(Kind::collectives_ended, key);
+  f.edge = late ? 1 : 0;
+  asio::post(impl_->io, [&p, f] {
+    if (p.alive) p.link->write(f);
+  });
+}
+
 void AsioLink::set_mark(std::uint64_t mark) { impl_->own_mark = mark; }
 std::uint64_t AsioLink::mark(int peer) const { return impl_->peer(peer).mark; }
 

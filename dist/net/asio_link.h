@@ -69,6 +69,10 @@ class AsioLink final : public ControlLink {
   // opened in session `opened`."
   void reset_edge(int peer, std::uint64_t session, std::uint64_t opened, std::uint64_t arrival);
 
+  // Tells a peer: "An operation of the collectives `key` failed on my side." late: others did not
+  // come in time.
+  void end_collectives(int peer, std::uint64_t key, bool late);
+
   // Which collective operation this worker has entered; rides on heartbeats, so that a time-out can
   // name the workers that did not come.
   void set_mark(std::uint64_t);
@@ -80,6 +84,8 @@ class AsioLink final : public ControlLink {
     std::function<void(int peer)> joined;
     // reset_edge() of a peer
     std::function<void(int peer, std::uint64_t session, std::uint64_t opened)> reset;
+    // end_collectives() of a peer
+    std::function<void(int peer, std::uint64_t key, bool late)> collectives_ended;
     // put() of a peer under kSideMessage: every one of them, in order
     std::function<void(int peer, std::span<const char>)> message;
   };

@@ -98,6 +98,11 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
       if (hooks.reset) hooks.reset(rank, f.key, f.edge);
       return true;
     }
+    case Kind::collectives_ended: {
+      std::lock_guard lock(hooks_mutex);
+      if (hooks.collectives_ended) hooks.collectives_ended(rank, f.key, f.edge != 0);
+      return true;
+    }
     case Kind::table:
       learn(payload);
       return true;

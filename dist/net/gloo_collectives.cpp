@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include <gloo/allreduce.h>
@@ -34,13 +35,6 @@ std::string text_of(const std::vector<int>& ranks) {
   return text;
 }
 
-// Gloo's words without its source file: "[/…/pair.cc:598] Connection closed by peer …".
-std::string plain(const std::string& error) {
-  if (error.find("Timed out") != std::string::npos) return "it took too long";
-  const auto end = error.starts_with('[') ? error.find("] ") : std::string::npos;
-  return end == std::string::npos ? error : error.substr(end + 2);
-}
-
 std::uint64_t key_of(const std::vector<int>& members, std::uint32_t epoch) {
   std::uint64_t h = 0xcbf29ce484222325ull ^ epoch;
   for (int m : members) h = (h ^ static_cast<std::uint64_t>(m + 1)) * 0x100000001b3ull;
@@ -48,8 +42,8 @@ std::uint64_t key_of(const std::vector<int>& members, std::uint32_t epoch) {
 }
 
 // Operations meet by their tags. Members that come for different things (one to the end of
-// training, another with its gradient) would add what does not belong together, and Gloo ends the
-// process where lengths differ; so they wait for each other in vain.
+// training, another with its gradient) would add what does not belong together; so they wait for
+// each other in vain.
 template <class T>
 std::uint32_t tag_of(std::size_t count) {
   return static_cast<std::uint32_t>((count * 2 + (sizeof(T) == sizeof(double))) * 0x9e3779b1u);
@@ -61,18 +55,24 @@ std::chrono::milliseconds ms(Seconds s) { return std::chrono::ceil<std::chrono::
 
 struct GlooCollectives::Impl {
   AsioLink& link;
-  std::shared_ptr<gloo::transport::Device> device;
   const Seconds limit;
   std::uint64_t calls = 0;
   std::vector<int> members;
   std::string broken = "not built yet";  // why there is no context
   mutable std::mutex mutex;              // guards context and members against died()
   std::shared_ptr<GlooContext> context;
+  std::uint64_t key = 0;  // names the context, the same on all members; 0: not agreed on yet
+  // A member's operation failed: who was the first, why, and in which context.
+  struct End {
+    int rank;
+    std::uint64_t key;
+    bool late;
+  };
+  std::optional<End> end_elsewhere;
   std::atomic<bool> stop{false};
   bool rebuilding = false;  // guarded by mutex
 
-  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d, Seconds s)
-      : link(l), device(std::move(d)), limit(s), members{l.rank()} {}
+  Impl(AsioLink& l, Seconds s) : link(l), limit(s), members{l.rank()} {}
 
   std::vector<int> dead() const {
     std::vector<int> ranks;
@@ -82,17 +82,11 @@ struct GlooCollectives::Impl {
     return ranks;
   }
 
-  static bool is_late(const std::string& error) {
-    return error.find("Timed out") != std::string::npos ||
-           error.find("did not come") != std::string::npos;
-  }
-
   // The most useful sentence that can be said about a failure.
-  std::string explain(const std::string& what, const std::string& error) {
+  std::string explain(const std::string& what, const std::string& error, bool late) {
     if (const std::string why = link.given_up(); !why.empty()) return what + ": " + why;
-    // Gloo may see a death before the control link does, whose thread may wait for a core as long
-    // as a frozen worker is waited for.
-    const bool late = is_late(error);
+    // A connection may show a death before the control link does, whose thread may wait for a core
+    // as long as a frozen worker is waited for.
     const auto until = SteadyClock::now() + ms(link.dead_after());
     while (dead().empty() && !late && !stop && SteadyClock::now() < until)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -105,7 +99,7 @@ struct GlooCollectives::Impl {
     for (int m : members) {
       if (m != link.rank() && link.mark(m) < calls) absent.push_back(m);
     }
-    return what + " among workers " + text_of(members) + " failed: " + plain(error) +
+    return what + " among workers " + text_of(members) + " failed: " + error +
            (absent.empty() ? ""
                            : "; worker" + std::string(absent.size() > 1 ? "s " : " ") +
                                  text_of(absent) + " did not come to this operation");
@@ -117,16 +111,32 @@ struct GlooCollectives::Impl {
       std::lock_guard lock(mutex);
       old = std::move(context);
       context.reset();
+      key = 0;
       rebuilding = false;
       broken = why;
     }
     if (old) old->abort();
   }
 
-  [[noreturn]] void end(const std::string& what, const std::string& error) {
-    const std::string why = explain(what, error);
+  [[noreturn]] void end(const std::string& what, const std::exception& error) {
+    bool late = dynamic_cast<const DistTimeout*>(&error) != nullptr;
+    std::string why = error.what();
+    std::uint64_t ended = 0;
+    {
+      std::lock_guard lock(mutex);
+      ended = key;
+      if (end_elsewhere && end_elsewhere->key == key) {
+        late = end_elsewhere->late;
+        why = late ? "it took too long"
+                   : "it failed on worker " + std::to_string(end_elsewhere->rank);
+      }
+    }
+    // The others may wait for each other, and never learn of it from their connection to us.
+    for (const int m : members)
+      if (ended != 0 && m != link.rank()) link.end_collectives(m, ended, late);
+    why = explain(what, why, late);
     drop(why);
-    if (is_late(error) && dead().empty()) throw DistTimeout(why);
+    if (late && dead().empty()) throw DistTimeout(why);
     throw DistError(why);
   }
 
@@ -142,7 +152,7 @@ struct GlooCollectives::Impl {
     link.interrupt();
   }
 
-  void find_each_other(GlooContext& fresh, std::uint64_t key, SteadyClock::time_point until);
+  void find_each_other(GlooContext& fresh, std::uint64_t set, SteadyClock::time_point until);
 
   template <class Operation>
   void run(const char* what, const Operation& operation) {
@@ -158,11 +168,10 @@ struct GlooCollectives::Impl {
       now = context;
     }
     if (!now) fail<DistError>(what, ": the workers can't do this together now (", broken, ")");
-    NoSigpipe quiet;
     try {
       operation(now);
     } catch (const std::exception& e) {
-      end(what, e.what());
+      end(what, e);
     }
   }
 
@@ -180,15 +189,14 @@ struct GlooCollectives::Impl {
   }
 };
 
-GlooCollectives::GlooCollectives(AsioLink& link, std::shared_ptr<gloo::transport::Device> device,
-                                 Seconds limit)
-    : impl_(std::make_unique<Impl>(link, std::move(device), limit)) {}
+GlooCollectives::GlooCollectives(AsioLink& link, Seconds limit)
+    : impl_(std::make_unique<Impl>(link, limit)) {}
 GlooCollectives::~GlooCollectives() = default;
 
 // Members find each other by what they say, over and over until it fits: "this is my attempt, this
 // I know of yours, here is my address". So leftovers of an attempt that failed, of the same set in
 // the same epoch, mislead nobody: they name an attempt that is not made any more.
-void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t key,
+void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t set,
                                             SteadyClock::time_point until) {
   struct Known {
     std::uint64_t attempt = 0;
@@ -207,22 +215,22 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t ke
     std::vector<char> value(16);
     std::memcpy(value.data(), &own, 8);
     std::memcpy(value.data() + 8, &known[to].attempt, 8);
-    const std::vector<char> address = fresh.address(place[to]);
+    const std::vector<char> address = fresh.address();
     value.insert(value.end(), address.begin(), address.end());
-    link.put(to, key, value);
+    link.put(to, set, value);
   };
   for (const int m : others) say(m);
   const auto all = [&] {
     return std::ranges::all_of(others, [&](int m) { return known[m].knows_ours; });
   };
   while (!all()) {
-    auto heard = link.take_any(others, key, until, stop);
+    auto heard = link.take_any(others, set, until, stop);
     if (stop || !dead().empty()) throw DistError("the members changed");
     if (!heard) {
       std::vector<int> absent;
       for (const int m : others)
         if (!known[m].knows_ours) absent.push_back(m);
-      throw DistError("worker(s) " + text_of(absent) + " did not come");
+      throw DistTimeout("worker(s) " + text_of(absent) + " did not come");
     }
     auto& [from, value] = *heard;
     if (value.size() < 16) continue;
@@ -236,9 +244,14 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t ke
     k.knows_ours = of_ours == own;
     if (news || !k.knows_ours) say(from);
   }
-  // All addresses before the first connection: the missing are known before anybody waits inside
-  // Gloo.
-  for (const int m : others) fresh.connect(place[m], known[m].address);
+  {
+    std::lock_guard lock(mutex);
+    key = own;
+    for (const auto& [m, k] : known) key ^= k.attempt;
+    if (end_elsewhere && end_elsewhere->key == key) throw DistError("it failed elsewhere");
+  }
+  // All addresses before the first connection: so the missing are known by name.
+  for (const int m : others) fresh.connect(place[m], known[m].address, until);
 }
 
 void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Seconds limit) {
@@ -259,24 +272,22 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
   s.link.set_mark(0);
   const auto until = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(limit);
   const int place = static_cast<int>(self - members.begin()), n = static_cast<int>(members.size());
-  NoSigpipe quiet;
   try {
     // it died while `stop` was being cleared
     if (!s.dead().empty()) throw DistError("a member is gone");
     if (n > 1) {
-      auto fresh = std::make_shared<GlooContext>(s.device, place, n, ms(limit));
+      auto fresh = std::make_shared<GlooContext>(s.link.local_address(), place, n, ms(s.limit));
       {
         std::lock_guard lock(s.mutex);
         s.context = fresh;  // died() reaches it from here on
       }
       s.find_each_other(*fresh, key_of(members, epoch), until);
-      fresh->setTimeout(ms(s.limit));
     }
     std::lock_guard lock(s.mutex);
     s.rebuilding = false;
     s.broken.clear();
   } catch (const std::exception& e) {
-    s.end("building the collective group", e.what());
+    s.end("building the collective group", e);
   }
 }
 
@@ -286,6 +297,14 @@ void GlooCollectives::joined() {
 
 void GlooCollectives::interrupt() {
   impl_->stop_if([](const Impl&) { return true; });
+}
+
+void GlooCollectives::ended(int rank, std::uint64_t key, bool late) {
+  std::lock_guard lock(impl_->mutex);
+  const auto& known = impl_->end_elsewhere;
+  if (known && known->key == key) return;
+  impl_->end_elsewhere = {rank, key, late};
+  if (impl_->context && impl_->key == key) impl_->context->abort();
 }
 
 void GlooCollectives::died(int rank, bool left) {

@@ -7,15 +7,11 @@
 #include "gossamer/dist/net/asio_link.h"
 #include "gossamer/dist/transport.h"
 
-namespace gloo::transport {
-class Device;
-}
-
 namespace gossamer::dist {
 
 class GlooCollectives final : public Collectives {
  public:
-  GlooCollectives(AsioLink&, std::shared_ptr<gloo::transport::Device>, Seconds limit);
+  GlooCollectives(AsioLink&, Seconds limit);
   ~GlooCollectives() override;
 
   // All members must call with the same set and epoch. DistError names those that did not, or died
@@ -27,6 +23,8 @@ class GlooCollectives final : public Collectives {
   // A worker came (back). Any thread. A rebuild that waits for others is given up: they may be
   // building with the one that came.
   void joined();
+  // An operation of the collectives `key` failed at `rank`. Any thread.
+  void ended(int rank, std::uint64_t key, bool late);
 
   void all_reduce_sum(const Tensor&) override;
   void all_reduce_sum(std::span<double>, Seconds patience) override;

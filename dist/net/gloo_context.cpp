@@ -1,185 +1,289 @@
-// Wraps Gloo's TCP transport so that its waits can be ended.
+// Gloo's transport interface: messages with a slot, from and into buffers. They move while somebody
+// waits; there is no thread.
 #ifdef GOSSAMER_HAS_GLOO
 #include "gossamer/dist/net/gloo_context.h"
 
 #include <algorithm>
-#include <ctime>
-#include <mutex>
-#include <stdexcept>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <optional>
 
 #include <gloo/transport/context.h>
-#include <gloo/transport/tcp/device.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/host_signals.h"
+#include "gossamer/dist/net/meeting.h"
+#include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
 
-using gloo::transport::UnboundBuffer;
-
-class GlooContext::Transport final : public gloo::transport::Context {
+class GlooContext::Buffer final : public gloo::transport::UnboundBuffer {
  public:
-  Transport(std::shared_ptr<gloo::transport::Context> inner)
-      : Context(inner->rank, inner->size), inner_(std::move(inner)) {}
-
-  std::unique_ptr<gloo::transport::Pair>& getPair(int r) override { return inner_->getPair(r); }
-  std::unique_ptr<gloo::transport::Pair>& createPair(int r) override {
-    return inner_->createPair(r);
-  }
-  std::unique_ptr<UnboundBuffer> createUnboundBuffer(void* data, std::size_t bytes) override;
-
-  void throw_if_aborted() const {
-    if (aborted_) throw std::runtime_error("ended from outside");
-  }
-
-  void abort() {
-    aborted_ = true;
-    std::lock_guard lock(mutex_);
-    for (UnboundBuffer* b : buffers_) wake(*b);
-    // Wakes a connect() that waits. Only then: closing a pair waits for Gloo's thread.
-    if (connecting_ >= 0) inner_->getPair(connecting_)->close();
+  Buffer(std::shared_ptr<Transport> owner, void* data, std::size_t bytes)
+      : UnboundBuffer(data, bytes), owner_(std::move(owner)) {}
+  ~Buffer() override;
+  bool waitRecv(int* from, std::chrono::milliseconds limit) override;
+  bool waitSend(int* to, std::chrono::milliseconds limit) override;
+  void abortWaitRecv() override;
+  void abortWaitSend() override;
+  void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override;
+  void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override;
+  void recv(std::vector<int>, std::uint64_t, std::size_t, std::size_t) override {
+    fail<DistError>("a receive from any member is not made here");
   }
 
-  void connect(int peer, const std::vector<char>& address) {
-    {
-      std::lock_guard lock(mutex_);
-      throw_if_aborted();
-      connecting_ = peer;
-    }
-    std::exception_ptr error;
-    try {
-      inner_->getPair(peer)->connect(address);
-    } catch (...) {
-      error = std::current_exception();
-    }
-    std::lock_guard lock(mutex_);
-    connecting_ = -1;
-    if (error) std::rethrow_exception(error);
-    throw_if_aborted();
-  }
+  std::deque<int> received, sent;  // whole, and not waited for yet: by whom, to whom
 
-  void add(UnboundBuffer* b) {
-    std::lock_guard lock(mutex_);
-    buffers_.push_back(b);
-    if (aborted_) wake(*b);
+ private:
+  // Throws unless they lie within the buffer.
+  char* part(std::size_t offset, std::size_t& bytes) const;
+  const std::shared_ptr<Transport> owner_;
+};
+
+namespace {
+
+// Gloo's algorithms ask only whether there is one.
+class Pair final : public gloo::transport::Pair {
+ public:
+  const gloo::transport::Address& address() const override { unused(); }
+  void connect(const std::vector<char>&) override { unused(); }
+  void close() override { unused(); }
+  void setSync(bool, bool) override { unused(); }
+  std::unique_ptr<gloo::transport::Buffer> createSendBuffer(int, void*, std::size_t) override {
+    unused();
   }
-  void remove(UnboundBuffer* b) {
-    std::lock_guard lock(mutex_);
-    buffers_.erase(std::find(buffers_.begin(), buffers_.end(), b));
+  std::unique_ptr<gloo::transport::Buffer> createRecvBuffer(int, void*, std::size_t) override {
+    unused();
+  }
+  void send(gloo::transport::UnboundBuffer*, std::uint64_t, std::size_t, std::size_t) override {
+    unused();
+  }
+  void recv(gloo::transport::UnboundBuffer*, std::uint64_t, std::size_t, std::size_t) override {
+    unused();
   }
 
  private:
-  static void wake(UnboundBuffer& b) {
-    b.abortWaitRecv();
-    b.abortWaitSend();
-  }
-
-  std::shared_ptr<gloo::transport::Context> inner_;
-  std::mutex mutex_;
-  std::vector<UnboundBuffer*> buffers_;
-  std::atomic<bool> aborted_{false};
-  int connecting_ = -1;
+  [[noreturn]] static void unused() { fail<DistError>("Gloo's pairs are not used here"); }
 };
 
-// Gloo's collectives ignore the result of waits: here an ended wait throws.
-class GlooContext::Watched final : public UnboundBuffer {
- public:
-  Watched(Transport& owner, std::unique_ptr<UnboundBuffer> inner)
-      : UnboundBuffer(inner->ptr, inner->size), owner_(owner), inner_(std::move(inner)) {
-    owner_.add(inner_.get());
-  }
-  ~Watched() override { owner_.remove(inner_.get()); }
+}  // namespace
 
-  bool waitRecv(int* r, std::chrono::milliseconds limit) override {
-    owner_.throw_if_aborted();
-    if (!inner_->waitRecv(r, limit)) throw std::runtime_error("ended from outside");
-    return true;
+class GlooContext::Transport final : public gloo::transport::Context,
+                                     public std::enable_shared_from_this<Transport> {
+ public:
+  Transport(const std::string& address, int place, int members, std::chrono::milliseconds limit)
+      : Context(place, members),
+        meeting(address, place, members, stop),
+        lines_(static_cast<std::size_t>(members)) {
+    setTimeout(limit);
   }
-  bool waitSend(int* r, std::chrono::milliseconds limit) override {
-    owner_.throw_if_aborted();
-    if (!inner_->waitSend(r, limit)) throw std::runtime_error("ended from outside");
-    return true;
+
+  StopSignal stop;
+  Meeting meeting;
+
+  std::unique_ptr<gloo::transport::Pair>& createPair(int place) override {
+    return pairs_.at(static_cast<std::size_t>(place)) = std::make_unique<Pair>();
   }
-  void abortWaitRecv() override { inner_->abortWaitRecv(); }
-  void abortWaitSend() override { inner_->abortWaitSend(); }
-  void send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    inner_->send(to, slot, offset, bytes);
+  std::unique_ptr<gloo::transport::UnboundBuffer> createUnboundBuffer(void* data,
+                                                                      std::size_t bytes) override {
+    return std::make_unique<Buffer>(shared_from_this(), data, bytes);
   }
-  void recv(int from, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    inner_->recv(from, slot, offset, bytes);
+
+  void connect(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
+    line(place).socket.emplace(meeting.join(place, address, until));
+    createPair(place);
   }
-  void recv(std::vector<int> from, std::uint64_t slot, std::size_t offset,
-            std::size_t bytes) override {
-    inner_->recv(std::move(from), slot, offset, bytes);
+
+  void send(Buffer* from, int to, std::uint64_t slot, const char* data, std::size_t bytes) {
+    line(to).out.push_back({from, {slot, bytes}, data});
+  }
+  void receive(Buffer* to, int from, std::uint64_t slot, char* data, std::size_t bytes) {
+    line(from).in.push_back({to, {slot, bytes}, data});
+  }
+
+  // Returns when `done` holds. What is not for the front of the queues waits in the kernel.
+  template <class Done>
+  void work_until(const Done& done, std::chrono::milliseconds limit) {
+    if (limit < std::chrono::milliseconds(0)) limit = getTimeout();
+    const auto until = std::chrono::steady_clock::now() + limit;
+    std::vector<pollfd> waits;
+    while (!done()) {
+      waits.clear();
+      bool moved = false;
+      for (std::size_t i = 0; i < lines_.size(); ++i) {
+        Line& l = lines_[i];
+        if (!l.out.empty()) moved = write(l, static_cast<int>(i)) || moved;
+        if (l.now || !l.in.empty()) moved = read(l, static_cast<int>(i)) || moved;
+        const bool reads = l.now || (!l.in.empty() && l.come < sizeof l.head);
+        const int events = (l.out.empty() ? 0 : POLLOUT) | (reads ? POLLIN : 0);
+        if (events != 0) waits.push_back({l.fd(), static_cast<short>(events), 0});
+      }
+      if (!moved)
+        stop.poll(waits, until);
+      else if (std::chrono::steady_clock::now() >= until && !done())
+        throw DistTimeout("it took too long");
+    }
+    stop.check();
+  }
+
+  // Its memory may be gone afterwards.
+  void forget(const Buffer* buffer) {
+    for (Line& l : lines_) {
+      // What is half sent or half received can't go on.
+      if ((!l.out.empty() && l.out.front().buffer == buffer && l.out.front().done > 0) ||
+          (l.now && l.now->buffer == buffer))
+        l = {};
+      const auto of_it = [&](const auto& one) { return one.buffer == buffer; };
+      std::erase_if(l.out, of_it);
+      std::erase_if(l.in, of_it);
+    }
   }
 
  private:
-  Transport& owner_;
-  std::unique_ptr<UnboundBuffer> inner_;
+  struct Head {
+    std::uint64_t slot = 0, bytes = 0;
+  };
+  struct Going {
+    Buffer* buffer;
+    Head head;
+    const char* data;
+    std::size_t done = 0;  // of head and data
+  };
+  struct Wanted {
+    Buffer* buffer;
+    Head head;
+    char* data;
+  };
+  // All there is with one member.
+  struct Line {
+    std::optional<Meeting::Socket> socket;
+    std::deque<Going> out;
+    std::deque<Wanted> in;
+    Head head;                  // of the message that comes
+    std::size_t come = 0;       // of its head and data
+    std::optional<Wanted> now;  // what it is for, once the head is here and somebody wants it
+
+    int fd() {
+      check<DistError>(socket.has_value(), "the connection is closed");
+      return socket->native_handle();
+    }
+  };
+
+  Line& line(int place) { return lines_.at(static_cast<std::size_t>(place)); }
+
+  // How many bytes a system call moved; 0: none now.
+  static std::size_t moved(ssize_t result) {
+    if (result < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
+    check<DistError>(result >= 0, "the connection was lost: ", std::strerror(errno));
+    return static_cast<std::size_t>(result);
+  }
+
+  static bool write(Line& l, int to) {
+    Going& g = l.out.front();
+    std::array<iovec, 2> parts{};
+    const std::size_t head = sizeof g.head - std::min(g.done, sizeof g.head);
+    const std::size_t data = g.done + head - sizeof g.head;
+    parts[0] = {reinterpret_cast<char*>(&g.head) + (sizeof g.head - head), head};
+    parts[1] = {const_cast<char*>(g.data) + data, g.head.bytes - data};
+    msghdr message{};
+    message.msg_iov = parts.data();
+    message.msg_iovlen = parts.size();
+    const std::size_t n = moved(sendmsg(l.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+    g.done += n;
+    if (g.done == sizeof g.head + g.head.bytes) {
+      g.buffer->sent.push_back(to);
+      l.out.pop_front();
+    }
+    return n > 0;
+  }
+
+  static bool read(Line& l, int from) {
+    if (l.come < sizeof l.head) {
+      const std::size_t before = l.come;
+      take(l, reinterpret_cast<char*>(&l.head) + l.come, sizeof l.head - l.come);
+      if (l.come < sizeof l.head) return l.come > before;
+    }
+    if (!l.now) {
+      const auto wanted =
+          std::ranges::find(l.in, l.head.slot, [](const Wanted& w) { return w.head.slot; });
+      if (wanted == l.in.end()) return false;
+      check<DistError>(wanted->head.bytes == l.head.bytes, "the other side sends ", l.head.bytes,
+                       " bytes, here ", wanted->head.bytes, " are wanted");
+      l.now = *wanted;
+      l.in.erase(wanted);
+    }
+    const std::size_t have = l.come - sizeof l.head;
+    if (have < l.head.bytes) take(l, l.now->data + have, l.head.bytes - have);
+    if (l.come < sizeof l.head + l.head.bytes) return l.come > have + sizeof l.head;
+    l.now->buffer->received.push_back(from);
+    l.now.reset();
+    l.come = 0;
+    return true;
+  }
+
+  // What there is of the next bytes of the message.
+  static void take(Line& l, char* to, std::size_t bytes) {
+    const ssize_t got = ::recv(l.fd(), to, bytes, MSG_DONTWAIT);
+    check<DistError>(got != 0, "the connection was closed by the other side");
+    l.come += moved(got);
+  }
+
+  std::vector<Line> lines_;  // by place
 };
 
-std::unique_ptr<UnboundBuffer> GlooContext::Transport::createUnboundBuffer(void* data,
-                                                                           std::size_t bytes) {
-  return std::make_unique<Watched>(*this, inner_->createUnboundBuffer(data, bytes));
+GlooContext::Buffer::~Buffer() { owner_->forget(this); }
+
+bool GlooContext::Buffer::waitRecv(int* from, std::chrono::milliseconds limit) {
+  owner_->work_until([this] { return !received.empty(); }, limit);
+  if (from != nullptr) *from = received.front();
+  received.pop_front();
+  return true;
+}
+bool GlooContext::Buffer::waitSend(int* to, std::chrono::milliseconds limit) {
+  owner_->work_until([this] { return !sent.empty(); }, limit);
+  if (to != nullptr) *to = sent.front();
+  sent.pop_front();
+  return true;
+}
+void GlooContext::Buffer::abortWaitRecv() { owner_->stop.raise(); }
+void GlooContext::Buffer::abortWaitSend() { owner_->stop.raise(); }
+
+char* GlooContext::Buffer::part(std::size_t offset, std::size_t& bytes) const {
+  check<DistError>(offset <= size, "offset ", offset, " in a buffer of ", size, " bytes");
+  if (bytes == kUnspecifiedByteCount) bytes = size - offset;
+  check<DistError>(bytes <= size - offset, bytes, " bytes from ", offset, " in a buffer of ", size);
+  return static_cast<char*>(ptr) + offset;
+}
+void GlooContext::Buffer::send(int to, std::uint64_t slot, std::size_t offset, std::size_t bytes) {
+  const char* data = part(offset, bytes);
+  owner_->send(this, to, slot, data, bytes);
+}
+void GlooContext::Buffer::recv(int from, std::uint64_t slot, std::size_t offset,
+                               std::size_t bytes) {
+  char* data = part(offset, bytes);
+  owner_->receive(this, from, slot, data, bytes);
 }
 
-GlooContext::GlooContext(const std::shared_ptr<gloo::transport::Device>& device, int rank, int size,
-                         std::chrono::milliseconds connect_limit)
-    : gloo::Context(rank, size) {
-  auto inner = device->createContext(rank, size);
-  inner->setTimeout(
-      // Gloo waits five times as long for a connection
-      std::max(connect_limit / 5, std::chrono::milliseconds(100)));
-  for (int r = 0; r < size; ++r) {
-    if (r != rank) inner->createPair(r);
-  }
-  transport_ = std::make_shared<Transport>(std::move(inner));
-  device_ = device;
+GlooContext::GlooContext(const std::string& address, int place, int members,
+                         std::chrono::milliseconds limit)
+    : gloo::Context(place, members),
+      transport_(std::make_shared<Transport>(address, place, members, limit)) {
   transportContext_ = transport_;
+  setTimeout(limit);
 }
 
 GlooContext::~GlooContext() = default;
 
-std::vector<char> GlooContext::address(int peer) {
-  return transport_->getPair(peer)->address().bytes();
+std::vector<char> GlooContext::address() const { return transport_->meeting.address(); }
+void GlooContext::connect(int place, const std::vector<char>& address,
+                          StopSignal::TimePoint until) {
+  transport_->connect(place, address, until);
 }
-void GlooContext::connect(int peer, const std::vector<char>& address) {
-  transport_->connect(peer, address);
-}
-void GlooContext::abort() { transport_->abort(); }
-
-std::shared_ptr<gloo::transport::Device> make_gloo_device(const std::string& address) {
-  const HostSignals inherited_by_its_thread;
-  gloo::transport::tcp::attr attr;
-  attr.hostname = address;
-  try {
-    return gloo::transport::tcp::CreateDevice(attr);
-  } catch (const std::exception& e) {
-    fail<DistError>("cannot open the payload transport on ", address, ": ", e.what());
-  }
-}
-
-NoSigpipe::NoSigpipe() {
-  sigset_t broken_pipe, pending;
-  sigemptyset(&broken_pipe);
-  sigaddset(&broken_pipe, SIGPIPE);
-  sigpending(&pending);
-  pending_before_ = sigismember(&pending, SIGPIPE) == 1;
-  pthread_sigmask(SIG_BLOCK, &broken_pipe, &before_);
-}
-
-NoSigpipe::~NoSigpipe() {
-  if (!pending_before_) {  // swallow what came in between
-    sigset_t broken_pipe;
-    sigemptyset(&broken_pipe);
-    sigaddset(&broken_pipe, SIGPIPE);
-    const timespec now{0, 0};
-    while (sigtimedwait(&broken_pipe, nullptr, &now) > 0) {
-    }
-  }
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-}
+void GlooContext::abort() { transport_->stop.raise(); }
 
 }  // namespace gossamer::dist
 #endif

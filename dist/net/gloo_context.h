@@ -1,55 +1,36 @@
-// A Gloo context whose addresses we exchange ourselves, and whose waits another thread can end.
-// Private to dist/.
+// A Gloo context: Gloo's algorithms, over connections that we make (meeting.h). Private to dist/.
 //
-// Gloo does not wake a receive that is in progress when its peer dies, nor a thread inside a
-// collective when connections are closed from elsewhere. So every buffer made by this context is
-// remembered, also those that Gloo's collectives make, and abort() wakes them.
+// Gloo's own TCP transport ends the process where a connection is reset before its thread has taken
+// it, or where a message is longer than what it is for; and it does not wake who waits for a worker
+// that died. Here each of these ends a wait by an exception.
 #pragma once
 
-#include <atomic>
-#include <chrono>
-#include <csignal>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include <gloo/context.h>
-#include <gloo/transport/device.h>
+
+#include "gossamer/dist/net/stop_signal.h"
 
 namespace gossamer::dist {
 
+// One thread at a time, but for abort().
 class GlooContext final : public gloo::Context {
  public:
-  // connect_limit: for one connect().
-  GlooContext(const std::shared_ptr<gloo::transport::Device>&, int rank, int size,
-              std::chrono::milliseconds connect_limit);
+  // The member at `place` of `size`. address: numeric, of ours. limit: for waits that name none.
+  GlooContext(const std::string& address, int place, int size, std::chrono::milliseconds limit);
   ~GlooContext() override;
 
-  std::vector<char> address(int peer);                       // where `peer` shall connect to
-  void connect(int peer, const std::vector<char>& address);  // throws std::exception
-  // any thread: all waits, now and later, throw
-  void abort();
+  std::vector<char> address() const;  // for the others' connect()
+  // Both sides call it at the same time; DistError, DistTimeout.
+  void connect(int place, const std::vector<char>& address, StopSignal::TimePoint until);
+  void abort();  // any thread: all waits, now and later, throw
 
  private:
-  class Watched;
+  class Buffer;
   class Transport;
   std::shared_ptr<Transport> transport_;
-};
-
-// A Gloo device bound to this numeric address. Its thread starts here.
-std::shared_ptr<gloo::transport::Device> make_gloo_device(const std::string& address);
-
-// Gloo writes to sockets without MSG_NOSIGNAL: while one of these lives, a broken pipe is an error
-// on this thread, not a signal.
-class NoSigpipe {
- public:
-  NoSigpipe();
-  ~NoSigpipe();
-  NoSigpipe(const NoSigpipe&) = delete;
-
- private:
-  sigset_t before_{};
-  bool pending_before_ = false;
 };
 
 }  // namespace gossamer::dist

@@ -1,4 +1,4 @@
-// One exchange over Gloo: up to two messages each way, the note and the tensor.
+// One exchange over Gloo: up to three messages each way, the note, the tensor, and "I have yours".
 #ifdef GOSSAMER_HAS_GLOO
 #include "gossamer/dist/net/gloo_edge.h"
 
@@ -24,36 +24,35 @@ std::chrono::milliseconds left(std::chrono::steady_clock::time_point until) {
 
 }  // namespace
 
-GlooEdge::GlooEdge(const AsioLink& link, int peer,
-                   const std::shared_ptr<gloo::transport::Device>& device, const PayloadJob& job)
+GlooEdge::GlooEdge(const AsioLink& link, int peer, const PayloadJob& job)
     : rank_(link.rank()),
       peer_(peer),
       secret_(link.connection(peer)),
-      context_(std::make_shared<GlooContext>(device, rank_ < peer ? 0 : 1, 2, left(job.until))) {}
+      context_(std::make_shared<GlooContext>(link.local_address(), rank_ < peer ? 0 : 1, 2,
+                                             left(job.until))) {}
 
 void GlooEdge::connect(AsioLink& link, const PayloadJob& job, const std::atomic<bool>& stop) {
   const int other = rank_ < peer_ ? 1 : 0;
   const std::uint64_t key = scrambled(job.session ^ 0x65646765);  // "edge"
-  link.put(peer_, key, context_->address(other), job.arrival);
+  link.put(peer_, key, context_->address(), job.arrival);
   const auto address = link.take(peer_, key, job.until, stop);
   if (!address) {
     if (!link.alive(peer_)) fail<DistError>("worker ", peer_, " is gone: ", link.why_dead(peer_));
     fail<DistError>(stop ? "given up" : "no answer", " while opening the payload edge to worker ",
                     peer_);
   }
-  context_->connect(other, *address);
+  context_->connect(other, *address, job.until);
 }
 
 PayloadEdge::Arrival GlooEdge::carry(const PayloadJob& job) {
-  // A different length gets a different slot: Gloo would end the process if more arrived than fits.
-  // Strangers can't guess it.
+  // A different length or type gets a different slot: then they wait for each other in vain.
   const auto slot = [&](std::uint64_t what) {
     return scrambled(job.session * 2 + 1) ^ scrambled(what) ^ secret_;
   };
   const auto slot_of = [&](const Tensor& t) {
     return slot(t.bytes() << 8 | static_cast<std::uint64_t>(t.dtype()));
   };
-  const std::uint64_t notes = slot(~std::uint64_t{0});
+  const std::uint64_t notes = slot(~std::uint64_t{0}), all_here = slot(~std::uint64_t{1});
   const int other = peer_ < rank_ ? 0 : 1;
   Note own{}, theirs{};
   own[0] = static_cast<char>(job.note.size());
@@ -73,7 +72,13 @@ PayloadEdge::Arrival GlooEdge::carry(const PayloadJob& job) {
     add(out, job.send.data(), bytes).send(other, slot_of(job.send), 0, bytes);
   }
   for (const auto& buffer : in) buffer->waitRecv(left(job.until));
+  if (goes(job.receive)) add(out, nullptr, 0).send(other, all_here, 0, 0);
   for (const auto& buffer : out) buffer->waitSend(left(job.until));
+  if (goes(job.send)) {
+    const auto answer = context_->createUnboundBuffer(nullptr, 0);
+    answer->recv(other, all_here, 0, 0);
+    answer->waitRecv(left(job.until));
+  }
   const auto length = static_cast<unsigned char>(theirs[0]);
   check<DistError>(length <= kLongestNote, "worker ", peer_, " sent a note of ",
                    static_cast<int>(length), " bytes");

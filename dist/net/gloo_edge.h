@@ -13,8 +13,7 @@ namespace gossamer::dist {
 class GlooEdge final : public PayloadEdge {
  public:
   // not connected yet
-  GlooEdge(const AsioLink&, int peer, const std::shared_ptr<gloo::transport::Device>&,
-           const PayloadJob&);
+  GlooEdge(const AsioLink&, int peer, const PayloadJob&);
   Arrival carry(const PayloadJob&) override;
   void abort() override { context_->abort(); }
   // Both ends call it for the same job. stop: ends the wait for the peer (followed by

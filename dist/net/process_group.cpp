@@ -9,9 +9,6 @@
 #include "gossamer/dist/net/event_queue.h"
 #include "gossamer/dist/net/gloo_collectives.h"
 #include "gossamer/dist/net/process_payload.h"
-#ifdef GOSSAMER_HAS_GLOO
-#include "gossamer/dist/net/gloo_context.h"
-#endif
 
 namespace gossamer::dist {
 namespace {
@@ -91,10 +88,9 @@ class ProcessGroup final : public Group {
   ProcessGroup(const LaunchInfo& info, const JoinOptions& options)
       : limit_(options.collective_timeout_s),
         link_(info, options),
-        device_(make_gloo_device(link_.local_address())),
-        payload_(link_, device_, options.read_memory),
+        payload_(link_, options.read_memory),
         side_channel_(link_),
-        collectives_(link_, device_, limit_) {
+        collectives_(link_, limit_) {
     link_.on_events(
         {.dead =
              [this](int rank, const std::string& why) {
@@ -108,6 +104,8 @@ class ProcessGroup final : public Group {
          .joined = [this](int) { collectives_.joined(); },
          .reset = [this](int rank, std::uint64_t session,
                          std::uint64_t opened) { payload_.peer_failed(rank, session, opened); },
+         .collectives_ended = [this](int rank, std::uint64_t key,
+                                     bool late) { collectives_.ended(rank, key, late); },
          .message = [this](int rank,
                            std::span<const char> bytes) { side_channel_.message(rank, bytes); }});
     if (info.rejoin) return;  // the others are at work: rebuild() when all agree
@@ -145,7 +143,6 @@ class ProcessGroup final : public Group {
  private:
   const Seconds limit_;
   AsioLink link_;  // destroyed last: takes leave when nothing is under way any more
-  std::shared_ptr<gloo::transport::Device> device_;
   ProcessPayload payload_;
   LinkSideChannel side_channel_;
   GlooCollectives collectives_;

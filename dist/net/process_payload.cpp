@@ -45,15 +45,13 @@ struct ProcessPayload::Impl {
   };
 
   AsioLink& link;
-  std::shared_ptr<gloo::transport::Device> device;
   const bool read_memory;
   std::mutex mutex;
   std::map<int, std::unique_ptr<Peer>> peers;
   std::condition_variable ended;
   bool closing = false;
 
-  Impl(AsioLink& l, std::shared_ptr<gloo::transport::Device> d, bool m)
-      : link(l), device(std::move(d)), read_memory(m) {}
+  Impl(AsioLink& l, bool m) : link(l), read_memory(m) {}
 
   // Under the mutex, as all that ends in _locked.
   Peer& peer_locked(int rank) {
@@ -67,7 +65,6 @@ struct ProcessPayload::Impl {
 
   void run(Peer& p) {
     set_compute_threads(1);  // more would take cores from the training
-    NoSigpipe quiet;
     std::unique_lock lock(mutex);
     for (;;) {
       p.wanted.wait(lock, [&] { return closing || !p.jobs.empty(); });
@@ -137,7 +134,7 @@ struct ProcessPayload::Impl {
   std::shared_ptr<PayloadEdge> open(Peer& p, const PayloadJob& now) {
     const bool wanted = read_memory && p.unreadable_since != now.arrival;
     if (auto edge = MemoryEdge::open(link, p.rank, wanted, now, p.stop)) return edge;
-    const auto edge = std::make_shared<GlooEdge>(link, p.rank, device, now);
+    const auto edge = std::make_shared<GlooEdge>(link, p.rank, now);
     {
       std::lock_guard lock(mutex);
       p.active = edge;
@@ -181,9 +178,8 @@ struct ProcessPayload::Impl {
   }
 };
 
-ProcessPayload::ProcessPayload(AsioLink& link, std::shared_ptr<gloo::transport::Device> device,
-                               bool read_memory)
-    : impl_(std::make_unique<Impl>(link, std::move(device), read_memory)) {}
+ProcessPayload::ProcessPayload(AsioLink& link, bool read_memory)
+    : impl_(std::make_unique<Impl>(link, read_memory)) {}
 
 ProcessPayload::~ProcessPayload() {
   {

@@ -8,16 +8,12 @@
 #include "gossamer/dist/net/asio_link.h"
 #include "gossamer/dist/transport.h"
 
-namespace gloo::transport {
-class Device;
-}
-
 namespace gossamer::dist {
 
 class ProcessPayload final : public Payload {
  public:
   // read_memory: false: Gloo everywhere
-  ProcessPayload(AsioLink&, std::shared_ptr<gloo::transport::Device>, bool read_memory);
+  ProcessPayload(AsioLink&, bool read_memory);
   ~ProcessPayload() override;
   void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
                 std::span<const char> note, Seconds deadline) override;

@@ -55,9 +55,8 @@ T get(const std::uint8_t* at) {
 double get_double(const std::uint8_t* at) { return std::bit_cast<double>(get<std::uint64_t>(at)); }
 
 bool carries_life(Kind k) { return k == Kind::hello || k == Kind::welcome; }
-bool carries_key(Kind k) {
-  return k == Kind::key_value || k == Kind::edge_reset || k == Kind::beat;
-}
+bool carries_edge(Kind k) { return k == Kind::edge_reset || k == Kind::collectives_ended; }
+bool carries_key(Kind k) { return k == Kind::key_value || carries_edge(k) || k == Kind::beat; }
 bool carries_payload(Kind k) {
   return k == Kind::reject || k == Kind::replaced || k == Kind::table || k == Kind::key_value ||
          k == Kind::dropped;
@@ -83,7 +82,7 @@ Bytes encode(const Frame& f, std::span<const std::uint8_t> payload) {
   }
   if (carries_life(f.kind)) put(p + at_life, f.life);
   if (carries_key(f.kind)) put(p + at_key, f.key);
-  if (f.kind == Kind::edge_reset) put(p + at_edge, f.edge);
+  if (carries_edge(f.kind)) put(p + at_edge, f.edge);
   if (f.kind == Kind::beat) {
     put(p + at_sent, f.clock.sent);
     put(p + at_echo, f.clock.echo);
@@ -127,7 +126,7 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   }
   if (carries_life(f.kind)) f.life = get<std::uint64_t>(p + at_life);
   if (carries_key(f.kind)) f.key = get<std::uint64_t>(p + at_key);
-  if (f.kind == Kind::edge_reset) f.edge = get<std::uint64_t>(p + at_edge);
+  if (carries_edge(f.kind)) f.edge = get<std::uint64_t>(p + at_edge);
   if (f.kind == Kind::beat) {
     f.clock = {get_double(p + at_sent), get_double(p + at_echo), get_double(p + at_heard)};
     if (!finite(f.clock.sent, f.clock.echo, f.clock.heard))

@@ -17,7 +17,7 @@ namespace gossamer::dist::wire {
 constexpr std::size_t kFrameBytes = 64;
 // a longer one is refused before anything is allocated
 constexpr std::size_t kMaxPayload = 64 * 1024;
-constexpr std::uint8_t kVersion = 3;
+constexpr std::uint8_t kVersion = 4;
 constexpr std::uint32_t kMaxWorkers = 1024;
 
 using Bytes = std::vector<std::uint8_t>;
@@ -37,6 +37,8 @@ enum class Kind : std::uint8_t {
   // the exchange `key` failed on my side: my end of the payload edge opened in session `edge` is
   // closed
   edge_reset,
+  // an operation of the collectives `key` failed on my side; edge: 1: others did not come in time
+  collectives_ended,
   dropped,  // I gave you up (payload: why); come back with a new connection
   leaving,  // a clean end
 };
@@ -53,8 +55,8 @@ struct Frame {
   std::uint16_t port = 0;            // hello
   Purpose purpose = Purpose::first;  // hello
   std::uint64_t life = 0;            // hello, welcome: a random number of the sender's process
-  std::uint64_t key = 0;             // key_value, edge_reset, beat
-  std::uint64_t edge = 0;            // edge_reset
+  std::uint64_t key = 0;             // key_value, edge_reset, collectives_ended, beat
+  std::uint64_t edge = 0;            // edge_reset, collectives_ended
   ClockStamps clock;                 // beat
   Message message;                   // message
 };

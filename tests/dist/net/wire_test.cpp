@@ -21,9 +21,9 @@ Frame sample(Kind kind) {
   if (kind == Kind::hello) f.world = 64, f.port = 65535, f.purpose = Purpose::rejoin;
   if (kind == Kind::hello || kind == Kind::welcome) f.life = 0xabcdef9876543210ull;
   if (kind == Kind::beat) f.clock = {1.5e15, 2.5e15, 3.5e15};
-  if (kind == Kind::key_value || kind == Kind::edge_reset || kind == Kind::beat)
-    f.key = 0x0123456789abcdefull;
-  if (kind == Kind::edge_reset) f.edge = 0xfedcba9876543210ull;
+  const bool edge = kind == Kind::edge_reset || kind == Kind::collectives_ended;
+  if (kind == Kind::key_value || edge || kind == Kind::beat) f.key = 0x0123456789abcdefull;
+  if (edge) f.edge = 0xfedcba9876543210ull;
   if (kind == Kind::message) f.message = {MessageType::decline, 0xfffffffeu, 3, 1e300, -0.0, 0.1};
   return f;
 }

@@ -1,0 +1,137 @@
+#include "gossamer/dist/net/meeting.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <sys/socket.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::dist {
+namespace {
+
+using Acceptor = asio::ip::tcp::acceptor;
+using Endpoint = asio::ip::tcp::endpoint;
+
+constexpr std::size_t kMaxGuests = 64;  // one more, and the oldest goes
+
+Endpoint any_port(const std::string& address) {
+  asio::error_code error;
+  const auto parsed = asio::ip::make_address(address, error);
+  check<DistError>(!error, "cannot open the payload transport on ", address, ": ", error.message());
+  return {parsed, 0};
+}
+
+}  // namespace
+
+Meeting::Meeting(const std::string& address, int place, int size, const StopSignal& stop)
+    : place_(place), stop_(stop), secret_(greeting::fresh()), acceptor_(io_) {
+  const Endpoint where = any_port(address);
+  asio::error_code error;
+  acceptor_.open(where.protocol(), error);
+  if (!error) acceptor_.bind(where, error);
+  if (!error && place + 1 < size)
+    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) acceptor_.non_blocking(true, error);
+  check<DistError>(!error, "cannot open the payload transport on ", address, ": ", error.message());
+}
+
+std::vector<char> Meeting::address() const {
+  asio::error_code unknown;
+  const Endpoint here = acceptor_.local_endpoint(unknown);
+  std::vector<char> out(secret_.begin(), secret_.end());
+  const char* bytes = reinterpret_cast<const char*>(here.data());
+  out.insert(out.end(), bytes, bytes + here.size());
+  return out;
+}
+
+Meeting::Socket Meeting::join(int place, const std::vector<char>& address,
+                              StopSignal::TimePoint until) {
+  stop_.check();
+  Socket socket = place < place_ ? dial(address, until) : wait_for(place, until);
+  asio::error_code ignored;
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  return socket;
+}
+
+Meeting::Socket Meeting::dial(const std::vector<char>& address, StopSignal::TimePoint until) {
+  Endpoint there;
+  Bytes hello;
+  check<DistError>(
+      address.size() > secret_.size() && address.size() - secret_.size() <= there.capacity(),
+      "its address has ", address.size(), " bytes; start the same program on all workers");
+  std::copy_n(address.begin(), secret_.size(), hello.begin());
+  std::memcpy(hello.data() + secret_.size(), &place_, sizeof place_);
+  std::memcpy(there.data(), address.data() + secret_.size(), address.size() - secret_.size());
+  Socket socket(io_);
+  asio::error_code error;
+  socket.open(there.protocol(), error);
+  if (!error) socket.native_non_blocking(true, error);
+  check<DistError>(!error, "no socket: ", error.message());
+  const auto failed = [&](int why) {
+    fail<DistError>("cannot connect to ", there.address().to_string(), ":", there.port(), ": ",
+                    std::strerror(why));
+  };
+  const int fd = socket.native_handle();
+  if (connect(fd, there.data(), static_cast<socklen_t>(there.size())) != 0) {
+    if (errno != EINPROGRESS && errno != EINTR) failed(errno);
+    const pollfd one{fd, POLLOUT, 0};
+    stop_.poll({&one, 1}, until);
+    int why = 0;
+    socklen_t size = sizeof why;
+    getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
+    if (why != 0) failed(why);
+  }
+  // Into an empty buffer: it takes so few bytes at once.
+  if (send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size()))
+    failed(errno);
+  return socket;
+}
+
+Meeting::Socket Meeting::wait_for(int place, StopSignal::TimePoint until) {
+  for (;;) {
+    let_in();
+    if (const auto found = known_.find(place); found != known_.end()) {
+      Socket out = std::move(found->second);
+      known_.erase(found);
+      return out;
+    }
+    std::vector<pollfd> waits{{acceptor_.native_handle(), POLLIN, 0}};
+    for (Guest& g : guests_) waits.push_back({g.socket.native_handle(), POLLIN, 0});
+    stop_.poll(waits, until);
+  }
+}
+
+void Meeting::let_in() {
+  for (;;) {
+    asio::error_code error;
+    Socket socket(io_);
+    acceptor_.accept(socket, error);
+    if (error == asio::error::would_block) break;
+    if (error == asio::error::connection_aborted) continue;
+    check<DistError>(!error, "cannot take a payload connection: ", error.message());
+    if (guests_.size() >= kMaxGuests) guests_.pop_front();
+    guests_.push_back({std::move(socket)});
+  }
+  std::erase_if(guests_, [this](Guest& g) { return greets(g); });
+}
+
+bool Meeting::greets(Guest& g) {
+  const ssize_t got = recv(g.socket.native_handle(), g.hello.data() + g.come,
+                           g.hello.size() - g.come, MSG_DONTWAIT);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
+  if (got <= 0) return true;
+  g.come += static_cast<std::size_t>(got);
+  if (g.come < g.hello.size()) return false;
+  const std::span<const std::uint8_t> hello(g.hello);
+  int place = 0;
+  std::memcpy(&place, g.hello.data() + secret_.size(), sizeof place);
+  if (greeting::same(hello.first(secret_.size()), secret_))
+    known_.insert_or_assign(place, std::move(g.socket));
+  return true;
+}
+
+}  // namespace gossamer::dist

@@ -1,0 +1,53 @@
+// TCP connections among the members of one Gloo context. A member listens on a port of its own,
+// tells the others the port and a secret over the control link, and takes the connections that
+// begin with the secret. Private to dist/.
+#pragma once
+
+#include <array>
+#include <asio/io_context.hpp>
+#include <asio/ip/tcp.hpp>
+#include <chrono>
+#include <deque>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gossamer/dist/net/greeting.h"
+#include "gossamer/dist/net/stop_signal.h"
+
+namespace gossamer::dist {
+
+class Meeting {
+ public:
+  using Socket = asio::ip::tcp::socket;
+  // address: numeric, of ours. place: among `size` members. DistError if nobody can listen there.
+  Meeting(const std::string& address, int place, int size, const StopSignal&);
+  // What the others give to their join(): at most 64 bytes.
+  std::vector<char> address() const;
+  // A connection to the member at `place`, whose address() this is; it joins ours at the same time.
+  // The lower place listens. DistError: it can't be reached; DistTimeout at `until`.
+  Socket join(int place, const std::vector<char>& address, StopSignal::TimePoint until);
+
+ private:
+  using Bytes = std::array<std::uint8_t, sizeof(greeting::Nonce) + sizeof(std::uint32_t)>;
+  // A connection that has not shown the secret yet.
+  struct Guest {
+    Socket socket;
+    Bytes hello{};
+    std::size_t come = 0;
+  };
+  Socket dial(const std::vector<char>& address, StopSignal::TimePoint until);
+  Socket wait_for(int place, StopSignal::TimePoint until);
+  void let_in();
+  bool greets(Guest&);  // false: still to come
+
+  const int place_;
+  const StopSignal& stop_;
+  const greeting::Nonce secret_;
+  asio::io_context io_;
+  asio::ip::tcp::acceptor acceptor_;
+  std::deque<Guest> guests_;     // the oldest first
+  std::map<int, Socket> known_;  // by place: they came before they were asked for
+};
+
+}  // namespace gossamer::dist
