@@ -16,7 +16,7 @@
 #include <sys/uio.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/dist/net/meeting.h"
+#include "gossamer/dist/net/mesh.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
@@ -77,13 +77,13 @@ class GlooContext::Transport final : public gloo::transport::Context,
  public:
   Transport(const std::string& address, int place, int members, std::chrono::milliseconds limit)
       : Context(place, members),
-        meeting(address, place, members, stop),
+        mesh(address, place, members, stop),
         lines_(static_cast<std::size_t>(members)) {
     setTimeout(limit);
   }
 
   StopSignal stop;
-  Meeting meeting;
+  Mesh mesh;
 
   std::unique_ptr<gloo::transport::Pair>& createPair(int place) override {
     return pairs_.at(static_cast<std::size_t>(place)) = std::make_unique<Pair>();
@@ -94,7 +94,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
   }
 
   void connect(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
-    line(place).socket.emplace(meeting.join(place, address, until));
+    line(place).socket.emplace(mesh.join(place, address, until));
     createPair(place);
   }
 
@@ -160,7 +160,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
   };
   // All there is with one member.
   struct Line {
-    std::optional<Meeting::Socket> socket;
+    std::optional<Mesh::Socket> socket;
     std::deque<Going> out;
     std::deque<Wanted> in;
     Head head;                  // of the message that comes
@@ -278,7 +278,7 @@ GlooContext::GlooContext(const std::string& address, int place, int members,
 
 GlooContext::~GlooContext() = default;
 
-std::vector<char> GlooContext::address() const { return transport_->meeting.address(); }
+std::vector<char> GlooContext::address() const { return transport_->mesh.address(); }
 void GlooContext::connect(int place, const std::vector<char>& address,
                           StopSignal::TimePoint until) {
   transport_->connect(place, address, until);

@@ -1,4 +1,4 @@
-// A Gloo context: Gloo's algorithms, over connections that we make (meeting.h). Private to dist/.
+// A Gloo context: Gloo's algorithms, over connections that we make (mesh.h). Private to dist/.
 //
 // Gloo's own TCP transport ends the process where a connection is reset before its thread has taken
 // it, or where a message is longer than what it is for; and it does not wake who waits for a worker

@@ -1,4 +1,4 @@
-// Group of processes: control link by Asio, payload and collectives by Gloo. What join() makes;
+// Group of processes: control link by Asio, collectives by Gloo. What join() makes;
 // tests use it directly.
 #pragma once
 

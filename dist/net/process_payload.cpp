@@ -19,8 +19,8 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/host_signals.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/dist/net/gloo_edge.h"
 #include "gossamer/dist/net/memory_edge.h"
+#include "gossamer/dist/net/tcp_edge.h"
 
 namespace gossamer::dist {
 
@@ -134,7 +134,7 @@ struct ProcessPayload::Impl {
   std::shared_ptr<PayloadEdge> open(Peer& p, const PayloadJob& now) {
     const bool wanted = read_memory && p.unreadable_since != now.arrival;
     if (auto edge = MemoryEdge::open(link, p.rank, wanted, now, p.stop)) return edge;
-    const auto edge = std::make_shared<GlooEdge>(link, p.rank, now);
+    const auto edge = std::make_shared<TcpEdge>(link, p.rank, now);
     {
       std::lock_guard lock(mutex);
       p.active = edge;

@@ -1,6 +1,6 @@
 // Payload between processes: an edge to each peer, opened in the first exchange with it. Within a
-// machine the processes read each other's memory (memory_edge.h), else Gloo carries the tensors
-// (gloo_edge.h). Private to dist/.
+// machine the processes read each other's memory (memory_edge.h), else a TCP connection carries the
+// tensors (tcp_edge.h). Private to dist/.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace gossamer::dist {
 
 class ProcessPayload final : public Payload {
  public:
-  // read_memory: false: Gloo everywhere
+  // read_memory: false: TCP everywhere
   ProcessPayload(AsioLink&, bool read_memory);
   ~ProcessPayload() override;
   void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,

@@ -1,3 +1,4 @@
+// An event that ends every poll().
 #include "gossamer/dist/net/stop_signal.h"
 
 #include <algorithm>

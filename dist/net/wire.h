@@ -33,7 +33,7 @@ enum class Kind : std::uint8_t {
   table,
   message,    // one of transport.h
   beat,       // "I am alive"; key: how many collective operations the sender has entered; clock
-  key_value,  // key and bytes, e.g. Gloo addresses
+  key_value,  // key and bytes, e.g. addresses of payload connections
   // the exchange `key` failed on my side: my end of the payload edge opened in session `edge` is
   // closed
   edge_reset,

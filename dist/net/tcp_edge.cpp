@@ -1,6 +1,6 @@
-// One exchange over Gloo: up to three messages each way, the note, the tensor, and "I have yours".
+// One exchange over TCP: up to three messages each way, the note, the tensor, and "I have yours".
 #ifdef GOSSAMER_HAS_GLOO
-#include "gossamer/dist/net/gloo_edge.h"
+#include "gossamer/dist/net/tcp_edge.h"
 
 #include <algorithm>
 #include <array>
@@ -24,14 +24,14 @@ std::chrono::milliseconds left(std::chrono::steady_clock::time_point until) {
 
 }  // namespace
 
-GlooEdge::GlooEdge(const AsioLink& link, int peer, const PayloadJob& job)
+TcpEdge::TcpEdge(const AsioLink& link, int peer, const PayloadJob& job)
     : rank_(link.rank()),
       peer_(peer),
       secret_(link.connection(peer)),
       context_(std::make_shared<GlooContext>(link.local_address(), rank_ < peer ? 0 : 1, 2,
                                              left(job.until))) {}
 
-void GlooEdge::connect(AsioLink& link, const PayloadJob& job, const std::atomic<bool>& stop) {
+void TcpEdge::connect(AsioLink& link, const PayloadJob& job, const std::atomic<bool>& stop) {
   const int other = rank_ < peer_ ? 1 : 0;
   const std::uint64_t key = scrambled(job.session ^ 0x65646765);  // "edge"
   link.put(peer_, key, context_->address(), job.arrival);
@@ -44,7 +44,7 @@ void GlooEdge::connect(AsioLink& link, const PayloadJob& job, const std::atomic<
   context_->connect(other, *address, job.until);
 }
 
-PayloadEdge::Arrival GlooEdge::carry(const PayloadJob& job) {
+PayloadEdge::Arrival TcpEdge::carry(const PayloadJob& job) {
   // A different length or type gets a different slot: then they wait for each other in vain.
   const auto slot = [&](std::uint64_t what) {
     return scrambled(job.session * 2 + 1) ^ scrambled(what) ^ secret_;

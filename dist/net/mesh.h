@@ -17,11 +17,11 @@
 
 namespace gossamer::dist {
 
-class Meeting {
+class Mesh {
  public:
   using Socket = asio::ip::tcp::socket;
   // address: numeric, of ours. place: among `size` members. DistError if nobody can listen there.
-  Meeting(const std::string& address, int place, int size, const StopSignal&);
+  Mesh(const std::string& address, int place, int size, const StopSignal&);
   // What the others give to their join(): at most 64 bytes.
   std::vector<char> address() const;
   // A connection to the member at `place`, whose address() this is; it joins ours at the same time.

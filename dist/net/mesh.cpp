@@ -1,4 +1,5 @@
-#include "gossamer/dist/net/meeting.h"
+// Connections among the members of a Gloo context.
+#include "gossamer/dist/net/mesh.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -27,7 +28,7 @@ Endpoint any_port(const std::string& address) {
 
 }  // namespace
 
-Meeting::Meeting(const std::string& address, int place, int size, const StopSignal& stop)
+Mesh::Mesh(const std::string& address, int place, int size, const StopSignal& stop)
     : place_(place), stop_(stop), secret_(greeting::fresh()), acceptor_(io_) {
   const Endpoint where = any_port(address);
   asio::error_code error;
@@ -39,7 +40,7 @@ Meeting::Meeting(const std::string& address, int place, int size, const StopSign
   check<DistError>(!error, "cannot open the payload transport on ", address, ": ", error.message());
 }
 
-std::vector<char> Meeting::address() const {
+std::vector<char> Mesh::address() const {
   asio::error_code unknown;
   const Endpoint here = acceptor_.local_endpoint(unknown);
   std::vector<char> out(secret_.begin(), secret_.end());
@@ -48,8 +49,7 @@ std::vector<char> Meeting::address() const {
   return out;
 }
 
-Meeting::Socket Meeting::join(int place, const std::vector<char>& address,
-                              StopSignal::TimePoint until) {
+Mesh::Socket Mesh::join(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
   stop_.check();
   Socket socket = place < place_ ? dial(address, until) : wait_for(place, until);
   asio::error_code ignored;
@@ -57,7 +57,7 @@ Meeting::Socket Meeting::join(int place, const std::vector<char>& address,
   return socket;
 }
 
-Meeting::Socket Meeting::dial(const std::vector<char>& address, StopSignal::TimePoint until) {
+Mesh::Socket Mesh::dial(const std::vector<char>& address, StopSignal::TimePoint until) {
   Endpoint there;
   Bytes hello;
   check<DistError>(
@@ -91,7 +91,7 @@ Meeting::Socket Meeting::dial(const std::vector<char>& address, StopSignal::Time
   return socket;
 }
 
-Meeting::Socket Meeting::wait_for(int place, StopSignal::TimePoint until) {
+Mesh::Socket Mesh::wait_for(int place, StopSignal::TimePoint until) {
   for (;;) {
     let_in();
     if (const auto found = known_.find(place); found != known_.end()) {
@@ -105,7 +105,7 @@ Meeting::Socket Meeting::wait_for(int place, StopSignal::TimePoint until) {
   }
 }
 
-void Meeting::let_in() {
+void Mesh::let_in() {
   for (;;) {
     asio::error_code error;
     Socket socket(io_);
@@ -119,7 +119,7 @@ void Meeting::let_in() {
   std::erase_if(guests_, [this](Guest& g) { return greets(g); });
 }
 
-bool Meeting::greets(Guest& g) {
+bool Mesh::greets(Guest& g) {
   const ssize_t got = recv(g.socket.native_handle(), g.hello.data() + g.come,
                            g.hello.size() - g.come, MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;

@@ -1,5 +1,5 @@
-// Exchanges over a Gloo context of two: between machines, or where memory can't be read. Private to
-// dist/.
+// Exchanges over a TCP connection (a Gloo context of two): between machines, or where memory can't
+// be read. Private to dist/.
 #pragma once
 
 #include <memory>
@@ -10,10 +10,10 @@
 
 namespace gossamer::dist {
 
-class GlooEdge final : public PayloadEdge {
+class TcpEdge final : public PayloadEdge {
  public:
   // not connected yet
-  GlooEdge(const AsioLink&, int peer, const PayloadJob&);
+  TcpEdge(const AsioLink&, int peer, const PayloadJob&);
   Arrival carry(const PayloadJob&) override;
   void abort() override { context_->abort(); }
   // Both ends call it for the same job. stop: ends the wait for the peer (followed by
