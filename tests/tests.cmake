@@ -24,7 +24,7 @@ function(gossamer_tests name folder)
   target_compile_options(${program} PRIVATE -Wno-dangling-else)
   add_dependencies(${program} gossamer)
   # ctest -L gpu: the tests that need a GPU and are skipped without one.
-  gtest_discover_tests(${program} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${program} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
     PROPERTIES TIMEOUT ${timeout} LABELS $<IF:$<STREQUAL:${name},gpu>,gpu,cpu>)
 endfunction()
 
@@ -76,7 +76,7 @@ target_link_libraries(test_capi PRIVATE
   gossamer_capi gossamer_flags GTest::gtest GTest::gmock GTest::gtest_main)
 target_include_directories(test_capi PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(test_capi PRIVATE GOSSAMER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
-gtest_discover_tests(test_capi TEST_PREFIX "capi." DISCOVERY_TIMEOUT 60
+gtest_discover_tests(test_capi TEST_PREFIX "capi." DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
   PROPERTIES TIMEOUT ${timeout} LABELS cpu)
 
 # tests/run does not look for leaks, but wrong calls may leave none.
