@@ -122,9 +122,9 @@ class GlooContext::Transport final : public gloo::transport::Context,
         const int events = (l.out.empty() ? 0 : POLLOUT) | (reads ? POLLIN : 0);
         if (events != 0) waits.push_back({l.fd(), static_cast<short>(events), 0});
       }
-      if (!moved)
-        stop.poll(waits, until);
-      else if (std::chrono::steady_clock::now() >= until && !done())
+      if (!moved) stop.poll(waits, until);
+      stop.check();
+      if (moved && std::chrono::steady_clock::now() >= until && !done())
         throw DistTimeout("it took too long");
     }
     stop.check();

@@ -29,24 +29,22 @@ Endpoint any_port(const std::string& address) {
 }  // namespace
 
 Mesh::Mesh(const std::string& address, int place, int size, const StopSignal& stop)
-    : place_(place), stop_(stop), secret_(greeting::fresh()), acceptor_(io_) {
+    : place_(place),
+      stop_(stop),
+      secret_(greeting::fresh()),
+      acceptor_(io_),
+      own_address_(secret_.begin(), secret_.end()),
+      awaited_(size - 1 - place) {
   const Endpoint where = any_port(address);
   asio::error_code error;
   acceptor_.open(where.protocol(), error);
   if (!error) acceptor_.bind(where, error);
-  if (!error && place + 1 < size)
-    acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error && awaited_ > 0) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (!error) acceptor_.non_blocking(true, error);
+  const Endpoint here = error ? where : acceptor_.local_endpoint(error);
   check<DistError>(!error, "cannot open the payload transport on ", address, ": ", error.message());
-}
-
-std::vector<char> Mesh::address() const {
-  asio::error_code unknown;
-  const Endpoint here = acceptor_.local_endpoint(unknown);
-  std::vector<char> out(secret_.begin(), secret_.end());
   const char* bytes = reinterpret_cast<const char*>(here.data());
-  out.insert(out.end(), bytes, bytes + here.size());
-  return out;
+  own_address_.insert(own_address_.end(), bytes, bytes + here.size());
 }
 
 Mesh::Socket Mesh::join(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
@@ -97,6 +95,11 @@ Mesh::Socket Mesh::wait_for(int place, StopSignal::TimePoint until) {
     if (const auto found = known_.find(place); found != known_.end()) {
       Socket out = std::move(found->second);
       known_.erase(found);
+      if (--awaited_ == 0) {
+        asio::error_code ignored;
+        acceptor_.close(ignored);
+        guests_.clear();
+      }
       return out;
     }
     std::vector<pollfd> waits{{acceptor_.native_handle(), POLLIN, 0}};

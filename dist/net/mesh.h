@@ -23,9 +23,10 @@ class Mesh {
   // address: numeric, of ours. place: among `size` members. DistError if nobody can listen there.
   Mesh(const std::string& address, int place, int size, const StopSignal&);
   // What the others give to their join(): at most 64 bytes.
-  std::vector<char> address() const;
+  const std::vector<char>& address() const { return own_address_; }
   // A connection to the member at `place`, whose address() this is; it joins ours at the same time.
-  // The lower place listens. DistError: it can't be reached; DistTimeout at `until`.
+  // The lower place listens, until all have come. DistError: it can't be reached; DistTimeout at
+  // `until`.
   Socket join(int place, const std::vector<char>& address, StopSignal::TimePoint until);
 
  private:
@@ -46,6 +47,8 @@ class Mesh {
   const greeting::Nonce secret_;
   asio::io_context io_;
   asio::ip::tcp::acceptor acceptor_;
+  std::vector<char> own_address_;
+  int awaited_;                  // members that dial and were not joined yet
   std::deque<Guest> guests_;     // the oldest first
   std::map<int, Socket> known_;  // by place: they came before they were asked for
 };

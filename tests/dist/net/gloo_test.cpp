@@ -102,6 +102,24 @@ TEST_F(TwoContexts, WaitsEnd) {
   EXPECT_EQ(error_of([&] { never->waitRecv(); }), "ended from outside");
 }
 
+TEST_F(TwoContexts, AnAbortEndsAMessageThatMoves) {
+  connect();
+  std::vector<char> much(64 << 20), copy(much.size());
+  std::thread sender([&] {
+    const auto from = one.createUnboundBuffer(much.data(), much.size());
+    from->send(0, 7);
+    EXPECT_NE(error_of([&] { from->waitSend(); }), "");
+  });
+  {
+    const auto to = zero.createUnboundBuffer(copy.data(), copy.size());
+    to->recv(1, 7);
+    zero.abort();
+    EXPECT_EQ(error_of([&] { to->waitRecv(); }), "ended from outside");
+  }
+  one.abort();
+  sender.join();
+}
+
 TEST_F(TwoContexts, ABufferThatGoesInTheMiddleOfAMessageEndsTheConnection) {
   connect();
   std::vector<char> much(64 << 20), small(1);
