@@ -439,9 +439,11 @@ void multiply_few_rows(const Product<N, T, C>& p) {
 template <class N, class T, class C>
 void multiply(const Product<N, T, C>& p) {
   if (p.m <= kFewRows && p.tb && !p.picked && (!p.ta || p.m == 1)) return multiply_few_rows(p);
+  // Threads that share out the rows of c all copy b; those that share out the columns all read a.
   const i64 threads = std::clamp<i64>(p.m * p.n * p.k / kLeastWork, 1, compute_threads()),
             panels = (p.n + kPanel - 1) / kPanel, blocks = (p.m + kBlockRows - 1) / kBlockRows,
-            across = std::min(threads, panels), down = std::min(threads / across, blocks);
+            rows = p.m > p.n ? std::min(threads, blocks) : 1,
+            across = std::min(threads / rows, panels), down = std::min(threads / across, blocks);
   parallel_for(across * down, 1, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 piece = begin; piece < end; ++piece) {
       const i64 i = piece / across, j = piece % across;

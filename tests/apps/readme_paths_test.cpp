@@ -256,9 +256,7 @@ TEST(Readmes, NoChapterIsLongerThanTwoThousandWords) {
 TEST(Readmes, NoLineIsLongerThanAHundredCharacters) {
   for (const Page& page : pages()) {
     std::istringstream lines(page.prose);
-    int number = 0;
     for (std::string line; std::getline(lines, line);) {
-      ++number;
       if (line.starts_with("|") || line.starts_with("    ")) continue;
       EXPECT_LE(std::ranges::count_if(
                     line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }),

@@ -257,7 +257,7 @@ TEST_F(Tokenize, CompressedFilesGiveTiktokensIds) {
     ASSERT_NE(program, nullptr);
     EXPECT_EQ(std::fread(hash.data(), 1, 64, program), 64u);
     pclose(program);
-    EXPECT_EQ(std::string(hash.data()), each["sha256_u16le"]) << each["file"];
+    EXPECT_EQ(std::string(hash.data()), each["sha256_u16le"].get<std::string>()) << each["file"];
   }
 }
 
