@@ -106,27 +106,29 @@ void AsioLink::Impl::ask_a_seed() {
         const int rank = static_cast<int>(a.frame.rank);
         const bool welcome = a.kind == Answer::Kind::frame && a.frame.kind == Kind::welcome &&
                              rank != info.rank && rank < info.size;
-        if (welcome) return adopt(rank, a.link, a.id, a.frame.life);  // it sends the table now
-        {
+        if (welcome) {
+          // It sends the table now, unless it was just started again itself: then the next one is
+          // asked.
+          adopt(rank, a.link, a.id, a.frame.life);
+        } else {
           std::lock_guard lock(mutex);
           seek_error = a.kind == Answer::Kind::frame ? wire::printable(a.payload) : a.error;
+          if (a.link) a.link->close();
         }
-        if (a.link) a.link->close();
         Peer& timer_of = *peers[static_cast<std::size_t>(info.rank)];
-        timer_of.retry.expires_after(next_seed % seeds.size() == 0 ? kFirstWait
-                                                                   : std::chrono::milliseconds(0));
+        timer_of.retry.expires_after(
+            welcome || next_seed % seeds.size() == 0 ? kFirstWait : std::chrono::milliseconds(0));
         timer_of.retry.async_wait([this](const asio::error_code& stopped) {
           if (!stopped) ask_a_seed();
         });
       });
 }
 
-// The table of a worker that we asked. Where others live is news only for a worker that was away.
+// The table of a worker that we asked, or that met one that was started again.
 void AsioLink::Impl::learn(const wire::Bytes& bytes) {
   std::vector<wire::Address> addresses;
-  if (!info.rejoin || have_table || wire::decode_table(bytes, addresses) != nullptr ||
-      addresses.size() != peers.size())
-    return;
+  if (wire::decode_table(bytes, addresses) != nullptr || addresses.size() != peers.size()) return;
+  if (!info.rejoin || have_table) return learn_again(addresses);
   int waiting = 0;
   for_peers([&](int r, Peer& p) {
     if (p.alive) return;
@@ -142,6 +144,21 @@ void AsioLink::Impl::learn(const wire::Bytes& bytes) {
   changed.notify_all();
   for_peers([&](int r, Peer& p) {
     if (p.seek) dial(r);
+  });
+}
+
+// Two that were started again at once know only each other's old address: who meets one of them
+// tells all others.
+void AsioLink::Impl::learn_again(const std::vector<wire::Address>& addresses) {
+  for_peers([&](int r, Peer& p) {
+    const wire::Address& now = addresses[static_cast<std::size_t>(r)];
+    if (p.alive || now.port == 0 || (now.port == p.address.port && now.host == p.address.host))
+      return;
+    p.address = now;
+    p.seek = p.seek || (info.rejoin && p.life == 0);
+    p.patience = {};
+    p.retry.cancel();
+    dial(r);
   });
 }
 
@@ -192,8 +209,14 @@ void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Con
       seen_from_outside(link->socket().remote_endpoint(error).address().to_string(), local_address),
       hello.port};
   link->write(frame(Kind::welcome));
-  if (hello.purpose == Purpose::rejoin) link->write(frame(Kind::table), table());
+  const bool news = hello.purpose == Purpose::rejoin && hello.life != p.life;
+  if (hello.purpose == Purpose::rejoin && (!info.rejoin || have_table))
+    link->write(frame(Kind::table), table());
   adopt(rank, link, id, hello.life);
+  if (!news) return;
+  for_peers([&](int r, Peer& other) {
+    if (r != rank && other.alive) other.link->write(frame(Kind::table), table());
+  });
 }
 
 // The connection to this peer from now on. Nothing of an older one counts any more.

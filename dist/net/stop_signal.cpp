@@ -15,7 +15,8 @@
 namespace gossamer::dist {
 
 StopSignal::StopSignal() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  gossamer::check<DistError>(fd_ >= 0, "no descriptor for an event: ", std::strerror(errno));
+  gossamer::check<DistError>(fd_ >= 0, "no descriptor for an event: ", std::strerror(errno),
+                             "; allow this process more open files (ulimit -n)");
 }
 StopSignal::~StopSignal() { close(fd_); }
 

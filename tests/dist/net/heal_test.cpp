@@ -235,6 +235,40 @@ TEST(Heal, AWorkerThatWasKilledAndStartedAgainRejoins) {
   }
 }
 
+// Neither can tell the other where the rest is; and each learns of the other's new door only from
+// one of the rest, who has met it.
+TEST(Heal, TwoThatWereStartedAgainAtOnceFindEachOther) {
+  for (const bool ask_each_other : {true, false}) {
+    std::vector<int> ports(4), doors(4);
+    for (std::size_t r = 0; r < 4; ++r) doors[r] = listener(&ports[r]);
+    std::vector<std::unique_ptr<Worker>> workers;
+    for (std::size_t r = 0; r < 4; ++r) {
+      LaunchInfo info = place(static_cast<int>(r), 4, ports[0]);
+      info.listener = doors[r];
+      workers.push_back(std::make_unique<Worker>("heal", info));
+    }
+    for (auto& w : workers) ASSERT_EQ(w->line(), "ready");
+    for (const std::size_t r : {0u, 1u}) {
+      workers[r]->signal(SIGKILL);
+      workers[r]->wait();
+      close(doors[r]);
+      doors[r] = listener(&ports[r]);
+    }
+    for (const std::size_t r : {0u, 1u}) {
+      LaunchInfo again = place(static_cast<int>(r), 4, ports[0]);
+      again.rejoin = true;
+      again.listener = doors[r];
+      for (const std::size_t seed : {1 - r, r + 2, 3 - r})
+        if (ask_each_other || seed != 1 - r)
+          again.seeds.push_back("127.0.0.1:" + std::to_string(ports[seed]));
+      workers[r] = std::make_unique<Worker>("heal", again);
+    }
+    for (auto& w : workers) until_all_here(*w);
+    for (auto& w : workers) EXPECT_EQ(w->line(60), "sum 4 6");
+    for (int d : doors) close(d);
+  }
+}
+
 TEST(Heal, ASecondProcessOfTheSameRankIsRefusedUnlessItRejoinsAndThenTheFirstIsOut) {
   const int port = free_port();
   std::atomic<int> joined{0};
