@@ -83,13 +83,8 @@ struct GlooCollectives::Impl {
   }
 
   // The most useful sentence that can be said about a failure.
-  std::string explain(const std::string& what, const std::string& error, bool late) {
+  std::string explain(const std::string& what, const std::string& error) {
     if (const std::string why = link.given_up(); !why.empty()) return what + ": " + why;
-    // A connection may show a death before the control link does, whose thread may wait for a core
-    // as long as a frozen worker is waited for.
-    const auto until = SteadyClock::now() + ms(link.dead_after());
-    while (dead().empty() && !late && !stop && SteadyClock::now() < until)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     const std::vector<int> gone = dead();
     if (!gone.empty()) {
       return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) +
@@ -122,19 +117,28 @@ struct GlooCollectives::Impl {
     bool late = dynamic_cast<const DistTimeout*>(&error) != nullptr;
     std::string why = error.what();
     std::uint64_t ended = 0;
-    {
+    const auto ended_elsewhere = [&]() -> std::optional<End> {
       std::lock_guard lock(mutex);
       ended = key;
-      if (end_elsewhere && end_elsewhere->key == key) {
-        late = end_elsewhere->late;
-        why = late ? "it took too long"
-                   : "it failed on worker " + std::to_string(end_elsewhere->rank);
-      }
+      return end_elsewhere && end_elsewhere->key == key ? end_elsewhere : std::nullopt;
+    };
+    // A connection may show that a worker died, or lost patience, before the control link does,
+    // whose thread may wait for a core as long as a frozen worker is waited for.
+    const auto until = SteadyClock::now() + ms(link.dead_after());
+    std::optional<End> other = ended_elsewhere();
+    while (dead().empty() && !late && !(other && other->late) && !stop && link.given_up().empty() &&
+           SteadyClock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      other = ended_elsewhere();
+    }
+    if (other) {
+      late = other->late;
+      why = late ? "it took too long" : "it failed on worker " + std::to_string(other->rank);
     }
     // The others may wait for each other, and never learn of it from their connection to us.
     for (const int m : members)
       if (ended != 0 && m != link.rank()) link.end_collectives(m, ended, late);
-    why = explain(what, why, late);
+    why = explain(what, why);
     drop(why);
     if (late && dead().empty()) throw DistTimeout(why);
     throw DistError(why);
