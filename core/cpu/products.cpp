@@ -439,7 +439,8 @@ void multiply_few_rows(const Product<N, T, C>& p) {
 template <class N, class T, class C>
 void multiply(const Product<N, T, C>& p) {
   if (p.m <= kFewRows && p.tb && !p.picked && (!p.ta || p.m == 1)) return multiply_few_rows(p);
-  // Threads that share out the rows of c all copy b; those that share out the columns all read a.
+  // Threads that share out the rows of c each copy all of b; those that share out its columns each
+  // read all of a. The smaller of the two.
   const i64 threads = std::clamp<i64>(p.m * p.n * p.k / kLeastWork, 1, compute_threads()),
             panels = (p.n + kPanel - 1) / kPanel, blocks = (p.m + kBlockRows - 1) / kBlockRows,
             rows = p.m > p.n ? std::min(threads, blocks) : 1,

@@ -1,4 +1,4 @@
-// Exchanges of tensors on a GPU over the host: device -> pinned memory -> another Payload (Gloo) ->
+// Exchanges of tensors on a GPU over the host: device -> pinned memory -> another Payload ->
 // pinned memory -> device. The one place where tensors are staged, for snapshots as for pieces of
 // rounds. Copies have the exchange stream for themselves; a thread watches them, so that neither
 // the caller nor the compute stream ever waits for one that is not due:

@@ -2,6 +2,7 @@
 // processes that were started again.
 #include <algorithm>
 #include <asio/post.hpp>
+#include <utility>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/asio_link_impl.h"
@@ -124,42 +125,35 @@ void AsioLink::Impl::ask_a_seed() {
       });
 }
 
-// The table of a worker that we asked, or that met one that was started again.
+// The table of a worker that we asked; later, of one that has met another that was started again.
+// Two that were started again at once know each other's new address only from it. For a worker that
+// was not away nothing of it is news.
 void AsioLink::Impl::learn(const wire::Bytes& bytes) {
   std::vector<wire::Address> addresses;
-  if (wire::decode_table(bytes, addresses) != nullptr || addresses.size() != peers.size()) return;
-  if (!info.rejoin || have_table) return learn_again(addresses);
-  int waiting = 0;
+  if (!info.rejoin || wire::decode_table(bytes, addresses) != nullptr ||
+      addresses.size() != peers.size())
+    return;
+  std::vector<int> news;
   for_peers([&](int r, Peer& p) {
-    if (p.alive) return;
-    p.address = addresses[static_cast<std::size_t>(r)];
-    p.seek = p.untried = p.address.port != 0;
-    waiting += p.seek ? 1 : 0;
+    const wire::Address& now = addresses[static_cast<std::size_t>(r)];
+    const bool same = now.host == p.address.host && now.port == p.address.port;
+    if (p.alive || now.port == 0 || (have_table && (same || p.life != 0))) return;
+    p.address = now;
+    p.seek = true;
+    p.patience = {};
+    p.retry.cancel();
+    if (p.dial) p.dial->cancel();
+    p.dial = nullptr;
+    news.push_back(r);
   });
   {
     std::lock_guard lock(mutex);
+    for (const int r : news)
+      if (!std::exchange(peer(r).untried, true)) ++untried;
     have_table = true;
-    untried = waiting;
   }
   changed.notify_all();
-  for_peers([&](int r, Peer& p) {
-    if (p.seek) dial(r);
-  });
-}
-
-// Two that were started again at once know only each other's old address: who meets one of them
-// tells all others.
-void AsioLink::Impl::learn_again(const std::vector<wire::Address>& addresses) {
-  for_peers([&](int r, Peer& p) {
-    const wire::Address& now = addresses[static_cast<std::size_t>(r)];
-    if (p.alive || now.port == 0 || (now.port == p.address.port && now.host == p.address.host))
-      return;
-    p.address = now;
-    p.seek = p.seek || (info.rejoin && p.life == 0);
-    p.patience = {};
-    p.retry.cancel();
-    dial(r);
-  });
+  for (const int r : news) dial(r);
 }
 
 wire::Bytes AsioLink::Impl::table() const {
@@ -214,6 +208,7 @@ void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Con
     link->write(frame(Kind::table), table());
   adopt(rank, link, id, hello.life);
   if (!news) return;
+  // For those that were started again, too, and still look for it at its old address.
   for_peers([&](int r, Peer& other) {
     if (r != rank && other.alive) other.link->write(frame(Kind::table), table());
   });

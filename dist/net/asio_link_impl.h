@@ -109,7 +109,6 @@ struct AsioLink::Impl {
   void rejoin();
   void ask_a_seed();
   void learn(const wire::Bytes& table);
-  void learn_again(const std::vector<wire::Address>&);
   void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id);
   std::string objection(const wire::Frame& hello) const;
   void adopt(int rank, const std::shared_ptr<Connection>&, std::uint64_t id,

@@ -59,7 +59,9 @@ struct GlooCollectives::Impl {
   std::uint64_t calls = 0;
   std::vector<int> members;
   std::string broken = "not built yet";  // why there is no context
-  mutable std::mutex mutex;              // guards context and members against died()
+  // Guards what other threads read: context, members, key, end_elsewhere, rebuilding. Only the
+  // thread that calls the operations writes the first three.
+  mutable std::mutex mutex;
   std::shared_ptr<GlooContext> context;
   std::uint64_t key = 0;  // names the context, the same on all members; 0: not agreed on yet
   // A member's operation failed: who was the first, why, and in which context.
@@ -70,7 +72,7 @@ struct GlooCollectives::Impl {
   };
   std::optional<End> end_elsewhere;
   std::atomic<bool> stop{false};
-  bool rebuilding = false;  // guarded by mutex
+  bool rebuilding = false;
 
   Impl(AsioLink& l, Seconds s) : link(l), limit(s), members{l.rank()} {}
 
@@ -116,10 +118,8 @@ struct GlooCollectives::Impl {
   [[noreturn]] void end(const std::string& what, const std::exception& error) {
     bool late = dynamic_cast<const DistTimeout*>(&error) != nullptr;
     std::string why = error.what();
-    std::uint64_t ended = 0;
     const auto ended_elsewhere = [&]() -> std::optional<End> {
       std::lock_guard lock(mutex);
-      ended = key;
       return end_elsewhere && end_elsewhere->key == key ? end_elsewhere : std::nullopt;
     };
     // A connection may show that a worker died, or lost patience, before the control link does,
@@ -137,7 +137,7 @@ struct GlooCollectives::Impl {
     }
     // The others may wait for each other, and never learn of it from their connection to us.
     for (const int m : members)
-      if (ended != 0 && m != link.rank()) link.end_collectives(m, ended, late);
+      if (key != 0 && m != link.rank()) link.end_collectives(m, key, late);
     why = explain(what, why);
     drop(why);
     if (late && dead().empty()) throw DistTimeout(why);
@@ -219,7 +219,7 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t se
     std::vector<char> value(16);
     std::memcpy(value.data(), &own, 8);
     std::memcpy(value.data() + 8, &known[to].attempt, 8);
-    const std::vector<char> address = fresh.address();
+    const std::vector<char>& address = fresh.address();
     value.insert(value.end(), address.begin(), address.end());
     link.put(to, set, value);
   };

@@ -111,7 +111,9 @@ class GlooContext::Transport final : public gloo::transport::Context,
     if (limit < std::chrono::milliseconds(0)) limit = getTimeout();
     const auto until = std::chrono::steady_clock::now() + limit;
     std::vector<pollfd> waits;
+    stop.check();
     while (!done()) {
+      stop.check(until);
       waits.clear();
       bool moved = false;
       for (std::size_t i = 0; i < lines_.size(); ++i) {
@@ -123,20 +125,17 @@ class GlooContext::Transport final : public gloo::transport::Context,
         if (events != 0) waits.push_back({l.fd(), static_cast<short>(events), 0});
       }
       if (!moved) stop.poll(waits, until);
-      stop.check();
-      if (moved && std::chrono::steady_clock::now() >= until && !done())
-        throw DistTimeout("it took too long");
     }
-    stop.check();
   }
 
   // Its memory may be gone afterwards.
   void forget(const Buffer* buffer) {
     for (Line& l : lines_) {
-      // What is half sent or half received can't go on.
-      if ((!l.out.empty() && l.out.front().buffer == buffer && l.out.front().done > 0) ||
-          (l.now && l.now->buffer == buffer))
-        l = {};
+      // What is half sent or half received can't go on, nor can what is behind it.
+      const bool comes = l.now && l.now->buffer == buffer;
+      if (comes) l.now.reset();
+      if (comes || (!l.out.empty() && l.out.front().buffer == buffer && l.out.front().done > 0))
+        l.socket.reset();
       const auto of_it = [&](const auto& one) { return one.buffer == buffer; };
       std::erase_if(l.out, of_it);
       std::erase_if(l.in, of_it);
@@ -278,7 +277,7 @@ GlooContext::GlooContext(const std::string& address, int place, int members,
 
 GlooContext::~GlooContext() = default;
 
-std::vector<char> GlooContext::address() const { return transport_->mesh.address(); }
+const std::vector<char>& GlooContext::address() const { return transport_->mesh.address(); }
 void GlooContext::connect(int place, const std::vector<char>& address,
                           StopSignal::TimePoint until) {
   transport_->connect(place, address, until);

@@ -22,7 +22,7 @@ class GlooContext final : public gloo::Context {
   GlooContext(const std::string& address, int place, int size, std::chrono::milliseconds limit);
   ~GlooContext() override;
 
-  std::vector<char> address() const;  // for the others' connect()
+  const std::vector<char>& address() const;  // for the others' connect()
   // Both sides call it at the same time; DistError, DistTimeout.
   void connect(int place, const std::vector<char>& address, StopSignal::TimePoint until);
   void abort();  // any thread: all waits, now and later, throw

@@ -1,5 +1,5 @@
-// Group of processes: control link by Asio, collectives by Gloo. What join() makes;
-// tests use it directly.
+// Group of processes: control link by Asio, collectives by Gloo. What join() makes; tests use it
+// directly.
 #pragma once
 
 #include <memory>

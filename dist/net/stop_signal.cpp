@@ -29,6 +29,11 @@ void StopSignal::check() const {
   if (raised_) fail<DistError>("ended from outside");
 }
 
+void StopSignal::check(TimePoint until) const {
+  check();
+  if (std::chrono::steady_clock::now() >= until) throw DistTimeout("it took too long");
+}
+
 void StopSignal::poll(std::span<const pollfd> others, TimePoint until) const {
   using std::chrono::milliseconds;
   std::vector<pollfd> all(others.begin(), others.end());
@@ -39,9 +44,8 @@ void StopSignal::poll(std::span<const pollfd> others, TimePoint until) const {
     const int ready =
         ::poll(all.data(), all.size(), static_cast<int>(std::clamp<long>(left, 0, 60000)));
     gossamer::check<DistError>(ready >= 0 || errno == EINTR, "poll: ", std::strerror(errno));
-    check();
-    if (ready > 0) return;
-    if (std::chrono::steady_clock::now() >= until) throw DistTimeout("it took too long");
+    if (ready > 0) return check();
+    check(until);
   }
 }
 

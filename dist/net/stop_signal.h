@@ -16,8 +16,9 @@ class StopSignal {
   ~StopSignal();
   StopSignal(const StopSignal&) = delete;
 
-  void raise();  // any thread, for good: all waits, now and later, throw
-  void check() const;
+  void raise();                       // any thread, for good: all waits, now and later, throw
+  void check() const;                 // DistError once raised
+  void check(TimePoint until) const;  // the same, and DistTimeout from `until` on
   // poll() until one of these has an event. DistError once raised, DistTimeout at `until`.
   void poll(std::span<const pollfd>, TimePoint until) const;
 
