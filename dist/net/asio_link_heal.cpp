@@ -102,15 +102,23 @@ void AsioLink::Impl::ask_a_seed() {
   const auto where = seeds[next_seed++ % seeds.size()];
   const wire::Frame introduction = hello(info, Purpose::rejoin, life, door->port());
   seeking = Dial::start(
-      io, where, greeting::kAnyone, bind, token, introduction, kDialTime, [this](const Answer& a) {
+      io, where, greeting::kAnyone, bind, token, introduction, kDialTime,
+      [this, where](const Answer& a) {
         seeking = nullptr;
         const int rank = static_cast<int>(a.frame.rank);
         const bool welcome = a.kind == Answer::Kind::frame && a.frame.kind == Kind::welcome &&
                              rank != info.rank && rank < info.size;
         if (welcome) {
+          Peer& p = peer(rank);
+          p.address = {where.address().to_string(), where.port()};
+          // Two that ask each other at once: the call of the higher rank counts, as in objection().
+          if (p.alive && p.life == a.frame.life && info.rank < rank &&
+              Clock::now() - p.connected < kJustConnected)
+            a.link->close();
+          else
+            adopt(rank, a.link, a.id, a.frame.life);
           // It sends the table now, unless it was just started again itself: then the next one is
           // asked.
-          adopt(rank, a.link, a.id, a.frame.life);
         } else {
           std::lock_guard lock(mutex);
           seek_error = a.kind == Answer::Kind::frame ? wire::printable(a.payload) : a.error;
