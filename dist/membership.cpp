@@ -86,10 +86,10 @@ std::string Membership::given_up() const {
 void Membership::check_taking_part() const {
   if (lost_ == Lost::may_return) return;
   const std::string who = out_.empty() ? given_up() : out_;
-  check<DistError>(who.empty(), "worker ", group_.rank(), ": ", who,
-                   " has given this worker up; the others go on without it, and its model is no "
-                   "longer part of theirs. Start all again, with a longer dead_after_s if workers "
-                   "may stand still for so long");
+  check<GivenUp>(who.empty(), "worker ", group_.rank(), ": ", who,
+                 " has given this worker up; the others go on without it, and its model is no "
+                 "longer part of theirs. Start all again, with a longer dead_after_s if workers "
+                 "may stand still for so long");
 }
 
 void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
@@ -103,9 +103,9 @@ void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
     check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ",
                      group_.size(), " workers are alive, at least ", min_workers_,
                      " are wanted; if there is a checkpoint, resume from it");
-    check<DistError>(std::ranges::find(members, group_.rank()) != members.end(), "worker ",
-                     group_.rank(),
-                     ": the others have given this worker up; it can't go on with them");
+    check<GivenUp>(std::ranges::find(members, group_.rank()) != members.end(), "worker ",
+                   group_.rank(),
+                   ": the others have given this worker up; it can't go on with them");
     const auto changed = [&] { return alive() != members || arrivals() != came; };
     try {
       const auto came_again = [&](int m) {

@@ -26,6 +26,10 @@ using Seconds = std::chrono::duration<double>;
 struct DistTimeout : DistError {
   using DistError::DistError;
 };
+// The others have given this worker up and go on without it.
+struct GivenUp : DistError {
+  using DistError::DistError;
+};
 
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
 // Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way

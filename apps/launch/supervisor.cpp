@@ -297,7 +297,8 @@ class Supervisor {
     w.running = false;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (WIFEXITED(status) && code == 0) ++finished_, w.finished = true;
-    const bool too_early = !w.ready && w.restarts == 0;
+    // Who is ready has met all.
+    const bool too_early = w.restarts == 0 && std::ranges::none_of(workers_, &Worker::ready);
     const bool again = !stopping() && !too_early && plan_restart(rank, status);
     // 5: it lost the others, which may well finish. Above 128: this worker alone was asked to stop.
     const bool serious = code != 0 && code != 5 && code < 128;

@@ -12,6 +12,7 @@
 #include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/core/error.h"
+#include "gossamer/dist/transport.h"
 
 namespace gossamer::apps {
 namespace {
@@ -89,6 +90,9 @@ int run_worker(const Config& config, const WorkerOptions& options, const dist::L
   };
   try {
     return train_and_finish(w);
+  } catch (const dist::GivenUp& e) {  // the run's folder belongs to those that go on
+    failed(e);
+    throw;
   } catch (const DistError& e) {
     failed(e);
     save_failed(w);

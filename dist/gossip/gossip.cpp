@@ -167,9 +167,9 @@ void GossipMethod::finish() {
     if (options_.on_fault && std::ranges::find(members, p) == members.end())
       options_.on_fault("dead", p);
   if (const std::string who = membership_.given_up(); !who.empty())
-    fail<DistError>("worker ", group_.rank(), ": ", who,
-                    " has given this worker up at the end; the model of the others is without "
-                    "this one's");
+    fail<GivenUp>("worker ", group_.rank(), ": ", who,
+                  " has given this worker up at the end; the model of the others is without "
+                  "this one's");
   const std::scoped_lock lock(state_.mutex);
   state_.model.restart();
   state_.squared_distance = -1;

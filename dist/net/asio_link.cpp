@@ -61,7 +61,7 @@ void AsioLink::send(int to, const Message& message) {
 Event AsioLink::next(Seconds timeout) {
   Event e;
   if (!impl_->dropped) e = impl_->events.pop(timeout);
-  if (impl_->dropped) throw DistError(given_up());
+  if (impl_->dropped) throw GivenUp(given_up());
   return e;
 }
 

@@ -140,6 +140,7 @@ struct GlooCollectives::Impl {
       if (key != 0 && m != link.rank()) link.end_collectives(m, key, late);
     why = explain(what, why);
     drop(why);
+    if (!link.given_up().empty()) throw GivenUp(why);
     if (late && dead().empty()) throw DistTimeout(why);
     throw DistError(why);
   }
@@ -163,7 +164,7 @@ struct GlooCollectives::Impl {
     link.set_mark(++calls);
     if (members.size() == 1 && broken.empty()) {
       if (const std::string why = link.given_up(); !why.empty())
-        throw DistError(std::string(what) + ": " + why);
+        throw GivenUp(std::string(what) + ": " + why);
       return;
     }
     std::shared_ptr<gloo::Context> now;
@@ -264,7 +265,7 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
   const auto self = std::find(members.begin(), members.end(), s.link.rank());
   check<DistError>(self != members.end(), "rebuild: worker ", s.link.rank(),
                    " is not among the members ", text_of(members));
-  if (const std::string why = s.link.given_up(); !why.empty()) throw DistError("rebuild: " + why);
+  if (const std::string why = s.link.given_up(); !why.empty()) throw GivenUp("rebuild: " + why);
   s.drop("being rebuilt");
   {
     std::lock_guard lock(s.mutex);

@@ -171,6 +171,25 @@ TEST_F(Fault, AWorkerThatStoodStillUntilTheOthersHadEndedLeavesTheirResults) {
   }
 }
 
+// Nor does it offer to go on from the folder in which they still train.
+TEST_F(Fault, AWorkerThatWasGivenUpSavesNothingWhereTheOthersTrain) {
+  start(with_faults(
+      tiny({"train.method=dpsgd", "train.epochs=5000", "train.batch=4", "dist.dead_after_s=2"}),
+      "slow:rank=1:x2"));
+  const auto pids = workers_at_work(3);
+  ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
+  kill(pids.at(0), SIGSTOP);
+  ASSERT_TRUE(wait_for("fault", 2)) << read_text(folder / "err");
+  kill(pids.at(0), SIGCONT);
+  ASSERT_TRUE(all_end({pids.at(0)})) << read_text(folder / "err");
+  const std::string said = read_text(folder / "out") + read_text(folder / "err");
+  EXPECT_THAT(said, HasSubstr("has given this worker up"));
+  EXPECT_THAT(said, ::testing::Not(HasSubstr("--resume")));
+  EXPECT_FALSE(fs::exists(folder / "runs/t/interrupted"));
+  kill(running, SIGINT);
+  EXPECT_EQ(wait().code, 130);
+}
+
 TEST_F(Fault, LinksThatAreCutForAWhileCostNoWorker) {
   start(with_faults(tiny({"train.epochs=5000", "train.batch=4", "dist.dead_after_s=3"}),
                     "partition:0|1,2:6s@t=0.5"));
