@@ -25,6 +25,10 @@ namespace {
 
 constexpr i64 kQueries = 64;  // of a block: what AttentionDropout draws together
 constexpr i64 kKeys = 64;     // of a block of backward
+constexpr i64 kStrip = 32;    // of queries: a causal mask leaves keys out of their products
+
+// up to a whole vector
+i64 whole(i64 n) { return (n + kLanes - 1) / kLanes * kLanes; }
 
 using Numbers = std::vector<float>;
 Numbers floats(i64 n) { return Numbers(static_cast<std::size_t>(n)); }
@@ -46,7 +50,7 @@ template <class T>
 struct Head {
   const Attention& a;
   i64 b, h;
-  i64 width = (a.size + kLanes - 1) / kLanes * kLanes;  // of a packed row; zeros behind `size`
+  i64 width = whole(a.size);  // of a packed row; zeros behind `size`
   float scale = 1 / std::sqrt(static_cast<float>(a.size));
   Head(const Attention& call, i64 index) : a(call), b(index / call.heads), h(index % call.heads) {}
 
@@ -70,12 +74,28 @@ struct Head {
       std::fill(to + a.size, to + width, 0.0f);
     }
   }
-  // to[c][t] = from[t][c] for t < n packed rows, of kQueries columns, zero from n on
+  // to[c][t] = from[t][c] for t < n packed rows (`from` has kQueries), zero from n on
   void transpose(const float* from, i64 n, float* to) const {
-    for (i64 c = 0; c < a.size; ++c, to += kQueries) {
-      for (i64 t = 0; t < n; ++t) to[t] = from[t * width + c];
-      std::fill(to + n, to + kQueries, 0.0f);
-    }
+    const hn::Full128<float> d;
+    const hn::Full128<double> pair;
+    const auto halves = [&](auto x, auto y, auto* low, auto* high) HWY_ATTR {
+      *low = hn::BitCast(d, hn::InterleaveLower(pair, hn::BitCast(pair, x), hn::BitCast(pair, y)));
+      *high = hn::BitCast(d, hn::InterleaveUpper(pair, hn::BitCast(pair, x), hn::BitCast(pair, y)));
+    };
+    i64 c = 0;
+    for (; c + 4 <= a.size; c += 4)
+      for (i64 t = 0; t < n; t += 4) {
+        const float* x = from + t * width + c;
+        const auto x0 = hn::LoadU(d, x), x1 = hn::LoadU(d, x + width),
+                   x2 = hn::LoadU(d, x + 2 * width), x3 = hn::LoadU(d, x + 3 * width);
+        hn::Vec<decltype(d)> y[4];
+        halves(hn::InterleaveLower(d, x0, x1), hn::InterleaveLower(d, x2, x3), y, y + 1);
+        halves(hn::InterleaveUpper(d, x0, x1), hn::InterleaveUpper(d, x2, x3), y + 2, y + 3);
+        for (int i = 0; i < 4; ++i) hn::StoreU(y[i], d, to + (c + i) * kQueries + t);
+      }
+    for (; c < a.size; ++c)
+      for (i64 t = 0; t < n; ++t) to[c * kQueries + t] = from[t * width + c];
+    for (c = 0; c < a.size; ++c) std::fill(to + c * kQueries + n, to + (c + 1) * kQueries, 0.0f);
   }
   void unpack(const float* from, float factor, T* to) const {
     for_columns(a.size, [&](auto d, i64 c) HWY_ATTR {
@@ -88,28 +108,40 @@ struct Head {
 template <class T>
 struct Queries {
   const Head<T>& head;
-  i64 first, count, columns;  // columns: count, up to a whole vector
-  i64 all, none;              // keys below `all` are seen by each, from `none` on by nobody
-  float limit[kQueries];      // a query's number of keys; exact to 2^24
-  float kept[kQueries];       // of the key that draw() was called for: 1/(1-p) or 0
+  i64 first, count, columns;    // columns: count, up to a whole vector
+  i64 all, none;                // keys below `all` are seen by each, from `none` on by nobody
+  i64 seen[kQueries / kStrip];  // from seen[k] on by nobody of strip k
+  float limit[kQueries];        // a query's number of keys; exact to 2^24
+  float kept[kQueries];         // of the key that draw() was called for: 1/(1-p) or 0
   AttentionDropout dropout;
 
   Queries(const Head<T>& of, i64 begin)
       : head(of),
         first(begin),
         count(std::min(kQueries, of.a.queries - begin)),
-        columns((count + kLanes - 1) / kLanes * kLanes),
+        columns(whole(count)),
         dropout(dropout_of(of.a)) {
     std::fill(limit, limit + kQueries, 0.0f);
     all = of.a.keys;
     none = 0;
+    std::ranges::fill(seen, 0);
     for (i64 i = 0; i < count; ++i) {
-      const i64 seen = of.seen(first + i);
-      limit[i] = static_cast<float>(seen);
-      all = std::min(all, seen);
-      none = std::max(none, seen);
+      const i64 n = of.seen(first + i);
+      limit[i] = static_cast<float>(n);
+      all = std::min(all, n);
+      none = std::max(none, n);
+      seen[i / kStrip] = std::max(seen[i / kStrip], n);
     }
     if (count < columns) all = 0;
+  }
+  // Calls f(first query, queries, keys) for strips that see equally many of the n keys from j on.
+  template <class F>
+  HWY_INLINE void strips(i64 j, i64 n, const F& f) const {
+    const auto keys = [&](i64 at) { return std::clamp<i64>(seen[at / kStrip] - j, 0, n); };
+    for (i64 at = 0, end = 0; at < count; at = end) {
+      for (end = at + kStrip; end < count && keys(end) == keys(at);) end += kStrip;
+      f(at, std::min(end, count) - at, keys(at));
+    }
   }
   // Philox for 16 counters at a time, in loops that the compiler turns into vectors.
   void draw(i64 key) {
@@ -144,8 +176,8 @@ struct Queries {
   }
 };
 
-// s [none][kQueries] from scores to weights exp(s - top), dropped; inverse[i] = 1/their sum before
-// dropout; log_sums, if wanted.
+// s [seen keys][kQueries] from scores to weights exp(s - top), dropped; inverse[i] = 1/their sum
+// before dropout; log_sums, if wanted.
 template <class T>
 void softmax(Queries<T>& q, float* s, float* inverse, float* log_sums) {
   const Floats d;
@@ -158,7 +190,7 @@ void softmax(Queries<T>& q, float* s, float* inverse, float* log_sums) {
     sum[v] = hn::Zero(d);
     const auto limit = hn::LoadU(d, q.limit + v * kLanes);
     float* at = s + v * kLanes;
-    for (i64 j = 0; j < q.none; ++j, at += kQueries) {
+    for (i64 j = 0; j < q.seen[v * kLanes / kStrip]; ++j, at += kQueries) {
       auto x = hn::LoadU(d, at);
       if (j >= q.all) {
         x = hn::IfThenElse(hn::Gt(limit, hn::Set(d, static_cast<float>(j))), x, least);
@@ -171,6 +203,7 @@ void softmax(Queries<T>& q, float* s, float* inverse, float* log_sums) {
   for (i64 j = 0; j < q.none; ++j) {
     if (q.head.a.dropout > 0) q.draw(j);
     for (int v = 0; v < vectors; ++v) {
+      if (j >= q.seen[v * kLanes / kStrip]) continue;
       float* at = s + j * kQueries + v * kLanes;
       auto p = exponential(d, hn::Sub(hn::LoadU(d, at), top[v]));
       sum[v] = hn::Add(sum[v], p);
@@ -253,12 +286,16 @@ void forward_blocks(const Attention& a, Tensor& y, const Tensor& log_sums, i64 b
     head.pack(head.row(a.q, a.queries, q.first), a.q.row, q.count, head.scale, rows.data());
     head.transpose(rows.data(), q.count, columns.data());
     for (i64 j = 0; j < q.none; j += kKeys)
-      product<false>(std::min(kKeys, q.none - j), q.columns, a.size, keys.data() + j * width, width,
-                     1, columns.data(), kQueries, scores.data() + j * kQueries, kQueries);
+      q.strips(j, std::min(kKeys, q.none - j), [&](i64 at, i64 queries, i64 n) HWY_ATTR {
+        product<false>(n, whole(queries), a.size, keys.data() + j * width, width, 1,
+                       columns.data() + at, kQueries, scores.data() + j * kQueries + at, kQueries);
+      });
     float inverse[kQueries];
     softmax(q, scores.data(), inverse, log_sums.defined() ? head.log_sum(log_sums) : nullptr);
-    product<false>(q.count, width, q.none, scores.data(), 1, kQueries, values.data(), width,
-                   out.data(), width);
+    q.strips(0, q.none, [&](i64 at, i64 queries, i64 n) HWY_ATTR {
+      product<false>(queries, width, n, scores.data() + at, 1, kQueries, values.data(), width,
+                     out.data() + at * width, width);
+    });
     for (i64 i = 0; i < q.count; ++i)
       head.unpack(out.data() + i * width, inverse[i], head.result(y, q.first + i));
   }
@@ -274,6 +311,7 @@ void weights_back(Queries<T>& q, i64 begin, i64 keys, const float* log_sums, con
   for (i64 j = begin; j < begin + keys; ++j, s += kQueries, g += kQueries) {
     if (drops) q.draw(j);
     for (i64 at = 0; at < q.columns; at += kLanes) {
+      if (j >= q.seen[at / kStrip]) continue;
       auto p = exponential(d, hn::Sub(hn::LoadU(d, s + at), hn::LoadU(d, log_sums + at)));
       if (j >= q.all)
         p = hn::IfThenElseZero(
@@ -326,17 +364,22 @@ void backward_heads(const Attention& a, const Tensor& y, const Tensor& log_sums,
       std::ranges::fill(d_rows, 0.0f);
       for (i64 j = 0; j < q.none; j += kKeys) {
         const i64 n = std::min(kKeys, q.none - j);
-        product<false>(n, q.columns, a.size, keys.data() + j * width, width, 1, columns.data(),
-                       kQueries, s.data(), kQueries);
-        product<false>(n, q.columns, a.size, values.data() + j * width, width, 1, up_columns.data(),
-                       kQueries, g.data(), kQueries);
+        const float *k = keys.data() + j * width, *v = values.data() + j * width;
+        q.strips(j, n, [&](i64 at, i64 queries, i64 m) HWY_ATTR {
+          product<false>(m, whole(queries), a.size, k, width, 1, columns.data() + at, kQueries,
+                         s.data() + at, kQueries);
+          product<false>(m, whole(queries), a.size, v, width, 1, up_columns.data() + at, kQueries,
+                         g.data() + at, kQueries);
+        });
         weights_back(q, j, n, sums, through, s.data(), g.data());
-        product<true>(n, width, q.count, s.data(), kQueries, 1, ups.data(), width,
-                      d_values.data() + j * width, width);
-        product<true>(n, width, q.count, g.data(), kQueries, 1, rows.data(), width,
-                      d_keys.data() + j * width, width);
-        product<true>(q.count, width, n, g.data(), 1, kQueries, keys.data() + j * width, width,
-                      d_rows.data(), width);
+        q.strips(j, n, [&](i64 at, i64 queries, i64 m) HWY_ATTR {
+          product<true>(m, width, queries, s.data() + at, kQueries, 1, ups.data() + at * width,
+                        width, d_values.data() + j * width, width);
+          product<true>(m, width, queries, g.data() + at, kQueries, 1, rows.data() + at * width,
+                        width, d_keys.data() + j * width, width);
+          product<true>(queries, width, m, g.data() + at, 1, kQueries, k, width,
+                        d_rows.data() + at * width, width);
+        });
       }
       for (i64 t = 0; t < q.count; ++t)
         head.unpack(d_rows.data() + t * width, head.scale, head.row(dq, a.queries, i + t));
