@@ -94,12 +94,16 @@ TEST(Collectives, WaitLongerWhereTheyAreAskedTo) {
 }
 
 TEST(Collectives, AnInterruptEndsWhatIsUnderWayOnAllUntilTheyRebuild) {
-  std::atomic<int> told{0};
+  std::atomic<int> joined{0}, told{0};
   EXPECT_EQ(on_threads(3,
                        [&](Group& g) {
+                         ++joined;
                          std::thread interrupter;
-                         if (g.rank() == 0)
+                         if (g.rank() == 0) {
+                           // Whoever still joins would be told, too.
+                           while (joined < 3) std::this_thread::yield();
                            interrupter = std::thread([&] { g.collectives().interrupt(); });
+                         }
                          std::vector<float> v(10, 1);
                          if (g.rank() < 2)
                            EXPECT_THROW(g.collectives().all_reduce_sum(over(v)), DistError);
