@@ -170,9 +170,9 @@ class Backend {
   virtual void global_average_back(const Tensor& dy, Tensor& dx) = 0;
 
   // cross_entropy in ops.h, for each row: logits [N, K]; labels i32 [N]; losses f32 [N]; dz = p - q
-  // like logits, whose memory it may be, undefined: not wanted. Rows whose label is `ignore` give
-  // zeros. On a GPU, where the op cannot look at labels, another one outside [0, K) makes its row's
-  // loss and gradient NaN.
+  // [N, K]: of the type of logits, whose memory it may be; or in 16 bits, of logits in f32; or
+  // undefined, if not wanted. Rows whose label is `ignore` give zeros. On a GPU, where the op cannot
+  // look at labels, another one outside [0, K) makes its row's loss and gradient NaN.
   virtual void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows&,
                             Tensor& losses, const Tensor& dz) = 0;
 };

@@ -31,8 +31,8 @@ struct JoinTop {  // the larger one; a NaN stays and shows
 };
 
 // One row: its loss, and dz, if wanted, written over z or elsewhere.
-template <class T>
-float loss_of(const T* z, i64 cols, i64 label, float smoothing, T* dz) {
+template <class T, class G>
+float loss_of(const T* z, i64 cols, i64 label, float smoothing, G* dz) {
   Running<JoinTop> tops(gossamer::load(z, label));
   for_columns(cols, [&](auto d, i64 c) HWY_ATTR { tops(d, load(d, z + c)); });
   const float top = tops.value(), own = gossamer::load(z, label);
@@ -64,17 +64,18 @@ void loss_rows(const Tensor& logits, const Tensor& labels, const LossRows& how, 
   const i64 rows = logits.shape(0), cols = logits.shape(1);
   const std::int32_t* label = labels.as<std::int32_t>();
   float* loss = losses.as<float>();
-  with_floating(logits.dtype(), "softmax_loss", [&]<class T>() HWY_ATTR {
+  const DType gradients = dz.defined() ? dz.dtype() : logits.dtype();
+  with_floating(logits.dtype(), gradients, "softmax_loss", [&]<class T, class G>() HWY_ATTR {
     const T* z = logits.as<T>();
-    T* gradient = dz.defined() ? dz.as<T>() : nullptr;
+    G* gradient = dz.defined() ? dz.as<G>() : nullptr;
     parallel_for(rows, (1 << 12) / cols + 1, [&](i64 begin, i64 end) HWY_ATTR {
       for (i64 r = begin; r < end; ++r) {
-        T* to = gradient ? gradient + r * cols : nullptr;
+        G* to = gradient ? gradient + r * cols : nullptr;
         if (!how.ignores || label[r] != how.ignore) {
           loss[r] = loss_of(z + r * cols, cols, label[r], how.label_smoothing, to);
         } else {
           loss[r] = 0;
-          if (to) std::fill(to, to + cols, T(0.0f));
+          if (to) std::fill(to, to + cols, G(0.0f));
         }
       }
     });

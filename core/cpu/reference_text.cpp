@@ -188,7 +188,8 @@ void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows& ho
   const i64 rows = logits.shape(0), cols = logits.shape(1);
   const double smoothing = static_cast<double>(how.label_smoothing),
                spread = smoothing / static_cast<double>(cols);
-  with_floating(logits.dtype(), "softmax_loss", [&]<class T>() {
+  const DType gradients = dz.defined() ? dz.dtype() : logits.dtype();
+  with_floating(logits.dtype(), gradients, "softmax_loss", [&]<class T, class G>() {
     parallel_for(rows, (1 << 12) / cols + 1, [&](i64 begin, i64 end) {
       for (i64 r = begin; r < end; ++r) {
         const std::int32_t label = labels.as<std::int32_t>()[r];
@@ -210,7 +211,7 @@ void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows& ho
         for (i64 c = 0; c < cols; ++c) {
           const double p = std::exp(z[static_cast<std::size_t>(c)] - top - log_sum),
                        q = spread + (c == label ? 1 - smoothing : 0.0);
-          store(dz.as<T>(), r * cols + c, counts ? static_cast<float>(p - q) : 0.0f);
+          store(dz.as<G>(), r * cols + c, counts ? static_cast<float>(p - q) : 0.0f);
         }
       }
     });

@@ -121,7 +121,9 @@ inline Results head_case(Device d, DType type, i64 classes, i64 channels) {
                dz = Tensor::empty({70, classes}, type, d);
   Tensor losses = Tensor::empty({70}, DType::f32, d);
   passes(d).softmax_loss(z, labels, {.label_smoothing = 0.1f}, losses, dz);
-  return {{"y", y}, {"dx", dx}, {"losses", losses}, {"dz", dz}};
+  const Tensor of_f32 = Tensor::empty({70, classes}, type, d);
+  passes(d).softmax_loss(z.to(DType::f32), labels, {.label_smoothing = 0.1f}, losses, of_f32);
+  return {{"y", y}, {"dx", dx}, {"losses", losses}, {"dz", dz}, {"dz of f32", of_f32}};
 }
 
 inline Results layer_norm_case(Device d, DType type, i64 cols) {

@@ -7,11 +7,12 @@ namespace gossamer {
 
 void FusedBackend::softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows& how,
                                 Tensor& losses, const Tensor& dz) {
-  with_floating(logits.dtype(), "softmax_loss", [&]<class T>() {
+  const DType gradients = dz.defined() ? dz.dtype() : logits.dtype();
+  with_floating(logits.dtype(), gradients, "softmax_loss", [&]<class T, class G>() {
     for_each_block(
         logits.device(), logits.shape(0),
-        kernels::SoftmaxLoss<T>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), how,
-                                losses.as<float>(), dz.defined() ? dz.as<T>() : nullptr});
+        kernels::SoftmaxLoss<T, G>{logits.as<T>(), labels.as<std::int32_t>(), logits.shape(1), how,
+                                   losses.as<float>(), dz.defined() ? dz.as<G>() : nullptr});
   });
 }
 

@@ -35,7 +35,7 @@ struct TopSum {
   }
 };
 
-template <class T>
+template <class T, class G>  // G: of the gradient
 struct SoftmaxLoss {
   static constexpr int threads = 256, phases = 4, few = 16;
   struct Shared {
@@ -48,7 +48,7 @@ struct SoftmaxLoss {
   i64 cols;
   LossRows how;
   float* losses;
-  T* dz;  // p - q; null: not wanted
+  G* dz;  // p - q; null: not wanted
 
   template <int phase>
   GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
