@@ -18,7 +18,17 @@ inline void expect(bool right, const std::string& what, const std::string& hint)
 }
 
 // All that was expected so far held; `what` sums it up.
-inline void done(const std::string& what) { std::printf("  ok     %s\n", what.c_str()); }
+inline void done(const std::string& what) {
+  std::printf("  ok     %s\n", what.c_str());
+  std::fflush(stdout);  // a crash that follows loses nothing
+}
+
+// The last line of a test, which is not shown: without it something else has ended the program.
+inline constexpr const char* kEnd = "  end    of the test\n";
+inline int end() {
+  std::fputs(kEnd, stdout);
+  return 0;
+}
 
 // Equal but for this part of `wanted`, or of 1 if that is smaller.
 inline bool near(double value, double wanted, double tolerance) {
