@@ -46,14 +46,27 @@ int main() {
   x.requires_grad();
   const auto before = Node::live();
   {
-    const Tensor loss = sum(mul(swish(x), weights));
+    const Tensor loss = sum(swish(swish(x)));
     expect(loss.requires_grad(), "the loss knows that it depends on x",
            "nothing is on the tape: call record() once y is computed");
-    loss.backward();
   }
+  expect(Node::live() == before, "a loss that is dropped without backward() leaves no tape",
+         std::to_string(Node::live() - before) +
+             " nodes are left: the closure captures y, which holds the node that holds the "
+             "closure. Keep what you need by the fourth argument of record(), and capture nothing");
+  {
+    const Tensor loss = sum(swish(x));
+    const std::size_t kept = tape_bytes(tape(loss));
+    expect(kept > 0, "the tape keeps what the derivative needs",
+           "it keeps nothing: give x to the fourth argument of record(), and capture nothing");
+    expect(kept <= x.bytes(), "the tape keeps " + std::to_string(x.bytes()) + " bytes, those of x",
+           "it keeps " + std::to_string(kept) + ": s can be computed again from x");
+  }
+  course::done("what is kept: x, and only as long as the tape");
+  sum(mul(swish(x), weights)).backward();
   expect(Node::live() == before, "nothing is left of the tape",
-         "the closure holds a tensor of the tape, which holds the closure: keep x by the fourth "
-         "argument of record(), and capture nothing");
+         "something outside of the tape holds a tensor of it: keep x by the fourth argument of "
+         "record(), and nowhere else");
   expect(x.grad().defined(), "x has a gradient", "return one gradient for each input");
   bool without_g = true;
   for (std::size_t k = 0; k < at.size(); ++k)
@@ -78,4 +91,5 @@ int main() {
   }
   course::done("the chain rule: swish of swish");
   course::predicted(prediction, megabytes_of_a_tape(), .25, "the megabytes of the tape");
+  return course::end();
 }

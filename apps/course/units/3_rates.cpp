@@ -60,4 +60,5 @@ int main() {
   course::done("chi1 and chi2 of six graphs of three sizes");
   const GraphConstants ring = constants(make_graph("ring", 64));
   course::predicted(prediction, std::sqrt(ring.chi1 / ring.chi2), .1, "the factor on a ring of 64");
+  return course::end();
 }

@@ -127,4 +127,5 @@ int main() {
   course::done("the ring of 64 agrees at a rate of " + course::shown(rate) + ", in the long run " +
                course::shown(exact));
   course::predicted(prediction, exact, .1, "the rate");
+  return course::end();
 }

@@ -82,4 +82,5 @@ int main() {
   options.method = "published";
   const auto published = simulate_consensus(plan_simulation(options), 0);
   course::predicted(prediction, published.decay_rate, .2, "the rate in the published order");
+  return course::end();
 }

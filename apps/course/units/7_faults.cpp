@@ -55,7 +55,8 @@ int main() {
         while (dead[static_cast<std::size_t>(gone)]);
         dead[static_cast<std::size_t>(gone)] = true;
         const Graph before = graph;
-        graph = heal(before, gone, alive, 1);
+        const double rate_of_a_worker = 1 + run % 3, wanted = alive / 2.0 * rate_of_a_worker;
+        graph = heal(before, gone, alive, rate_of_a_worker);
         const std::string on = std::string(" (") + name + ", worker " + std::to_string(gone) +
                                " dies, " + std::to_string(alive) + " are left)";
         double rates = 0;
@@ -76,16 +77,34 @@ int main() {
         for (const Edge& e : before.edges)
           expect(e.a == gone || e.b == gone || graph.rate(e.a, e.b) > 0,
                  "edges of the living stay" + on, "only edges of the dead worker go");
+        const std::vector<int> left = before.neighbours(gone);
+        std::size_t added = 0;
+        for (const Edge& e : graph.edges) {
+          if (before.rate(e.a, e.b) > 0) continue;
+          ++added;
+          expect(std::ranges::count(left, e.a) && std::ranges::count(left, e.b),
+                 "new edges join neighbours of the dead worker" + on,
+                 "the edge of " + std::to_string(e.a) + " and " + std::to_string(e.b) +
+                     " is new, and one of the two had no edge with " + std::to_string(gone));
+        }
         const int parts = groups(graph, dead);
         expect(parts == 1, "the living reach each other" + on,
                "they fall into " + std::to_string(parts) +
                    " groups: join the neighbours of the dead worker with each other");
-        expect(course::near(rates, alive / 2.0, 1e-9),
-               "all rates together are " + course::shown(alive / 2.0) + on,
-               "they are " + course::shown(rates) +
-                   ": multiply all by what is missing, or the survivors exchange less and less");
+        expect(added <= left.size(), "there are no more new edges than needed" + on,
+               std::to_string(added) + " are new, for " + std::to_string(left.size()) +
+                   " neighbours: join them one to the next, not each to all");
+        expect(course::near(rates, wanted, 1e-9),
+               "all rates together are " + course::shown(wanted) + on,
+               course::near(rates, alive / 2.0, 1e-9)
+                   ? "they are " + course::shown(rates) + ": rate_of_a_worker is " +
+                         course::shown(rate_of_a_worker) + " here, and counts too"
+                   : "they are " + course::shown(rates) +
+                         ": multiply all by what is missing, or the survivors exchange less and "
+                         "less");
       }
     }
   course::done("six graphs, 50 times ten deaths: never two groups, never a slower network");
   course::predicted(prediction, constants(make_graph("chain", 15)).chi1, .1, "chi1");
+  return course::end();
 }
