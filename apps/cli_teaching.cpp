@@ -19,8 +19,12 @@ void add_course(CLI::App& app, int& code) {
     return &b;
   };
   unit("start", "Show a unit's page; write it and the file to fill into course/");
-  unit("check", "Compile what was written against the library and test it (exit code 1: wrong)")
-      ->add_option("file", c.file, "the file; default: that of `start`");
+  CLI::App& check_app = *unit(
+      "check", "Compile what was written against the library and test it (exit code 1: wrong)");
+  check_app.add_option("file", c.file, "the file; default: that of `start`");
+  check_app
+      .add_option("--timeout", c.timeout, "seconds after which a test that does not end fails")
+      ->capture_default_str();
   add_json(a, c.json);
 }
 

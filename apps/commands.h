@@ -152,7 +152,8 @@ int lesson();
 struct CourseCommand {
   std::string what;  // start | check; empty: lists them
   int unit = 0;
-  std::string file;  // to check; empty: where `start` wrote it
+  std::string file;      // to check; empty: where `start` wrote it
+  double timeout = 300;  // seconds that its test may take
   bool json = false;
 };
 int course(const CourseCommand&);

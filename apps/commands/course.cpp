@@ -42,7 +42,7 @@ int list(bool json) {
 // What a student has written is never overwritten.
 int start(const CourseUnit& unit, bool json) {
   const fs::path file = exercise_of(unit), page = fs::path(file).replace_extension(".md");
-  fs::create_directories(file.parent_path());
+  make_course_folder(file.parent_path());
   const bool there = fs::exists(file);
   for (const auto& [path, text] : {std::pair{page, unit.page}, {file, unit.exercise}}) {
     if (path == file && there) continue;
@@ -60,12 +60,14 @@ int start(const CourseUnit& unit, bool json) {
   return 0;
 }
 
-int check_unit(const CourseUnit& unit, const std::string& given, bool json) {
-  const fs::path file = given.empty() ? exercise_of(unit) : fs::path(given);
+int check_unit(const CourseUnit& unit, const CourseCommand& c) {
+  const fs::path file = c.file.empty() ? exercise_of(unit) : fs::path(c.file);
   check<ConfigError>(fs::exists(file), "course: there is no ", file.string(),
                      "; `gossamer course start ", unit.number, "` writes it");
-  const CourseResult r = check_exercise(unit, file, fs::absolute(file).parent_path() / "build");
-  if (json)
+  check<ConfigError>(c.timeout > 0, "course: --timeout ", c.timeout, ": give seconds, above 0");
+  const CourseResult r =
+      check_exercise(unit, file, fs::absolute(file).parent_path() / "build", c.timeout);
+  if (c.json)
     fmt::print(
         "{}\n",
         JsonObject().add("unit", unit.number).add("passed", r.passed).add("text", r.text).str());
@@ -80,7 +82,7 @@ int check_unit(const CourseUnit& unit, const std::string& given, bool json) {
 int course(const CourseCommand& c) {
   if (c.what.empty()) return list(c.json);
   const CourseUnit& unit = course_unit(c.unit);
-  return c.what == "start" ? start(unit, c.json) : check_unit(unit, c.file, c.json);
+  return c.what == "start" ? start(unit, c.json) : check_unit(unit, c);
 }
 
 }  // namespace gossamer::apps

@@ -1,9 +1,13 @@
 // Compiles a filled exercise of the course and runs its test.
+#include "gossamer/apps/course/check.h"
+
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include <fcntl.h>
@@ -18,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLongestTest = 120;  // seconds
+constexpr double kLongestBuild = 1200;  // seconds, of cmake and the compiler
 
 constexpr const char* kProject = R"(cmake_minimum_required(VERSION 3.24)
 project(course LANGUAGES CXX)
@@ -49,73 +53,141 @@ void put(const fs::path& path, std::string_view text) {
 }
 
 struct Ended {
-  bool well = false, in_time = true;
+  int status = 0;  // of waitpid
+  bool in_time = true;
   std::string said;
+  bool well() const { return in_time && status == 0; }
 };
 Ended run(const std::vector<std::string>& arguments, const fs::path& log, double limit_s) {
-  {
-    const Descriptor out(open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644));
-    check<IoError>(out.get() >= 0, "course: cannot write ", log.string());
-    const pid_t pid = spawn({.arguments = arguments,
-                             .environment = {},
-                             .out = out.get(),
-                             .err = out.get(),
-                             .keep = {}});
-    int status = 0;
-    double waited = 0;
-    for (; waitpid(pid, &status, WNOHANG) == 0; waited += .01) {
-      if (waited > limit_s) kill(-pid, SIGKILL);
-      wait_for({}, {}, .01);
+  const Descriptor out(open(log.c_str(), O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0644));
+  check<IoError>(out.get() >= 0, "course: cannot write ", log.string());
+  const pid_t pid = spawn(
+      {.arguments = arguments, .environment = {}, .out = out.get(), .err = out.get(), .keep = {}});
+  using Clock = std::chrono::steady_clock;
+  const auto start = Clock::now();
+  Ended end;
+  while (waitpid(pid, &end.status, WNOHANG) == 0) {
+    if (std::chrono::duration<double>(Clock::now() - start).count() > limit_s) {
+      end.in_time = false;
+      kill(-pid, SIGKILL);
     }
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {true, true, text_of(log)};
-    return {false, waited <= limit_s, text_of(log)};
+    wait_for({}, {}, .01);
   }
+  end.said = text_of(log);
+  return end;
 }
 
 // Where cmake shall look for the library: the prefix that this program was installed to, or, for a
-// program in its build tree, `folder`, into which the library is then installed.
-fs::path installed(const fs::path& folder) {
+// program in its build tree, `folder`. It gets copies of the files with which cmake would install
+// the library, changed to name the libraries and headers where they lie. The build tree is only
+// read: it may belong to somebody else.
+fs::path library(const fs::path& folder) {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
   if (!fs::exists(here / "CMakeCache.txt")) return here.parent_path();
-  const fs::path to = folder / "library";
-  const Ended r = run(
-      {"cmake", "--install", here.string(), "--component", "development", "--prefix", to.string()},
-      folder / "install.log", kLongestTest);
-  check<ConfigError>(r.well, "course: cmake cannot install the library of ", here.string(), ":\n",
-                     r.said);
+  const fs::path to = folder / "library", files = to / "lib/cmake/gossamer";
+  make_course_folder(files);
+  for (const char* name : {"gossamer-config.cmake", "gossamer-config-version.cmake",
+                           "include/gossamer/core/libraries.cmake"})
+    put(files / fs::path(name).filename(), text_of(here / name));
+  static const std::regex archive(R"(\$\{_IMPORT_PREFIX\}/[^"]*/(lib[^"/]*\.a))"),
+      headers(R"(\$\{_IMPORT_PREFIX\}/include)");
+  bool found = false;
+  std::error_code none;
+  for (const auto& e : fs::recursive_directory_iterator(here / "CMakeFiles/Export", none)) {
+    const std::string name = e.path().filename().string();
+    if (!name.starts_with("gossamer-") || e.path().extension() != ".cmake") continue;
+    std::string text = text_of(e.path());
+    text = std::regex_replace(text, archive, here.string() + "/$1");
+    put(files / name, std::regex_replace(text, headers, (here / "include").string()));
+    found = true;
+  }
+  check<ConfigError>(found, "course: the build tree ", here.string(),
+                     " does not say where its libraries are: build it with "
+                     "-DGOSSAMER_INSTALL=ON");
   return to;
+}
+
+// What a signal mostly means.
+const char* hint_for(int signal) {
+  switch (signal) {
+    case SIGSEGV:
+    case SIGBUS:
+      return "it used memory that is not its own: mostly an index outside of a vector or tensor, "
+             "or a function that calls itself for ever";
+    case SIGFPE:
+      return "it divided a whole number by 0";
+    case SIGABRT:
+      return "an exception was not caught, or a check of the standard library failed: see above";
+    case SIGILL:
+    case SIGTRAP:
+      return "mostly a function that ends without return";
+    case SIGKILL:
+      return "somebody killed it: mostly the system, when memory is full";
+    default:
+      return "look at what your code does last";
+  }
+}
+
+std::string wrong(std::string said, const std::string& what, const std::string& hint) {
+  if (!said.empty() && said.back() != '\n') said += '\n';
+  return said + "  WRONG  " + what + "\n  hint   " + hint + "\n";
 }
 
 }  // namespace
 
-CourseResult check_exercise(const CourseUnit& unit, const fs::path& file, const fs::path& folder) {
+CourseResult check_exercise(const CourseUnit& unit, const fs::path& file, const fs::path& folder,
+                            double limit_s) {
   const std::string given = text_of(file);
   const std::string_view own = unit.exercise;
   const std::size_t test = own.find(kTestMark);
   const auto line = std::count(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(test), '\n');
-  fs::create_directories(folder);
+  make_course_folder(folder);
   put(folder / "check.h", course_check_header());
   put(folder / "CMakeLists.txt", kProject);
   put(folder / "unit.cpp",
       "#line 1 \"" + file.filename().string() + "\"\n" + given.substr(0, given.find(kTestMark)) +
           "\n#line " + std::to_string(line + 1) + " \"the test of unit " +
           std::to_string(unit.number) + "\"\n" + std::string(own.substr(test)));
-  const fs::path library = installed(fs::absolute(folder)), build = folder / "make";
+  const fs::path found_in = library(fs::absolute(folder)), build = folder / "make";
   const Ended made = run({"cmake", "-S", folder.string(), "-B", build.string(),
-                          "-DCMAKE_PREFIX_PATH=" + library.string()},
-                         folder / "configure.log", kLongestTest);
-  check<ConfigError>(made.well,
+                          "-DCMAKE_PREFIX_PATH=" + found_in.string()},
+                         folder / "configure.log", kLongestBuild);
+  check<ConfigError>(made.well(),
                      "course: cmake cannot set up the exercise, which is compiled against the "
                      "library; if it was not found in ",
-                     library.string(), ", install libgossamer-dev:\n", made.said);
+                     found_in.string(), ", install libgossamer-dev:\n", made.said);
   const Ended built =
-      run({"cmake", "--build", build.string()}, folder / "compile.log", 10 * kLongestTest);
-  if (!built.well) return {false, built.said + "  WRONG  it does not compile\n"};
-  const Ended ran =
-      run({(fs::absolute(build) / "unit").string()}, folder / "test.log", kLongestTest);
+      run({"cmake", "--build", build.string()}, folder / "compile.log", kLongestBuild);
+  if (!built.well()) return {false, built.said + "  WRONG  it does not compile\n"};
+  const fs::path program = fs::absolute(build) / "unit";
+  Ended ran = run({program.string()}, folder / "test.log", limit_s);
   if (!ran.in_time)
-    return {false, ran.said + "  WRONG  the test did not end; somebody waits for ever\n"};
-  return {ran.well, ran.said};
+    return {false,
+            wrong(ran.said, "the test did not end within " + course::shown(limit_s) + " s",
+                  "a loop of yours never ends, or somebody waits for what never comes. (If your "
+                  "machine is only slow, --timeout gives it more time.)")};
+  if (WIFSIGNALED(ran.status)) {
+    const int signal = WTERMSIG(ran.status);
+    return {false, wrong(ran.said,
+                         "your code crashed (signal " + std::to_string(signal) + ": " +
+                             strsignal(signal) + ")",
+                         std::string(hint_for(signal)) + ". `gdb -ex run -ex where " +
+                             program.string() + "` shows the line")};
+  }
+  if (const std::size_t end = ran.said.rfind(course::kEnd); end != std::string::npos) {
+    ran.said.erase(end, std::strlen(course::kEnd));
+    if (ran.status == 0) return {true, ran.said};
+    return {false, wrong(ran.said,
+                         "your code ended with exit code " +
+                             std::to_string(WEXITSTATUS(ran.status)) + " after the test",
+                         "look at what it does when the program ends")};
+  } else if (ran.said.find("  WRONG  ") != std::string::npos && ran.status != 0) {
+    return {false, ran.said};
+  }
+  return {false, wrong(ran.said,
+                       "your code ended the program (exit code " +
+                           std::to_string(WEXITSTATUS(ran.status)) + ") before the test was over",
+                       "it must return to its caller: leave out exit() and the like")};
 }
 
 }  // namespace gossamer::apps

@@ -15,4 +15,16 @@ const CourseUnit& course_unit(int number) {
   return *found;
 }
 
+void make_course_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  std::error_code ignored;
+  check<IoError>(
+      std::filesystem::is_directory(folder, ignored), "course: the folder ",
+      std::filesystem::absolute(folder, ignored).string(), " cannot be made (",
+      std::filesystem::exists(folder, ignored) ? "there is a file of this name" : error.message(),
+      "); change to a folder in which you may write and which holds no file of this "
+      "name");
+}
+
 }  // namespace gossamer::apps

@@ -31,8 +31,11 @@ struct CourseResult {
 };
 // Compiles what stands above the mark of `file`, with the unit's own test below it, against the
 // library (of the build tree in which this program lies, or installed with it), and runs it.
-// `folder` keeps what is built. ConfigError: there is no library, cmake or compiler.
+// `folder` keeps what is built; nothing else is written. A test that does not end is stopped after
+// `limit_s` seconds. ConfigError: there is no library, cmake or compiler.
 CourseResult check_exercise(const CourseUnit&, const std::filesystem::path& file,
-                            const std::filesystem::path& folder);
+                            const std::filesystem::path& folder, double limit_s);
+// Makes a folder and those above it. IoError says why it cannot be made, and what to do.
+void make_course_folder(const std::filesystem::path&);
 
 }  // namespace gossamer::apps
