@@ -3,6 +3,7 @@
 #include "gossamer/apps/course/course.h"
 
 #include <cmath>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -12,6 +13,7 @@
 namespace gossamer::apps {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -28,6 +30,32 @@ struct Solution {
   Filling right;
   std::vector<Wrong> wrong;
 };
+
+// Right values of unit 1, recorded with what is kept and what is captured.
+Filling swish(const std::string& kept, const std::string& captured) {
+  return {{"return y;", R"(
+  for (std::size_t k = 0; k < x.span<float>().size(); ++k)
+    y.span<float>()[k] = x.span<float>()[k] / (1 + std::exp(-x.span<float>()[k]));
+  record("swish", y, {x}, )" +
+                            kept + ", " + captured +
+                            R"((const Tensor& g, const std::vector<Tensor>&) -> Grads {
+    return {Tensor::zeros(g.shape())};
+  });)"}};
+}
+
+// An exchange of unit 8 that goes well, and what becomes of each element of x.
+std::string exchange_of_unit_8(const std::string& session, const std::string& mixed) {
+  return R"(
+    int powers = 0;
+    while (1 << powers < group_.size()) ++powers;
+    group_.payload().exchange(group_.rank() ^ (1 << (done_ % powers)), )" +
+         session + R"(, params_.values(), received_, {}, Seconds(5));
+    while (group_.control().next(Seconds(5)).kind != Event::Kind::exchanged) {
+    }
+    const auto x = params_.values().span<float>(), other = received_.span<float>();
+    for (std::size_t k = 0; k < x.size(); ++k) )" +
+         mixed;
+}
 
 const std::map<int, Solution>& solutions() {
   static const std::map<int, Solution> all{
@@ -60,7 +88,10 @@ const std::map<int, Solution>& solutions() {
     }
     return {dx};
   });)"}},
-          "what comes back is g dy/dx"}}}},
+          "what comes back is g dy/dx"},
+         {swish("{x}", "[y]"), "the closure captures y"},
+         {swish("{x, y}", "[]"), "s can be computed again"},
+         {swish("{}", "[x]"), "it keeps nothing"}}}},
       {2,
        {{{"return w;", R"(
   for (int i = 0; i < graph.n; ++i) {
@@ -82,7 +113,13 @@ const std::map<int, Solution>& solutions() {
          {{{"return w;", R"(
   for (int i = 0; i < graph.n; ++i)
     for (const int j : graph.neighbours(i)) w(i, j) = .1, w(i, i) = 1;)"}},
-          "W(i, i) is 1 minus the rest of row i"}}}},
+          "W(i, i) is 1 minus the rest of row i"},
+         {{{"return w;", R"(
+  for (int i = 0; i < graph.n; ++i)
+    for (const int j : graph.neighbours(i))
+      w(i, j) = 1.0 / static_cast<double>(
+                          std::max(graph.neighbours(i).size(), graph.neighbours(j).size()));)"}},
+          "W(i, i) is 0: 1 + degree, not degree"}}}},
       {3,
        {{{"return chi;", R"(
   const Square l = laplacian(graph);
@@ -174,7 +211,34 @@ const std::map<int, Solution>& solutions() {
   for (std::size_t k = 0; k + 1 < left.size(); ++k)
     if (healed.rate(left[k], left[k + 1]) == 0)
       healed.edges.push_back({left[k], left[k + 1], 1});)"}},
-          "multiply all by what is missing"}}}},
+          "multiply all by what is missing"},
+         {{{"return healed;", R"(
+  const std::vector<int> left = graph.neighbours(dead);
+  for (const Edge& e : graph.edges)
+    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
+  for (std::size_t k = 0; k + 1 < left.size(); ++k)
+    if (healed.rate(left[k], left[k + 1]) == 0) healed.edges.push_back({left[k], left[k + 1], 1});
+  double rates = 0;
+  for (const Edge& e : healed.edges) rates += e.rate;
+  for (Edge& e : healed.edges) e.rate *= alive / 2.0 / rates;)"}},
+          "rate_of_a_worker is 2 here"},
+         {{{"return healed;", R"(
+  for (const Edge& e : graph.edges)
+    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
+  const std::vector<int> left = graph.neighbours(dead);
+  for (const int a : left)
+    for (const int b : left)
+      if (a < b && healed.rate(a, b) == 0) healed.edges.push_back({a, b, 1});
+  double rates = 0;
+  for (const Edge& e : healed.edges) rates += e.rate;
+  for (Edge& e : healed.edges) e.rate *= rate_of_a_worker * alive / 2 / rates;)"}},
+          "join them one to the next"},
+         {{{"return healed;", R"(
+  for (int a = 0; a < graph.n; ++a)
+    for (int b = a + 1; b < graph.n; ++b)
+      if (a != dead && b != dead && !graph.neighbours(a).empty() && !graph.neighbours(b).empty())
+        healed.edges.push_back({a, b, rate_of_a_worker / (alive - 1)});)"}},
+          "and one of the two had no edge with"}}}},
       {8,
        {{{"++done_;", R"(
     optimizer_.step(static_cast<float>(learning_rate));
@@ -199,7 +263,13 @@ const std::map<int, Solution>& solutions() {
     }
     const auto x = params_.values().span<float>(), other = received_.span<float>();
     for (std::size_t k = 0; k < x.size(); ++k) x[k] = (x[k] + other[k]) / 2;)"}},
-          "k grows by one each step"}}}}};
+          "k grows by one each step"},
+         {{{"++done_;", "optimizer_.step(static_cast<float>(learning_rate));" +
+                            exchange_of_unit_8("7", "x[k] = (x[k] + other[k]) / 2;")}},
+          "session 7 of workers"},
+         {{{"++done_;",
+            exchange_of_unit_8("static_cast<std::uint64_t>(done_)", "x[k] = other[k];")}},
+          "each worker holds what its peer held"}}}}};
   return all;
 }
 
@@ -264,7 +334,8 @@ TEST_P(Course, ItsRightFillingPassesAndWrongOnesFailWithAHint) {
 
 INSTANTIATE_TEST_SUITE_P(Units, Course, ::testing::Range(1, 9));
 
-// A word as a number, if it is one, with the text around it ("0.0567," and "n^2" keep what is not).
+// A word as a number, if it is one, with the text around it ("0.0567," and "n^2" keep what is
+// not).
 bool is_number(const std::string& word, double& value) {
   std::size_t used = 0;
   try {
@@ -382,6 +453,57 @@ TEST_F(CourseProgram, AnInstalledProgramFindsTheLibraryWhereDebianPutsIt) {
   program = prefix / "bin/gossamer";
   const Result found = run({"course", "check", "2", "two.cpp"}, flags());
   EXPECT_EQ(found.code, 0) << found.out << found.err;
+}
+
+TEST_F(CourseProgram, SaysHowATestEndedThatDidNotReachItsEnd) {
+  const auto check = [&](const std::string& code) {
+    write_text(folder / "two.cpp", filled(course_unit(2), {{"#include \"check.h\"",
+                                                            "#include <csignal>\n#include "
+                                                            "<cstdlib>"},
+                                                           {"return w;", code}}));
+    const Result r = run({"course", "check", "2", "two.cpp", "--timeout", "1"}, flags());
+    EXPECT_EQ(r.code, 1) << r.out << r.err;
+    return r.out;
+  };
+  EXPECT_THAT(check("std::signal(SIGSEGV, SIG_DFL), std::raise(SIGSEGV);"),
+              AllOf(HasSubstr("your code crashed (signal 11: Segmentation fault)"),
+                    HasSubstr("an index outside")));
+  EXPECT_THAT(check("std::exit(0);"), HasSubstr("before the test was over"));
+  EXPECT_THAT(check("for (volatile int k = 0; k < 1; k = 0) {}"),
+              AllOf(HasSubstr("did not end within 1 s"), HasSubstr("a loop of yours never ends")));
+}
+
+TEST_F(CourseProgram, OnlyReadsTheBuildTree) {
+  const fs::path build = program.parent_path(), tree = folder / "tree";
+  fs::create_directories(tree);
+  for (const auto& e : fs::directory_iterator(build))
+    if (const std::string name = e.path().filename().string();
+        name.ends_with(".a") || name.starts_with("gossamer-config") || name == "include" ||
+        name == "CMakeFiles")
+      fs::create_symlink(e.path(), tree / name);
+  write_text(tree / "CMakeCache.txt", "");
+  fs::copy_file(program, tree / "gossamer");
+  program = tree / "gossamer";
+  const auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& e : fs::directory_iterator(tree)) names.insert(e.path().filename().string());
+    return names;
+  };
+  const auto before = files();
+  std::string right = filled(course_unit(2), solutions().at(2).right);
+  right.replace(right.find("NAN"), 3, "1e9");
+  write_text(folder / "two.cpp", right);
+  const Result r = run({"course", "check", "2", "two.cpp"}, flags());
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(files(), before);
+}
+
+TEST_F(CourseProgram, NamesAFolderThatCannotBeMade) {
+  write_text(folder / "course", "a file\n");
+  const Result r = run({"course", "start", "2"});
+  EXPECT_EQ(r.code, 6) << r.out << r.err;
+  EXPECT_THAT(r.err,
+              AllOf(HasSubstr((folder / "course").string()), HasSubstr("change to a folder")));
 }
 
 TEST_F(CourseProgram, ShowsWhatTheCompilerSays) {
