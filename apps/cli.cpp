@@ -1,8 +1,11 @@
 // The command line, and the one place where exceptions become a sentence and an exit code. Only the
 // files named cli* include CLI11.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <memory>
 #include <new>
 
@@ -33,6 +36,14 @@ int report(const std::string& text, int code) {
   std::fflush(stdout);
   std::fprintf(stderr, "gossamer: %s%s\n", speaker().c_str(), text.c_str());
   return code;
+}
+
+// What was printed is perhaps in memory still, or lost: a full disk, for instance.
+int printed(int code) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  const std::string why = errno != 0 ? std::strerror(errno) : "writing failed";
+  return report("what was printed could not be written whole: " + why, code == 0 ? 6 : code);
 }
 
 const char* const kSet = "a data set: folder of class folders, tar shards, ... as in data.train";
@@ -397,7 +408,7 @@ int parse_and_run(int argc, char** argv) {
 
 int command_line(int argc, char** argv) {
   try {
-    return parse_and_run(argc, argv);
+    return printed(parse_and_run(argc, argv));
   } catch (const ConfigError& e) {
     return report(e.what(), 2);
   } catch (const DataError& e) {
@@ -410,6 +421,10 @@ int command_line(int argc, char** argv) {
     return report(e.what(), 5);
   } catch (const IoError& e) {
     return report(e.what(), 6);
+  } catch (const std::filesystem::filesystem_error& e) {
+    return report(e.path1().string() + ": " + e.code().message() +
+                      "; choose a place where this program may write",
+                  6);
   } catch (const std::exception& e) {
     return report(e.what(), 1);
   }

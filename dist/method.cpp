@@ -157,6 +157,9 @@ std::string method_optimizer(const std::string& name) {
   return named.empty() ? "sgd" : named;
 }
 
+// Exchanges per step beyond which a worker would do nothing else.
+constexpr double kMostRate = 1000;
+
 bool method_takes(const std::string& name, const std::string& optimizer) {
   const std::string named = find(name).optimizer;
   return named.empty() || optimizer == named || optimizer == named + "w";
@@ -165,8 +168,8 @@ bool method_takes(const std::string& name, const std::string& optimizer) {
 void check_method(const std::string& name, const std::string& optimizer, const Group& group,
                   const Graph& graph, const MethodOptions& options) {
   const Entry& entry = find(name);
-  check<ConfigError>(options.rate >= 0 && std::isfinite(options.rate), "method ", name, ": rate ",
-                     options.rate, "; it must be 0 or more");
+  check<ConfigError>(options.rate >= 0 && options.rate <= kMostRate, "method ", name, ": rate ",
+                     options.rate, "; it is exchanges per step, from 0 to ", kMostRate);
   check<ConfigError>(options.batch > 0, "method ", name, ": batch ", options.batch,
                      "; it must be at least 1");
   check<ConfigError>(method_takes(name, optimizer), "method ", name,

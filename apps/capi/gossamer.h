@@ -223,7 +223,7 @@ gsm_status gsm_group_free(gsm_group* group);
 typedef struct gsm_gossip_options {
   size_t struct_size;  // set it to sizeof(gsm_gossip_options)
   double total_steps;  // of all workers together, then gsm_gossip_done(); 0: never
-  double rate;         // exchanges per worker and step; 0: 1
+  double rate;         // exchanges per worker and step, up to 1000; 0: 1
   uint64_t seed;
   int32_t period;             // local-sgd: steps between two averages; 0: 1
   int32_t min_workers;        // fewer alive: an error; 0: 1

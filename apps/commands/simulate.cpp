@@ -169,7 +169,10 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
     fmt::print("  decays at {:.4g}{} per mean gradient duration (fitted from {:.4g} to {:.4g})\n",
                r.decay_rate, error, r.fit_from, r.fit_to);
   } else {
-    fmt::print("  no rate could be fitted: the distance falls to rounding errors too soon\n");
+    fmt::print("  no rate could be fitted: {}\n",
+               std::isfinite(r.distance.back())
+                   ? "the distance falls to rounding errors too soon"
+                   : "the distance grows beyond the largest number; a shorter --time shows it");
   }
   if (std::isfinite(r.typical_rate) && r.seeds > 2)
     fmt::print("  a typical run (the median) decays at {:.4g}\n", r.typical_rate);
@@ -341,8 +344,15 @@ int simulate(const SimulateCommand& given) {
   if (!c.link.empty()) c.options.machines.link = dist::make_spread(c.link);
   for (const std::string& each : c.slow)
     read_slow("simulate", each, c.options.workers, c.options.machines.slow);
-  check<ConfigError>(c.seeds >= 0 && c.time >= 0, "simulate: --seeds ", c.seeds, ", --time ",
-                     c.time, "; they can't be negative");
+  const auto left_out = [&](const char* name) {
+    return std::ranges::find(c.given, name) == c.given.end();
+  };
+  check<ConfigError>((c.seeds > 0 || left_out("--seeds")) &&
+                         ((c.time > 0 && std::isfinite(c.time)) || left_out("--time")),
+                     "simulate: --seeds ", c.seeds, ", --time ", c.time,
+                     "; they must be above 0, finite, or left out");
+  check<ConfigError>(c.from >= 0 || left_out("--from"), "simulate: --from ", c.from,
+                     "; it must be 0 or more, or left out");
   if (c.mode == "exchanges") return exchanges(c);
   c.options.learning_rate = c.learning_rate.value_or(c.mode == "logreg" ? .5 : .05);
   const dist::SimulationPlan plan = dist::plan_simulation(c.options);

@@ -53,6 +53,13 @@ std::string short_number(double v) {
   return fmt::format("{:.2g}e{:.0f}", v / std::pow(10, power), power);
 }
 
+// 10^exponent, which short_number would call 0 or count in millions.
+std::string power_text(double exponent) {
+  if (exponent >= -12 && exponent < 9) return short_number(std::pow(10, exponent));
+  const double whole = std::floor(exponent + 1e-9);
+  return fmt::format("{:.2g}e{:.0f}", std::pow(10, exponent - whole), whole);
+}
+
 // The ticks of a logarithmic axis from 10^low to 10^high, as exponents.
 std::vector<double> decade_ticks(double low, double high) {
   std::vector<double> out;
@@ -77,7 +84,7 @@ std::string last_values(std::vector<std::pair<double, const Curve*>> ends, bool 
   std::string out;
   for (const auto& [y, curve] : ends) {
     const double v = curve->points.back().second;
-    out += label(kRight + 5, y + 4, "", short_number(logarithmic ? std::pow(10, v) : v),
+    out += label(kRight + 5, y + 4, "", logarithmic ? power_text(v) : short_number(v),
                  fmt::format(" style=\"fill:var(--c{})\"", curve->colour % kColours));
   }
   return out;
@@ -198,10 +205,10 @@ std::string chart_svg(const ChartText& text, std::vector<Curve>& curves) {
     svg += fmt::format(
         "<line x1=\"{0:.0f}\" x2=\"{1:.0f}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" class=\"g\"/>", kLeft,
         kRight, py(y));
-    svg += label(kLeft - 5, py(y) + 4, "r", short_number(text.logarithmic ? std::pow(10, y) : y));
+    svg += label(kLeft - 5, py(y) + 4, "r", text.logarithmic ? power_text(y) : short_number(y));
   }
   for (const double x : text.logarithmic_x ? decade_ticks(x0, x1) : round_ticks(x0, x1, 5))
-    svg += label(px(x), kBottom + 16, "m", short_number(text.logarithmic_x ? std::pow(10, x) : x));
+    svg += label(px(x), kBottom + 16, "m", text.logarithmic_x ? power_text(x) : short_number(x));
   svg += label((kLeft + kRight) / 2, kBottom + 30, "m", text.x_label);
   std::vector<std::pair<double, const Curve*>> ends;
   for (const Curve& c : curves) {

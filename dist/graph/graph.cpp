@@ -46,7 +46,7 @@ namespace {
 
 Graph scaled(const std::string& name, int n, std::vector<Edge> edges, double rate) {
   check<ConfigError>(rate >= 0 && std::isfinite(rate), "graph ", name, ": rate ", rate,
-                     "; it must be 0 or more");
+                     "; it must be a finite number, 0 or more");
   Graph g{name, n, std::move(edges)};
   // 0: the shape is asked for, never to be used for exchanges; constants stay finite
   scale_rates(g, rate == 0 ? 1 : rate, n);

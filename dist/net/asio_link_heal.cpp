@@ -191,9 +191,20 @@ std::string AsioLink::Impl::objection(const wire::Frame& hello) const {
   return "";
 }
 
+// This worker has left in peace, and calls as if nothing had begun: those who use the address again
+// call until we have left it, too.
+bool AsioLink::Impl::belongs_to_the_next_job(const wire::Frame& hello) const {
+  if (hello.purpose != Purpose::first || hello.rank >= peers.size() ||
+      static_cast<int>(hello.rank) == info.rank)
+    return false;
+  const Peer& p = *peers[hello.rank];
+  const std::lock_guard lock(mutex);
+  return !p.alive && p.why == "left";
+}
+
 void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Connection>& link,
                              std::uint64_t id) {
-  if (leaving || dropped) return link->close();
+  if (leaving || dropped || belongs_to_the_next_job(hello)) return link->close();
   const auto send_off = [&](Kind kind, const std::string& why) {
     link->write(frame(kind), wire::to_bytes(why));
     link->finish();

@@ -111,6 +111,7 @@ struct AsioLink::Impl {
   void learn(const wire::Bytes& table);
   void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id);
   std::string objection(const wire::Frame& hello) const;
+  bool belongs_to_the_next_job(const wire::Frame& hello) const;
   void adopt(int rank, const std::shared_ptr<Connection>&, std::uint64_t id,
              std::uint64_t life_of_peer);
   void dial_later(int rank, Clock::duration);

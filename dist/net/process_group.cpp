@@ -110,7 +110,9 @@ class ProcessGroup final : public Group {
                            std::span<const char> bytes) { side_channel_.message(rank, bytes); }});
     if (info.rejoin) return;  // the others are at work: rebuild() when all agree
     try {
-      collectives_.rebuild(link_.alive(), 0, Seconds(options.connect_timeout_s));
+      // Those who met late shall have time for this, too.
+      const Seconds whole(options.connect_timeout_s), gone = SteadyClock::now() - began_;
+      collectives_.rebuild(link_.alive(), 0, std::max(whole - gone, std::min(whole, Seconds(5))));
       collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready
       check<DistError>(collectives_.members() == info.size, "only ", collectives_.members(), " of ",
                        info.size, " workers came through the start");
@@ -141,6 +143,8 @@ class ProcessGroup final : public Group {
   std::uint64_t arrivals(int peer) const override { return link_.arrivals(peer); }
 
  private:
+  using SteadyClock = std::chrono::steady_clock;
+  const SteadyClock::time_point began_ = SteadyClock::now();
   const Seconds limit_;
   AsioLink link_;  // destroyed last: takes leave when nothing is under way any more
   ProcessPayload payload_;

@@ -91,6 +91,8 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   positive(o.rate, "rate");
   positive(o.eta_scale, "eta scale");
   positive(o.realised_rate, "realised rate");
+  check<ConfigError>(o.realised_rate <= 1, "simulate: a realised rate of ", o.realised_rate,
+                     "; it is a fraction, at most 1");
   check<ConfigError>(o.staleness >= 0, "simulate: a staleness of ", o.staleness,
                      "; it must be 0 or more");
   positive(o.machines.compute_s, "compute time");
@@ -102,7 +104,7 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
                      " workers of a node; at least 1 is needed");
   const auto finite = [](double value, const char* what) {
     check<ConfigError>(value >= 0 && std::isfinite(value), "simulate: ", what, " ", value,
-                       "; it must be 0 or more");
+                       "; it must be a finite number, 0 or more");
   };
   finite(o.machines.latency_s, "latency");
   finite(o.machines.node_latency_s, "latency within a node");

@@ -193,6 +193,14 @@ TEST_F(Cli, FolderThatCannotBeWritten) {
   expect_error(tiny({"run.dir=file"}), 6, {"file/t", "run.dir="});
 }
 
+TEST_F(Cli, WhatCannotBePrintedOrWrittenIsSaid) {
+  in_child = [] { dup2(open("/dev/full", O_WRONLY), 1); };
+  for (const char* command : {"lesson", "man"})
+    expect_error({command}, 6, {"what was printed could not be written whole"});
+  in_child = nullptr;
+  expect_error({"paper", "ring64", "--out", "/dev/null/x"}, 6, {"/dev/null/x", "may write"});
+}
+
 TEST_F(Cli, ErrorsAreFoundBeforeWorkersAreStarted) {
   auto arguments = tiny({"data.train=nowhere"});
   arguments.insert(arguments.end(), {"--workers", "4"});

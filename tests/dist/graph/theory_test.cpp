@@ -121,6 +121,15 @@ TEST(Spectrum, T14_AnEtaThatIsTooLargeForTheRealRateDiverges) {
   EXPECT_NEAR(*decay_exponent(half, k.eta / 2, .5, k.alpha_tilde), .0284, 6e-5);
   EXPECT_NEAR(*decay_exponent(half, 0, .5, .5), .0024, 6e-5);
   EXPECT_NEAR(*decay_exponent(ring, .85 * k.eta, .5, k.alpha_tilde), .0592, 6e-5);
+  // It may grow fast, and all of it is proportional to the rates.
+  EXPECT_NEAR(*decay_exponent(ring, 10 * k.eta, .5, k.alpha_tilde), -1.366, 1e-3);
+  for (const double rate : {1e-8, 0.1, 10.0}) {
+    const Graph g = make_graph("ring", 64, rate);
+    for (const double scale : {1.0, 10.0})
+      EXPECT_NEAR(*decay_exponent(g, scale * rate * k.eta, .5, k.alpha_tilde) / rate,
+                  *decay_exponent(ring, scale * k.eta, .5, k.alpha_tilde), 1e-9)
+          << rate << " " << scale;
+  }
 }
 
 // The same graph with its workers in another order has no translation that Translation would find.

@@ -357,6 +357,29 @@ TEST(Join, AWorkerThatIsTurnedAwayAtTheDoorOfAnotherCallsAgain) {
   for (const auto& e : errors) EXPECT_EQ(e, "no error");
 }
 
+// The same port again, as soon as a worker is through with the job before, though others are not.
+TEST(Join, TheNextJobAtTheSameAddressWaitsUntilTheOneBeforeHasEnded) {
+  std::atomic<bool> calls{false};
+  const int port = free_port();
+  std::vector<std::string> errors(3);
+  std::vector<std::thread> workers;
+  for (int rank = 0; rank < 3; ++rank)
+    workers.emplace_back([&, rank] {
+      errors[static_cast<std::size_t>(rank)] = error_of([&] {
+        auto group = process_group(place(rank, 3, port), quick());
+        if (rank == 0) {
+          while (!calls) std::this_thread::yield();
+          std::this_thread::sleep_for(std::chrono::milliseconds(300));  // it is turned away by now
+        }
+        group = nullptr;
+        if (rank == 1) calls = true;
+        process_group(place(rank, 3, port), quick())->collectives().barrier();
+      });
+    });
+  for (auto& worker : workers) worker.join();
+  EXPECT_EQ(errors, std::vector<std::string>(3, "no error"));
+}
+
 TEST(Join, SenselessPlacesAreConfigErrors) {
   EXPECT_THROW((void)join(place(4, 4, 1000)), ConfigError);
   EXPECT_THROW((void)join(place(0, 0, 1000)), ConfigError);
