@@ -171,7 +171,7 @@ class Backend {
 
   // cross_entropy in ops.h, for each row: logits [N, K]; labels i32 [N]; losses f32 [N]; dz = p - q
   // [N, K]: of the type of logits, whose memory it may be; or in 16 bits, of logits in f32; or
-  // undefined, if not wanted. Rows whose label is `ignore` give zeros. On a GPU, where the op cannot
+  // undefined, if not wanted. Rows whose label is `ignore` give zeros. On a GPU, where the op can't
   // look at labels, another one outside [0, K) makes its row's loss and gradient NaN.
   virtual void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows&,
                             Tensor& losses, const Tensor& dz) = 0;
