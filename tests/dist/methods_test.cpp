@@ -319,6 +319,8 @@ TEST(Methods, BadOptionsAreRefusedWithTheReason) {
     EXPECT_THAT(make(name, make_graph("ring", 2), options), HasSubstr(error)) << name;
   };
   expect("a2cid2", "rate -1", [](auto& o) { o.rate = -1; });
+  expect("a2cid2", "rate 1e+09; it is exchanges per step, from 0 to 1000",
+         [](auto& o) { o.rate = 1e9; });
   expect("a2cid2", "batch 0", [](auto& o) { o.batch = 0; });
   expect("a2cid2", "min_workers is 3, and the group has 2", [](auto& o) { o.min_workers = 3; });
   expect("adpsgd", "handshake, rounds, schedule", [](auto& o) { o.pairing = "none"; });
