@@ -164,7 +164,8 @@ void each_key(C& c, F&& f) {
     "plateau: target of each phase, one more than control.phases; 0: exact averages; 1: no "
     "control");
   f("control.measure", c.control.measure,
-    "plateau: fraction of the run at the start of a phase in which the distance is measured");
+    "plateau: fraction of the run in which a phase measures the distance, at its start or when the "
+    "learning rate rises no more");
   f("control.factor", c.control.factor, "online: the factor above");
   f("control.most", c.control.most,
     "most rounds of gossip after a step; if more are needed, an exact average instead");

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "gossamer/core/error.h"
 
@@ -127,6 +128,12 @@ void ConsensusController::follow(const ControlledWorkers::Measured& now, double 
                       : kMeasuredIfEndless;
   }
   if (to_measure_ <= 0) return;
+  // The distance grows with the learning rate, so what is seen in a warm-up is not its largest.
+  const bool rises = now.learning_rate > (1 + 1e-9) * std::exchange(rate_, now.learning_rate);
+  if (rises && !uncontrolled_.empty()) {
+    to_measure_ += static_cast<i64>(uncontrolled_.size());
+    uncontrolled_.clear();
+  }
   uncontrolled_.push_back(now.distance);
   if (--to_measure_ == 0) end_measuring();
 }

@@ -3,8 +3,8 @@
 // mean|^2) is below a target. The same class controls the workers of a run (consensus_control.h)
 // and those of a simulation (simulation/rounds.cpp); what it acts on is behind ControlledWorkers.
 //
-// target "plateau": the run has phases; at the start of each the distance without control, Xi_max,
-// is measured, and the phase aims at a fraction of it. "online": factor * learning rate * (mean
+// target "plateau": the run has phases; at the start of each, once the learning rate rises no more,
+// the distance without control, Xi_max, is measured, and the phase aims at a fraction of it. "online": factor * learning rate * (mean
 // gradient norm, smoothed), with nothing to measure first. A fraction of 0, or a target that `most`
 // gossip steps do not reach, is met by an exact average (all-reduce).
 //
@@ -81,6 +81,7 @@ class ConsensusController {
   int phase_ = -1;
   std::vector<double> uncontrolled_;  // distances since the phase began, while it is measured
   i64 to_measure_ = 0;                // steps still left alone
+  double rate_ = 0;                   // learning rate of the step before, while it is measured
   double target_ = 0;
   bool exact_ = false;         // exact averages in this phase
   double gradient_norm_ = -1;  // moving average

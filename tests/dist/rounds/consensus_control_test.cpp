@@ -72,6 +72,32 @@ TEST(ConsensusController, KnowsThePartOfARoundThatEndsAtTheTarget) {
       << "measured with noise: no movement, but another distance";
 }
 
+// Workers whose distance is 10 times the learning rate until they gossip.
+class RatedWorkers final : public ControlledWorkers {
+ public:
+  void step(double rate) { rate_ = rate, distance_ = 10 * rate; }
+  std::optional<Measured> measure(bool) override {
+    return Measured{.distance = distance_, .theta = distance_, .learning_rate = rate_};
+  }
+  void gossip() override { distance_ /= 2; }
+  void keep_part(double) override {}
+  bool average_exactly() override { return true; }
+  double steps() const override { return 100; }
+
+ private:
+  double rate_ = 0, distance_ = 0;
+};
+
+TEST(ConsensusController, MeasuresTheDistanceOnceTheLearningRateRisesNoMore) {
+  ConsensusController controller({.fractions = {0.25}, .measure = 0.1});
+  RatedWorkers workers;
+  for (int k = 1; k <= 40; ++k) {
+    workers.step(std::min(1.0, k / 20.0));
+    controller.control(workers);
+    EXPECT_EQ(controller.target(), k < 29 ? 0 : 2.5) << k;  // ten steps at the whole rate
+  }
+}
+
 // What a part of a round leaves: (1 - part) x + part W x, also where push-sum's weights differ.
 TEST(ConsensusControl, KeepsAPartOfARoundOfEveryMethod) {
   for (const char* name : {"dpsgd", "sgp"}) {
