@@ -20,8 +20,8 @@ struct ConsensusControlOptions {
   // plateau: the target of each phase (one more than phases); 0: exact averages; 1 or more: no
   // control
   std::vector<double> fractions{0.25};
-  // plateau: fraction of the run at the start of a phase that is left alone to measure its distance;
-  // a warm-up before it is left alone, too
+  // plateau: fraction of the run at the start of a phase that is left alone to measure its
+  // distance; a warm-up before it is left alone, too
   double measure = 0.02;
   double factor = 1;  // online
   // gossip steps after one local step; beyond that all workers average exactly (all-reduce)

@@ -4,9 +4,10 @@
 // and those of a simulation (simulation/rounds.cpp); what it acts on is behind ControlledWorkers.
 //
 // target "plateau": the run has phases; at the start of each, once the learning rate rises no more,
-// the distance without control, Xi_max, is measured, and the phase aims at a fraction of it. "online": factor * learning rate * (mean
-// gradient norm, smoothed), with nothing to measure first. A fraction of 0, or a target that `most`
-// gossip steps do not reach, is met by an exact average (all-reduce).
+// the distance without control, Xi_max, is measured, and the phase aims at a fraction of it.
+// "online": factor * learning rate * (mean gradient norm, smoothed), with nothing to measure first.
+// A fraction of 0, or a target that `most` gossip steps do not reach, is met by an exact average
+// (all-reduce).
 //
 // Ours, not the paper's: the last round is made lazy. Whole rounds end somewhere below the target,
 // as far as one round takes Xi; of the round that gets below it workers keep only the part that
