@@ -9,6 +9,9 @@
 #include <memory>
 #include <new>
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "gossamer/apps/cli_help.h"
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
@@ -38,11 +41,15 @@ int report(const std::string& text, int code) {
   return code;
 }
 
-// What was printed is perhaps in memory still, or lost: a full disk, for instance.
+// What was printed is perhaps in memory still, or lost: a full disk, for instance. Who reads a pipe
+// may leave; then nobody misses it.
 int printed(int code) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   const std::string why = errno != 0 ? std::strerror(errno) : "writing failed";
+  struct stat out {};
+  if (fstat(STDOUT_FILENO, &out) == 0 && (S_ISFIFO(out.st_mode) || S_ISSOCK(out.st_mode)))
+    return code;
   return report("what was printed could not be written whole: " + why, code == 0 ? 6 : code);
 }
 
