@@ -202,12 +202,14 @@ class Pool {
   std::array<Worker*, kMostThreads> workers_{};
 };
 
-// A forked child has none of the threads, so it gets a new pool.
+// A forked child has none of the threads, so it gets a new pool. No static of a function here: a
+// child forked while another thread initialises one would wait for that thread for ever.
 std::atomic<Pool*> current_pool{nullptr};
+[[maybe_unused]] const int registered =
+    pthread_atfork(nullptr, nullptr, [] { current_pool = nullptr; });
+std::atomic<int> known_cores{0};  // 0: not asked for yet
 
 Pool& pool() {
-  [[maybe_unused]] static const int registered =
-      pthread_atfork(nullptr, nullptr, [] { current_pool = nullptr; });
   Pool* pool = current_pool.load(std::memory_order_acquire);
   if (pool) return *pool;
   auto fresh = std::make_unique<Pool>();
@@ -222,8 +224,10 @@ void set_compute_threads(int n) {
 }
 
 int compute_threads() {
-  static const int cores = usable_cores().count;
-  return threads_here > 0 ? threads_here : cores;
+  if (threads_here > 0) return threads_here;
+  int cores = known_cores.load(std::memory_order_relaxed);
+  if (cores == 0) known_cores = cores = usable_cores().count;
+  return cores;
 }
 
 void parallel_for(i64 n, i64 grain, FunctionRef<void(i64, i64)> body) {
