@@ -41,8 +41,8 @@ int report(const std::string& text, int code) {
   return code;
 }
 
-// What was printed is perhaps in memory still, or lost: a full disk, for instance. Who reads a pipe
-// may leave; then nobody misses it.
+// Output that can't be written, on a full disk for instance, is an error, unless it goes to a pipe:
+// its reader may have read enough.
 int printed(int code) {
   errno = 0;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;

@@ -334,19 +334,18 @@ int simulate(const SimulateCommand& given) {
                                           "exchanges"};
   check<ConfigError>(std::ranges::find(modes, c.mode) != modes.end(), "simulate ", c.mode,
                      ": known modes are consensus, quadratic, logreg, timeline, exchanges");
+  const auto left_out = [&](const char* name) {
+    return std::ranges::find(c.given, name) == c.given.end();
+  };
   // In a time line everything takes time, so its workers pair by a handshake, as in a training run,
   // unless another pairing is given.
-  if (c.mode == "timeline" && std::ranges::find(c.given, "--pairing") == c.given.end())
-    c.options.pairing = "handshake";
+  if (c.mode == "timeline" && left_out("--pairing")) c.options.pairing = "handshake";
   check_given(c);
   if (c.mode == "timeline") c.options.dims = 1;
   if (!c.compute.empty()) c.options.machines.compute = dist::make_spread(c.compute);
   if (!c.link.empty()) c.options.machines.link = dist::make_spread(c.link);
   for (const std::string& each : c.slow)
     read_slow("simulate", each, c.options.workers, c.options.machines.slow);
-  const auto left_out = [&](const char* name) {
-    return std::ranges::find(c.given, name) == c.given.end();
-  };
   check<ConfigError>((c.seeds > 0 || left_out("--seeds")) &&
                          ((c.time > 0 && std::isfinite(c.time)) || left_out("--time")),
                      "simulate: --seeds ", c.seeds, ", --time ", c.time,

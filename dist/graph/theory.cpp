@@ -290,13 +290,14 @@ Square second_moments(const Graph& g, const Moments& moments, double eta, const 
   return m;
 }
 
-// Nothing grows faster: d/dt E|(x, twin)|^2 is a quadratic form, -2 step_0 d^2 - 2 step_1 d d~ +
-// 2 (step_0^2 + step_1^2) d^2 for each edge, where d, d~ are the differences of its ends, and at
-// most 0 between exchanges. `busiest`: the largest sum of rates at a worker.
-double fastest_growth(double busiest, const double (&step)[2]) {
+// An upper bound of the growth of E|(x, twin)|^2 where no worker exchanges more than once per unit
+// of time. Between exchanges it does not grow. An exchange changes it by
+// 2 (step_0^2 + step_1^2 - step_0) d^2 - 2 step_1 d d~, where d, d~ are the differences of the two
+// workers in x and twin; sum of rate (d^2 + d~^2) over all edges is at most 2 |(x, twin)|^2.
+double fastest_growth(const double (&step)[2]) {
   const double own = step[0] * step[0] + step[1] * step[1] - step[0],
                largest = own + std::hypot(own, step[1]);
-  return 2 * busiest * std::max(0.0, largest);
+  return 2 * std::max(0.0, largest);
 }
 
 // Inverse iteration near `shift`, which lies to the right of the spectrum. Second moments stay
@@ -341,7 +342,7 @@ std::optional<double> decay_exponent(const Graph& g, double eta, double alpha, d
   for (int i = 0; i < m.n; ++i) x[at(i)] = (moments.entry(i).p == moments.entry(i).q) - 1 / n;
   // Roughly first, from far on the right, and closer each time; a hundred rounds leave only what
   // lies within a twentieth of the way.
-  double shift = fastest_growth(1, step) + 0.5, rough = 0;
+  double shift = fastest_growth(step) + 0.5, rough = 0;
   do {
     rough = rightmost(m, shift, 100, x);
     shift = rough + std::max(0.1 * (shift - rough), 0.1 * std::abs(rough) + 1e-4);

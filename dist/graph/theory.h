@@ -41,8 +41,8 @@ double noise_distance(const Rounds&, bool adapt_then_combine);
 // The exponent s of E|x - mean|^2 ~ exp(-s t) under randomised pairwise gossip (Poisson exchanges
 // at the edges' rates, no gradients): minus the largest eigenvalue of the linear operator that
 // moves second moments. eta = 0, alpha = alpha_tilde = 1/2: plain gossip. Negative: it grows. Empty
-// if it takes too much time to be exact: more than 532 workers on translation-invariant graphs
-// (plain: 1600); on others more than 20 (plain: 40).
+// if nobody exchanges, or if it takes too much time to be exact: more than 532 workers on
+// translation-invariant graphs (plain: 1600); on others more than 20 (plain: 40).
 std::optional<double> decay_exponent(const Graph&, double eta, double alpha, double alpha_tilde);
 
 }  // namespace gossamer::dist

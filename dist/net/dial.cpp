@@ -89,10 +89,10 @@ void Dial::check(const wire::Bytes& challenge, const wire::Bytes& own, const wir
   link_->read([self = shared_from_this(), who](const std::string& error, const wire::Frame& frame,
                                                const wire::Bytes& payload) {
     if (!self->done_) return;
-    // It knows the token, so that is not the reason.
+    // It knows the token, so a wrong one is not the reason.
     if (!error.empty())
       return self->end(Answer::Kind::unreachable,
-                       "it is there, but takes nobody now: an earlier job may still be ending");
+                       "it did not answer: " + error + "; an earlier job may still be ending");
     if (frame.rank != who)
       return self->end(Answer::Kind::no_handshake,
                        "it speaks for another worker than the one it is");

@@ -110,7 +110,7 @@ class ProcessGroup final : public Group {
                            std::span<const char> bytes) { side_channel_.message(rank, bytes); }});
     if (info.rejoin) return;  // the others are at work: rebuild() when all agree
     try {
-      // Those who met late shall have time for this, too.
+      // What is left of the time, but at least 5 s, for workers that met at the last moment.
       const Seconds whole(options.connect_timeout_s), gone = SteadyClock::now() - began_;
       collectives_.rebuild(link_.alive(), 0, std::max(whole - gone, std::min(whole, Seconds(5))));
       collectives_.barrier();  // nobody starts to work, and nobody leaves, before all are ready

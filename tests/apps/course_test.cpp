@@ -57,6 +57,24 @@ std::string exchange_of_unit_8(const std::string& session, const std::string& mi
          mixed;
 }
 
+// A filling of unit 7: the edges that are left, new ones, and what all together are scaled to.
+std::string healed_of_unit_7(const std::string& new_edges, const std::string& sum) {
+  return R"(
+  for (const Edge& e : graph.edges)
+    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
+  const std::vector<int> left = graph.neighbours(dead);)" +
+         new_edges + R"(
+  double rates = 0;
+  for (const Edge& e : healed.edges) rates += e.rate;
+  for (Edge& e : healed.edges) e.rate *= )" +
+         sum + " / rates;";
+}
+const char* const kOneToTheNext = R"(
+  for (std::size_t k = 0; k + 1 < left.size(); ++k)
+    if (healed.rate(left[k], left[k + 1]) == 0)
+      healed.edges.push_back({left[k], left[k + 1], 1});)";
+const char* const kSumOfUnit7 = "rate_of_a_worker * alive / 2";
+
 const std::map<int, Solution>& solutions() {
   static const std::map<int, Solution> all{
       {1,
@@ -188,50 +206,18 @@ const std::map<int, Solution>& solutions() {
          {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"}},
           "which is free and says later"}}}},
       {7,
-       {{{"return healed;", R"(
-  const std::vector<int> left = graph.neighbours(dead);
-  for (const Edge& e : graph.edges)
-    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
-  for (std::size_t k = 0; k + 1 < left.size(); ++k)
-    if (healed.rate(left[k], left[k + 1]) == 0) healed.edges.push_back({left[k], left[k + 1], 1});
-  double rates = 0;
-  for (const Edge& e : healed.edges) rates += e.rate;
-  for (Edge& e : healed.edges) e.rate *= rate_of_a_worker * alive / 2 / rates;)"}},
-        {{{{"return healed;", R"(
-  for (const Edge& e : graph.edges)
-    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
-  double rates = 0;
-  for (const Edge& e : healed.edges) rates += e.rate;
-  for (Edge& e : healed.edges) e.rate *= rate_of_a_worker * alive / 2 / rates;)"}},
+       {{{"return healed;", healed_of_unit_7(kOneToTheNext, kSumOfUnit7)}},
+        {{{{"return healed;", healed_of_unit_7("", kSumOfUnit7)}},
           "join the neighbours of the dead worker"},
-         {{{"return healed;", R"(
-  const std::vector<int> left = graph.neighbours(dead);
-  for (const Edge& e : graph.edges)
-    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
-  for (std::size_t k = 0; k + 1 < left.size(); ++k)
-    if (healed.rate(left[k], left[k + 1]) == 0)
-      healed.edges.push_back({left[k], left[k + 1], 1});)"}},
+         {{{"return healed;", healed_of_unit_7(kOneToTheNext, "rates")}},
           "multiply all by what is missing"},
-         {{{"return healed;", R"(
-  const std::vector<int> left = graph.neighbours(dead);
-  for (const Edge& e : graph.edges)
-    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
-  for (std::size_t k = 0; k + 1 < left.size(); ++k)
-    if (healed.rate(left[k], left[k + 1]) == 0) healed.edges.push_back({left[k], left[k + 1], 1});
-  double rates = 0;
-  for (const Edge& e : healed.edges) rates += e.rate;
-  for (Edge& e : healed.edges) e.rate *= alive / 2.0 / rates;)"}},
+         {{{"return healed;", healed_of_unit_7(kOneToTheNext, "alive / 2.0")}},
           "rate_of_a_worker is 2 here"},
-         {{{"return healed;", R"(
-  for (const Edge& e : graph.edges)
-    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
-  const std::vector<int> left = graph.neighbours(dead);
+         {{{"return healed;", healed_of_unit_7(R"(
   for (const int a : left)
     for (const int b : left)
-      if (a < b && healed.rate(a, b) == 0) healed.edges.push_back({a, b, 1});
-  double rates = 0;
-  for (const Edge& e : healed.edges) rates += e.rate;
-  for (Edge& e : healed.edges) e.rate *= rate_of_a_worker * alive / 2 / rates;)"}},
+      if (a < b && healed.rate(a, b) == 0) healed.edges.push_back({a, b, 1});)",
+                                               kSumOfUnit7)}},
           "join them one to the next"},
          {{{"return healed;", R"(
   for (int a = 0; a < graph.n; ++a)
