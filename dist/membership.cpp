@@ -100,6 +100,7 @@ void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
     const std::vector<std::uint64_t> came = arrivals();
     const std::vector<int> members = alive();
     const int count = static_cast<int>(members.size());
+    broken_ = broken_ || count < min_workers_;
     check<DistError>(count >= min_workers_, "worker ", group_.rank(), ": only ", count, " of ",
                      group_.size(), " workers are alive, at least ", min_workers_,
                      " are wanted; if there is a checkpoint, resume from it");

@@ -236,10 +236,11 @@ typedef struct gsm_gossip_options {
   double finish_timeout_s;  // the longest that gsm_gossip_finish waits for who still trains; 0: 600
 } gsm_gossip_options;
 typedef struct gsm_gossip_stats_t {
-  size_t struct_size;                // set it to sizeof(gsm_gossip_stats_t)
-  int64_t steps, exchanges, failed;  // of this worker; failed exchanges
-  double consensus_distance;         // how far the workers are apart, an estimate
-  double steps_of_all;               // an estimate
+  size_t struct_size;         // set it to sizeof(gsm_gossip_stats_t)
+  int64_t steps;              // of this worker: calls of a step that gave GSM_OK
+  int64_t exchanges, failed;  // of this worker: exchanges that came through, that failed
+  double consensus_distance;  // how far the workers are apart, an estimate
+  double steps_of_all;        // an estimate
   int32_t alive;
 } gsm_gossip_stats_t;
 // x: this worker's n parameters, each below 2^100 in magnitude. They become the mean of all

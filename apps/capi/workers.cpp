@@ -111,6 +111,7 @@ void Training::check_on() const {
 void Training::step(double learning_rate) {
   check_on();
   method_->step(learning_rate);
+  ++steps_;
 }
 
 void Training::finish() {
@@ -122,7 +123,7 @@ void Training::finish() {
 
 gsm_gossip_stats_t Training::stats() const {
   const dist::MethodStats s = method_->stats();
-  return {sizeof(gsm_gossip_stats_t), s.gradients, s.exchanges, s.failed, s.consensus_distance,
+  return {sizeof(gsm_gossip_stats_t), steps_, s.exchanges, s.failed, s.consensus_distance,
           method_->samples_seen(),    s.alive};
 }
 

@@ -46,6 +46,7 @@ class Training {
  private:
   std::shared_ptr<Workers> workers_;
   std::unique_ptr<dist::Method> method_;
+  i64 steps_ = 0;  // that succeeded
   bool finished_ = false;
 };
 

@@ -5,7 +5,15 @@
 #include <atomic>
 #include <cctype>
 
+#ifdef __linux__
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include <hwy/highway.h>
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
 #include <hwy/targets.h>
 
 #include "gossamer/core/cpu/onednn_calls.h"
@@ -88,6 +96,25 @@ bool multiplies_bf16_pairs() {
   return false;
 #endif
 }
+
+#if HWY_ARCH_X86 && defined(__linux__)
+namespace {
+// The state of tiles is so large that a process has to ask for it.
+bool get_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned with_tiles = 1u << 22 | 1u << 24;  // AMX-BF16, AMX-TILE
+  constexpr long request = 0x1023, tile_data = 18;      // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & with_tiles) == with_tiles &&
+         syscall(SYS_arch_prctl, request, tile_data) == 0;
+}
+}  // namespace
+bool multiplies_bf16_tiles() {
+  static const bool has = multiplies_bf16_pairs() && get_tiles();
+  return has;
+}
+#else
+bool multiplies_bf16_tiles() { return false; }
+#endif
 
 bool has_bf16() {
 #ifdef GOSSAMER_HAS_ONEDNN

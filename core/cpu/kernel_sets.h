@@ -24,7 +24,8 @@ void limit_cpu(const std::string& name);
 // not from the best set, is as correct as one that is, only slow.
 enum class Kernel {
   product,
-  bf16_product,
+  bf16_pairs,
+  bf16_tiles,
   direct,
   winograd,
   batch_norm,
@@ -40,8 +41,10 @@ inline void note_run(Kernel kernel, std::int64_t target) {  // target: HWY_TARGE
 std::string ran_from(Kernel);  // the name of its set; empty: it has not run
 void forget_runs();
 
-// The CPU has the instruction that Kernel::bf16_product is made of (avx512_bf16).
+// The CPU has the instructions that Kernel::bf16_pairs is made of (avx512_bf16), and those of
+// Kernel::bf16_tiles (amx_bf16), which the system lets this process use.
 bool multiplies_bf16_pairs();
+bool multiplies_bf16_tiles();
 // The set in use has instructions for bf16, and oneDNN uses them: bf16 is faster than f32.
 bool has_bf16();
 

@@ -58,12 +58,6 @@ bool use_direct(Pass pass, const ConvGeometry& g, DType type) {
   return cpu::kernel_set() == "avx2" || (cpu::kernel_set() == "avx512" && pass == Pass::dw);
 }
 
-// oneDNN sums a product in an order that depends on the number of rows that a thread takes; ours
-// does not, and on one thread takes 1.0 to 1.1 times as long where w is square, less in what
-// follows a multiple of pages, with bias and activation in the same pass, and where there are few
-// rows (tests/bench/RESULTS-KERNELS.md). AMX, which is several times as fast in bf16, is oneDNN's.
-bool own_product(DType type) { return type != DType::bf16 || !cpu::onednn_has_amx(); }
-
 // Forms are made when the first image of their kind comes.
 class CpuPackedConv final : public PackedConv {
  public:
@@ -95,18 +89,19 @@ class OneDnn final : public CpuBackend {
  public:
   const char* name() const override { return "onednn"; }
 
+  // oneDNN sums a product in an order that depends on the number of rows that a thread takes; ours
+  // does not, and in f32 on one thread takes 1.0 to 1.1 times as long where w is square, less in
+  // what follows a multiple of pages, with bias and activation in the same pass, and where there
+  // are few rows (tests/bench/RESULTS-KERNELS.md).
   void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
     if (c.numel() == 0) return;
     if (a.numel() == 0) return backend("reference").gemm(ta, tb, a, b, c, add);
-    if (own_product(a.dtype()))
-      cpu::product(ta, tb, a, b, c, {.add = add});
-    else
-      cpu::onednn_gemm(ta, tb, a, b, c, add);
+    cpu::product(ta, tb, a, b, c, {.add = add});
   }
 
   bool linear(const Tensor& x, const Tensor& w, const Tensor& bias, Activation activation,
               Tensor& y, const Tensor& z) override {
-    if (x.numel() == 0 || w.numel() == 0 || !own_product(x.dtype())) return false;
+    if (x.numel() == 0 || w.numel() == 0) return false;
     cpu::product(false, true, x, w, y, {.bias = bias, .activation = activation, .z = z});
     return true;
   }

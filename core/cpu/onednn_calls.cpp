@@ -319,11 +319,6 @@ bool onednn_has_bf16() {
   return has;
 }
 
-bool onednn_has_amx() {
-  constexpr auto amx = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & amx) == amx;
-}
-
 void onednn_limit_to_avx2() {
   check<DeviceError>(dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx2) == dnnl::status::success,
                      "oneDNN has run already and cannot be held to AVX2 any more");

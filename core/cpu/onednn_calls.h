@@ -15,11 +15,10 @@ Tensor onednn_weights_as_they_came(OneDnnWeights&);
 void onednn_conv(const ConvGeometry&, const Tensor& x, OneDnnWeights&, const ConvTail&, Tensor& y);
 void onednn_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 void onednn_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
+// for benchmarks: products are ours
 void onednn_gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add);
 // the CPU has avx512_bf16 (elsewhere oneDNN is slow or throws)
 bool onednn_has_bf16();
-// and units that multiply matrices of bf16
-bool onednn_has_amx();
 void onednn_limit_to_avx2();  // DeviceError after its first use
 
 }  // namespace gossamer::cpu

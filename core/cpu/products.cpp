@@ -13,6 +13,7 @@
 #include "gossamer/core/cpu/products.h"
 #include "gossamer/core/cpu/rows_inl.h"
 #include "gossamer/core/cpu/scratch.h"
+#include "gossamer/core/cpu/tiles_inl.h"
 #include "gossamer/core/ops/activation.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
@@ -23,7 +24,7 @@ namespace {
 
 constexpr i64 kStretch = 256;  // of the sum: a panel of so many rows fits the first-level cache
 constexpr i64 kStretches = 8;  // of b that are packed at a time
-constexpr i64 kRows = 96;      // of a at a time: a multiple of kBlockRows
+constexpr i64 kRows = 96;      // of a at a time: a multiple of kRowsAtOnce
 // Numbers of b that a thread packs at a time: more where a is packed for each of them again.
 constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
 // c stays in the second-level cache if it has at most so many numbers and rows.
@@ -36,6 +37,11 @@ template <class N>
 constexpr i64 numbers_of(i64 terms) {
   return (terms + kTerms<N> - 1) / kTerms<N>;
 }
+// What is multiplied at a time: rows of a, and numbers of a sum, which zeros fill up.
+template <class N>
+constexpr i64 kRowsAtOnce = kTiled<N> ? kTileRows : kBlockRows;
+template <class N>
+constexpr i64 kNumbersAtOnce = kTiled<N> ? kTile : 1;
 
 // Four rows of four numbers become columns: to[j to_row + i] = number j of the row
 // from[i from_row].
@@ -96,6 +102,29 @@ void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) 
   }
 }
 
+#if HWY_TARGET == HWY_AVX3
+template <class T>
+void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, TiledPair* to) {
+  const i64 depth = numbers_of<Pair>(terms), whole = terms / kTerms<Pair>;
+  for (i64 l0 = 0; l0 < depth; l0 += kTile) {
+    for (i64 j0 = 0; j0 < width; j0 += kTile) {
+      if (l0 + kTile <= whole && j0 + kTile <= real) {
+        const T* corner = from + j0 * row + l0 * kTerms<Pair>;
+        turn_tile([&](i64 j) HWY_ATTR { return along<Pair>(Floats(), corner + j * row); },
+                  to + l0 * width + j0, width);
+        continue;
+      }
+      for (i64 j = j0; j < j0 + kTile; ++j) {
+        for (i64 l = l0; l < std::min(l0 + kTile, depth); ++l)
+          to[l * width + j] =
+              j < real ? number<TiledPair>(from + j * row + l * kTerms<Pair>, 1, l < whole)
+                       : TiledPair();
+      }
+    }
+  }
+}
+#endif
+
 // The terms of a column lie below each other: lines[term][j].
 template <class N, class T>
 void pack_straight(const Lines<T>& lines, i64 terms, i64 real, i64 width, N* to) {
@@ -142,10 +171,11 @@ struct Product {
   C* c;
   const ProductTail& tail;
   const PickedRows* picked;
-  i64 depth() const { return numbers_of<N>(k); }
+  i64 depth() const { return round_up(numbers_of<N>(k), kNumbersAtOnce<N>); }
   // Rows of a are numbers already.
   bool a_in_place() const {
-    return !ta && !picked && k % kTerms<N> == 0 && sizeof(N) == sizeof(T) * kTerms<N>;
+    return !ta && !picked && k % (kTerms<N> * kNumbersAtOnce<N>) == 0 &&
+           sizeof(N) == sizeof(T) * kTerms<N>;
   }
   // of `count` numbers of a sum, from number l on
   i64 terms(i64 l, i64 count) const { return std::min(count * kTerms<N>, k - l * kTerms<N>); }
@@ -216,10 +246,16 @@ void pack_right(const Product<N, T, C>& p, i64 l, i64 depth, i64 first, i64 last
     else
       pack_straight(b.from(column), terms, real, width, panel);
   }
+  const i64 filled = numbers_of<N>(terms);
+  for (i64 column = first; filled < depth && column < last; column += kPanel) {
+    const i64 width = round_up(std::min(kPanel, last - column), kLanes);
+    N* panel = to + (column - first) * depth;
+    std::fill(panel + filled * width, panel + depth * width, N());
+  }
 }
 
-// Rows of op(a) for a stretch of the sum: number l of row i is rows[i / kBlockRows block +
-// i % kBlockRows row + l step].
+// Rows of op(a) for a stretch of the sum: number l of row i is rows[i / kRowsAtOnce block +
+// i % kRowsAtOnce row + l step].
 template <class N>
 struct Left {
   const N* rows;
@@ -252,6 +288,48 @@ Left<N> left_of(const Product<N, T, C>& p, i64 row, i64 rows, i64 l, i64 depth, 
   return {to, depth, 1, kBlockRows * depth};
 }
 
+#if HWY_TARGET == HWY_AVX3
+// Tiles take rows of pairs, and whole tiles. What is added to make them whole: zeros to the end of
+// a row, and rows that become rows of c that do not exist.
+template <class T, class C>
+Left<TiledPair> left_of(const Product<TiledPair, T, C>& p, i64 row, i64 rows, i64 l, i64 depth,
+                        TiledPair* to) {
+  const i64 terms = p.terms(l, depth), term = l * kTerms<Pair>, whole = terms / kTerms<Pair>;
+  if (p.ta) {
+    const Lines<T> lines{p.a + row, p.m, nullptr, term};
+    for (i64 l0 = 0; l0 < depth; l0 += kTile) {
+      for (i64 i0 = 0; i0 < rows; i0 += kTile) {
+        if (l0 + kTile <= whole && i0 + kTile <= rows) {
+          const auto line = [&](i64 i) HWY_ATTR {
+            return across<Pair>(Floats(), lines[kTerms<Pair> * (l0 + i)] + i0, p.m, true);
+          };
+          turn_tile(line, to + i0 * depth + l0, depth);
+          continue;
+        }
+        for (i64 i = i0; i < std::min(i0 + kTile, rows); ++i) {
+          for (i64 j = l0; j < l0 + kTile; ++j)
+            to[i * depth + j] = j < numbers_of<Pair>(terms)
+                                    ? number<TiledPair>(lines[kTerms<Pair> * j] + i, p.m, j < whole)
+                                    : TiledPair();
+        }
+      }
+    }
+    return {to, depth, 1, kTileRows * depth};
+  }
+  const Lines<T> lines{p.a + term, p.k, p.picked, row};
+  if (p.a_in_place() && rows % kTileRows == 0) {
+    const i64 step = p.k / kTerms<Pair>;
+    return {reinterpret_cast<const TiledPair*>(lines[0]), step, 1, kTileRows * step};
+  }
+  for (i64 i = 0; i < rows; ++i) {
+    T* copy = &to[i * depth].first;
+    std::copy_n(lines[i], terms, copy);
+    std::fill(copy + terms, copy + depth * kTerms<Pair>, T());
+  }
+  return {to, depth, 1, kTileRows * depth};
+}
+#endif
+
 // Memory that is copied or multiplied next. The blocks that are multiplied before it ask for it, as
 // much at each step, since a product of few columns otherwise waits for it.
 class Next {
@@ -281,10 +359,16 @@ template <int Vectors, bool accumulate, class N>
 void multiply_panel(const Left<N>& left, i64 rows, i64 depth, const N* panel, float* to, i64 to_row,
                     Next& next) {
   const N* a = left.rows;
-  for (i64 i = 0; i < rows; i += kBlockRows, a += left.block)
-    multiply_rows<Vectors, accumulate>(std::min<i64>(kBlockRows, rows - i), depth, a, left.row,
-                                       left.step, panel, Vectors * kLanes, to + i * to_row, to_row,
-                                       next.take(depth));
+  for (i64 i = 0; i < rows; i += kRowsAtOnce<N>, a += left.block) {
+    const i64 count = std::min<i64>(kRowsAtOnce<N>, rows - i);
+    if constexpr (kTiled<N>)
+      multiply_tile_rows<Vectors, accumulate>(count, depth, a, left.row, panel, to + i * to_row,
+                                              to_row);
+    else
+      multiply_rows<Vectors, accumulate>(count, depth, a, left.row, left.step, panel,
+                                         Vectors * kLanes, to + i * to_row, to_row,
+                                         next.take(depth));
+  }
 }
 
 // One thread's part of c.
@@ -296,8 +380,9 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
       small = sums_fit && p.ta && !p.picked && p.n % kLanes == 0 && (row1 - row0) * p.n <= kSmall &&
               row1 - row0 <= kSmallRows;
   const i64 whole = p.depth(), stretches = (whole + kStretch - 1) / kStretch,
-            stretch = round_up((whole + stretches - 1) / stretches, 4),
-            rows_at_once = small ? round_up(row1 - row0, kBlockRows) : kRows,
+            stretch =
+                round_up((whole + stretches - 1) / stretches, std::max<i64>(4, kNumbersAtOnce<N>)),
+            rows_at_once = small ? round_up(row1 - row0, kRowsAtOnce<N>) : kRows,
             // of the sum, whose part of b is packed at once
       deepest = sums_fit && p.n % kLanes == 0 ? std::min(whole, (small ? 1 : kStretches) * stretch)
                                               : whole,
@@ -306,9 +391,10 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
                          std::max((pack_a ? kMostBIfAIsPacked : kMostB) / deepest / kPanel * kPanel,
                                   4 * kPanel));
   const auto right = scratch(most_columns * deepest),
-             copy = scratch(pack_a ? rows_at_once * (stretch + 1) + kLanes : 0),
+             copy = scratch(pack_a || kTiled<N> ? rows_at_once * (stretch + 1) + kLanes : 0),
              sums = scratch(rows_at_once * (sums_fit ? kPanel : most_columns));
   N* const panels = static_cast<N*>(right->data);
+  [[maybe_unused]] const InUse<N> in_use;
   const auto multiply_rows_of = [&](i64 row, i64 first, i64 last, i64 begin, i64 end) HWY_ATTR {
     const i64 rows = std::min(rows_at_once, row1 - row);
     Next next;
@@ -442,15 +528,17 @@ void multiply(const Product<N, T, C>& p) {
   // Threads that share out the rows of c each copy all of b; those that share out its columns each
   // read all of a. The smaller of the two.
   const i64 threads = std::clamp<i64>(p.m * p.n * p.k / kLeastWork, 1, compute_threads()),
-            panels = (p.n + kPanel - 1) / kPanel, blocks = (p.m + kBlockRows - 1) / kBlockRows,
+            panels = (p.n + kPanel - 1) / kPanel,
+            blocks = (p.m + kRowsAtOnce<N> - 1) / kRowsAtOnce<N>,
             rows = p.m > p.n ? std::min(threads, blocks) : 1,
             across = std::min(threads / rows, panels), down = std::min(threads / across, blocks);
   parallel_for(across * down, 1, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 piece = begin; piece < end; ++piece) {
       const i64 i = piece / across, j = piece % across;
-      multiply_part(
-          p, blocks * i / down * kBlockRows, std::min(p.m, blocks * (i + 1) / down * kBlockRows),
-          panels * j / across * kPanel, std::min(p.n, panels * (j + 1) / across * kPanel));
+      multiply_part(p, blocks * i / down * kRowsAtOnce<N>,
+                    std::min(p.m, blocks * (i + 1) / down * kRowsAtOnce<N>),
+                    panels * j / across * kPanel,
+                    std::min(p.n, panels * (j + 1) / across * kPanel));
     }
   });
 }
@@ -465,8 +553,12 @@ void product_of(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
         multiply(Product<N, T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail, picked});
       };
       if constexpr (kPairsExist && std::is_same_v<T, bf16>) {
+        if (multiplies_bf16_tiles()) {
+          note_run(Kernel::bf16_tiles, HWY_TARGET);
+          return by(TiledPair());
+        }
         if (multiplies_bf16_pairs()) {
-          note_run(Kernel::bf16_product, HWY_TARGET);
+          note_run(Kernel::bf16_pairs, HWY_TARGET);
           return by(Pair());
         }
       }

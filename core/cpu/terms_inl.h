@@ -1,6 +1,6 @@
 // What a product multiplies at a time: one term of its sums in f32, or a pair of terms in bf16
-// where the CPU has an instruction that multiplies both and adds them to a sum in f32. Included
-// once for each kind of CPU (vectors_inl.h).
+// where the CPU has an instruction that multiplies both and adds them to a sum in f32, for a vector
+// of pairs or for a tile of 16 vectors. Included once for each kind of CPU (vectors_inl.h).
 #if defined(GOSSAMER_CORE_CPU_TERMS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef GOSSAMER_CORE_CPU_TERMS_INL_H
 #undef GOSSAMER_CORE_CPU_TERMS_INL_H
@@ -19,10 +19,19 @@ namespace gossamer::cpu::HWY_NAMESPACE {
 struct Pair {
   bf16 first, second;
 };
+struct TiledPair : Pair {};  // for AMX (tiles_inl.h)
 
-// N: float or Pair, what a vector holds kLanes of.
+// N: float, Pair or TiledPair, what a vector holds kLanes of.
 template <class N>
-constexpr i64 kTerms = std::is_same_v<N, Pair> ? 2 : 1;
+constexpr i64 kTerms = std::is_base_of_v<Pair, N> ? 2 : 1;
+template <class N>
+constexpr bool kTiled = std::is_same_v<N, TiledPair>;
+constexpr i64 kTile = 16;             // rows of a tile, and numbers of each
+constexpr i64 kTileRows = 2 * kTile;  // of the left matrix that are multiplied at a time
+
+// What a thread must hold while it multiplies; most numbers need nothing.
+template <class N>
+class InUse {};
 
 #if HWY_TARGET == HWY_AVX3
 constexpr bool kPairsExist = true;
@@ -82,7 +91,7 @@ HWY_INLINE N number(const T* from, i64 step, bool both) {
   if constexpr (kTerms<N> == 1)
     return static_cast<float>(*from);
   else
-    return {*from, both ? from[step] : bf16()};
+    return N{*from, both ? from[step] : bf16()};
 }
 template <class D, class N>
 HWY_INLINE void store_numbers(D d, hn::Vec<D> v, N* to) {

@@ -37,7 +37,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
   state_.logs = std::move(parts.logs);
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
-  const double digest = state_digest(name(), params, graph, options);
+  const RunDigest digest = run_digest(name(), params, graph, options);
   std::vector<Event> early;
   if (options.rejoin) early = start_again(digest, graph);
   state_.sender = std::make_unique<StateSender>(group, digest, Seconds(options.exchange_timeout_s));
@@ -47,7 +47,7 @@ GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& opti
 }
 
 // Goes on from where a neighbour is. Returns the events that came meanwhile.
-std::vector<Event> GossipMethod::start_again(double digest, const Graph& graph) {
+std::vector<Event> GossipMethod::start_again(const RunDigest& digest, const Graph& graph) {
   StateBlock block(params_.values().numel(), state_.model.has_twin(), params_.buffers().numel(),
                    group_.size());
   Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),

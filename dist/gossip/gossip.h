@@ -31,7 +31,7 @@ class GossipMethod : public Method {
   const char* name() const override { return accelerated_ ? "a2cid2" : "adpsgd"; }
 
  private:
-  std::vector<Event> start_again(double digest, const Graph&);
+  std::vector<Event> start_again(const RunDigest& digest, const Graph&);
   void wait_for_exchanges();
   void complete() const;  // under the mutex: training is over
 

@@ -2,10 +2,13 @@
 #include "gossamer/dist/gossip/rejoin.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
-#include <sstream>
+#include <string>
 #include <thread>
+
+#include <fmt/format.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/time.h"
@@ -17,6 +20,22 @@ std::uint64_t fnv(const std::string& text) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
+}
+
+// What a RunDigest is of, and how many values the short digest of each has.
+constexpr std::array<const char*, 4> kParts = {"another model (names or shapes of parameters)",
+                                               "another method or rate", "another graph",
+                                               "another batch or total (total_samples, in C "
+                                               "total_steps)"};
+constexpr std::uint64_t kPartBase = 1u << 13;
+
+std::string difference(double ours, double theirs) {
+  auto a = static_cast<std::uint64_t>(ours), b = static_cast<std::uint64_t>(theirs);
+  std::string found;
+  for (std::size_t i = kParts.size(); i-- > 0; a /= kPartBase, b /= kPartBase)
+    if (a % kPartBase != b % kPartBase)
+      found = found.empty() ? kParts[i] : kParts[i] + (" and " + found);
+  return found.empty() ? "another model, method, graph or total" : found;
 }
 
 // Not a number that an earlier life of this worker has used.
@@ -62,19 +81,25 @@ Count StateBlock::count() const {
   return out;
 }
 
-double state_digest(const std::string& method, const FlatParams& params, const Graph& graph,
-                    const MethodOptions& options) {
-  std::ostringstream all;
-  all.precision(17);
-  all << method << ';' << params.fingerprint() << ';' << options.batch << ';'
-      << options.total_samples << ';' << options.rate << ';' << graph.n;
-  for (const Edge& e : graph.edges) all << ';' << e.a << '-' << e.b << ':' << e.rate;
-  return static_cast<double>(fnv(all.str()) >> 12);  // 52 bits
+RunDigest run_digest(const std::string& method, const FlatParams& params, const Graph& graph,
+                     const MethodOptions& options) {
+  std::string edges = std::to_string(graph.n);
+  for (const Edge& e : graph.edges) edges += fmt::format(";{}-{}:{}", e.a, e.b, e.rate);
+  const std::array<std::string, kParts.size()> texts = {
+      std::to_string(params.fingerprint()), fmt::format("{};{}", method, options.rate), edges,
+      fmt::format("{};{}", options.batch, options.total_samples)};
+  std::string all;
+  double parts = 0;
+  for (const std::string& text : texts) {
+    all += text + '\n';
+    parts = parts * kPartBase + static_cast<double>(fnv(text) % kPartBase);
+  }
+  return {static_cast<double>(fnv(all) >> 12), parts};  // 52 bits each
 }
 
 std::uint64_t state_session(std::uint32_t nonce) { return 1ull << 63 | nonce; }
 
-Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& graph,
+Takeover take_over(StateBlock& block, const RunDigest& digest, Group& group, const Graph& graph,
                    Seconds patience, Seconds limit) {
   ControlLink& link = group.control();
   const std::vector<int> order = order_of_asking(graph, group.rank());
@@ -91,8 +116,8 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
                             .epoch = 0,
                             .nonce = ++nonce,
                             .progress = 0,
-                            .gradients = 0,
-                            .value = digest});
+                            .gradients = digest.parts,
+                            .value = digest.whole});
       group.payload().exchange(neighbour, state_session(nonce), {}, block.tensor(), {}, patience);
       bool refused = false;
       for (bool waiting = true; waiting;) {
@@ -110,12 +135,11 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
           refused = true;
           why = refusal == Refusal::ending ? "the run is at its end" : "all are busy";
           group.payload().abort(neighbour);
-          if (refusal == Refusal::another_model) {
+          if (refusal == Refusal::another_run) {
             group.payload().drain(patience);
-            fail<DistError>(
-                "worker ", group.rank(), ": worker ", neighbour,
-                " trains another model, or with another method, graph or budget; start this ",
-                "one again with the command and config of the others");
+            fail<DistError>("worker ", group.rank(), ": worker ", neighbour, " has ",
+                            difference(digest.parts, e.message.gradients),
+                            "; start this one again with the command and options of the others");
           }
         } else if (e.kind == Event::Kind::message && e.message.type == MessageType::ask_state) {
           // It was started again as well, and must ask a worker that has a state.
@@ -137,13 +161,15 @@ Takeover take_over(StateBlock& block, double digest, Group& group, const Graph& 
 }
 
 void StateSender::refuse(int peer, std::uint32_t nonce, Refusal why) {
-  group_.control().send(
-      peer,
-      {.type = MessageType::no_state, .epoch = static_cast<std::uint32_t>(why), .nonce = nonce});
+  group_.control().send(peer, {.type = MessageType::no_state,
+                               .epoch = static_cast<std::uint32_t>(why),
+                               .nonce = nonce,
+                               .progress = 0,
+                               .gradients = digest_.parts});
 }
 
 void StateSender::asked(int peer, const Message& m, bool ending) {
-  if (m.value != digest_) return refuse(peer, m.nonce, Refusal::another_model);
+  if (m.value != digest_.whole) return refuse(peer, m.nonce, Refusal::another_run);
   if (ending) return refuse(peer, m.nonce, Refusal::ending);
   if (sending_ || (busy() && peer_ != peer)) return refuse(peer, m.nonce, Refusal::busy);
   peer_ = peer;

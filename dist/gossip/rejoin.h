@@ -1,7 +1,7 @@
 // How a worker that was started again comes back: before its first gradient it takes over the state
 // of a neighbour.
 //
-//   worker -> neighbour   ask_state(nonce, digest of model and method)
+//   worker -> neighbour   ask_state(nonce, digests of model, method, graph and budget)
 //   neighbour -> worker   a one-way exchange of x, x~, batch-norm statistics and progress,
 //                         or no_state(nonce, why)
 //   worker -> all         back: from now on it is a member like any other
@@ -40,11 +40,15 @@ class StateBlock {
   i64 workers_;
 };
 
-// Equal on two workers that could exchange states: model, method, graph, budget. Exact in a double.
-double state_digest(const std::string& method, const FlatParams&, const Graph&,
-                    const MethodOptions&);
+// Equal on two workers that could exchange states. Both are exact in a double.
+struct RunDigest {
+  double whole;  // of model, method, graph and budget
+  double parts;  // a short one of each, which tells what differs
+};
+RunDigest run_digest(const std::string& method, const FlatParams&, const Graph&,
+                     const MethodOptions&);
 
-enum class Refusal : std::uint32_t { busy, ending, another_model };  // `epoch` of no_state
+enum class Refusal : std::uint32_t { busy, ending, another_run };  // `epoch` of no_state
 
 struct Takeover {
   int from = -1;             // whose state it was
@@ -52,15 +56,15 @@ struct Takeover {
 };
 // Fills `block`. Reads the link itself: nobody else may yet. Asks the neighbours in `graph` first,
 // then all others that live, each for `patience` at most, again and again until `limit` is over:
-// then DistError, as for a neighbour with another model.
-Takeover take_over(StateBlock& block, double digest, Group&, const Graph&, Seconds patience,
-                   Seconds limit);
+// then DistError, as for a neighbour of another run.
+Takeover take_over(StateBlock& block, const RunDigest& digest, Group&, const Graph&,
+                   Seconds patience, Seconds limit);
 
 // The other side: sends this worker's state to workers that ask, one at a time. All calls under the
 // mutex of that state.
 class StateSender {
  public:
-  StateSender(Group& group, double digest, Seconds limit)
+  StateSender(Group& group, const RunDigest& digest, Seconds limit)
       : group_(group), digest_(digest), limit_(limit) {}
 
   // --- communication thread
@@ -86,7 +90,7 @@ class StateSender {
   void refuse(int peer, std::uint32_t nonce, Refusal);
 
   Group& group_;
-  const double digest_;
+  const RunDigest digest_;
   const Seconds limit_;
   int peer_ = -1;
   std::uint32_t nonce_ = 0;

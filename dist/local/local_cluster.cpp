@@ -143,7 +143,9 @@ class LocalCollectives : public Collectives {
     Context& c = *context_;
     const int rank = self_.rank;
     const auto intact = [&] {
-      check<DistTimeout>(!c.late, "worker ", rank, ", ", what, ": ", c.broken);
+      check<DistTimeout>(c.late.empty(), "worker ", rank, ", ", what, ": ",
+                         c.late.contains(rank) ? "the others no longer wait for this one; " : "",
+                         c.broken);
       check<DistError>(c.broken.empty(), "worker ", rank, ", ", what, ": ", c.broken);
     };
     if (self_.dead()) fail<DistError>("worker ", rank, ", ", what, ": this worker is dead");
@@ -172,10 +174,12 @@ class LocalCollectives : public Collectives {
     if (!shared_.wait(lock, shared_.changed, after(limit), -1, ended)) {
       std::string missing;
       for (const int m : c.members)
-        if (!c.arrived.contains(m)) missing += (missing.empty() ? "" : ", ") + std::to_string(m);
+        if (!c.arrived.contains(m)) {
+          missing += (missing.empty() ? "" : ", ") + std::to_string(m);
+          c.late.insert(m);
+        }
       c.broken = "no sign of worker(s) " + missing + " for " +
                  std::to_string(static_cast<int>(limit.count())) + " s";
-      c.late = true;
       shared_.changed.notify_all();
     }
     if (c.round == round) intact();

@@ -41,7 +41,7 @@ struct Context {
   std::size_t bytes = 0;
   std::uint64_t round = 0;
   std::string broken;
-  bool late = false;  // broken because somebody did not come
+  std::set<int> late;  // who did not come, so that it is broken
 };
 
 // What one worker holds of another.

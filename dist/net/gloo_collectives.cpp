@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include <fmt/format.h>
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
@@ -56,6 +57,7 @@ std::chrono::milliseconds ms(Seconds s) { return std::chrono::ceil<std::chrono::
 struct GlooCollectives::Impl {
   AsioLink& link;
   const Seconds limit;
+  Seconds allowed = limit;  // of what is under way
   std::uint64_t calls = 0;
   std::vector<int> members;
   std::string broken = "not built yet";  // why there is no context
@@ -135,6 +137,9 @@ struct GlooCollectives::Impl {
       late = other->late;
       why = late ? "it took too long" : "it failed on worker " + std::to_string(other->rank);
     }
+    if (late)
+      why += fmt::format(" (limit {:g} s{})", allowed.count(),
+                         allowed == limit ? ", collective_timeout_s" : "");
     // The others may wait for each other, and never learn of it from their connection to us.
     for (const int m : members)
       if (key != 0 && m != link.rank()) link.end_collectives(m, key, late);
@@ -160,7 +165,8 @@ struct GlooCollectives::Impl {
   void find_each_other(GlooContext& fresh, std::uint64_t set, SteadyClock::time_point until);
 
   template <class Operation>
-  void run(const char* what, const Operation& operation) {
+  void run(const char* what, const Operation& operation, Seconds patience = Seconds(0)) {
+    allowed = std::max(limit, patience);
     link.set_mark(++calls);
     if (members.size() == 1 && broken.empty()) {
       if (const std::string why = link.given_up(); !why.empty())
@@ -182,15 +188,18 @@ struct GlooCollectives::Impl {
 
   template <class T>
   void all_reduce(std::span<T> values, Seconds patience = Seconds(0)) {
-    run("all_reduce", [&](const std::shared_ptr<gloo::Context>& now) {
-      if (values.empty()) return;
-      gloo::AllreduceOptions options(now);
-      options.setOutput(values.data(), values.size());
-      options.setReduceFunction(&add<T>);
-      options.setTag(tag_of<T>(values.size()));
-      options.setTimeout(ms(std::max(limit, patience)));
-      gloo::allreduce(options);
-    });
+    run(
+        "all_reduce",
+        [&](const std::shared_ptr<gloo::Context>& now) {
+          if (values.empty()) return;
+          gloo::AllreduceOptions options(now);
+          options.setOutput(values.data(), values.size());
+          options.setReduceFunction(&add<T>);
+          options.setTag(tag_of<T>(values.size()));
+          options.setTimeout(ms(allowed));
+          gloo::allreduce(options);
+        },
+        patience);
   }
 };
 
@@ -273,6 +282,7 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
     s.stop = false;
     s.rebuilding = true;
   }
+  s.allowed = limit;
   s.calls = 0;
   s.link.set_mark(0);
   const auto until = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(limit);

@@ -21,7 +21,6 @@ AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group
       samples_(options.start_samples),
       known_(static_cast<std::size_t>(group.size())) {
   std::iota(known_.begin(), known_.end(), 0);
-  stats_.alive = static_cast<int>(known_.size());
   if (group_.size() < 2 || params_.size() == 0) return;
   const std::vector<FlatRange> buckets = params_.buckets(options_.bucket_bytes);
   sum_ = std::make_unique<GradientSum>(params_.grads(), buckets, group_.reducer(buckets.size()));
@@ -134,6 +133,7 @@ bool AllReduceMethod::catch_up(Collectives& all, bool finishing, Seconds patienc
 
 MethodStats AllReduceMethod::stats() const {
   MethodStats stats = stats_;
+  stats.alive = membership_.count();
   if (sum_) stats.transfer_s = sum_->busy_s();
   return stats;
 }
@@ -178,7 +178,6 @@ void AllReduceMethod::report_deaths() {
     if (std::ranges::find(now, rank) == now.end() && options_.on_fault)
       options_.on_fault("dead", rank);
   known_ = now;
-  stats_.alive = static_cast<int>(now.size());
 }
 
 void AllReduceMethod::finish() {

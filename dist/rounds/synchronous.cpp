@@ -100,7 +100,6 @@ void SynchronousMethod::adopt_members() {
   } else {
     rounds_ = rounds_over(options_.rounds, alive(), options_.workers_per_node, shrunk, directed_);
   }
-  stats_.alive = alive();
 }
 
 void SynchronousMethod::step(double learning_rate) {
@@ -481,6 +480,7 @@ void SynchronousMethod::finish() {
 // sparse graphs a lower bound.
 MethodStats SynchronousMethod::stats() const {
   MethodStats out = stats_;
+  out.alive = membership_.count();
   out.exposed_s += exchange_.waited();
   out.bytes_sent += exchange_.bytes_sent();
   out.edges = edges_.edges();

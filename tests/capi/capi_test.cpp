@@ -163,8 +163,10 @@ TEST_F(CApi, EveryMethodGossipsAnyParameters) {
       ASSERT_EQ(gsm_gossip_new(groups[rank], x[rank], 3, method, "ring", &options, &gossip), GSM_OK)
           << method << ": " << gsm_last_error();
       EXPECT_FLOAT_EQ(x[rank][0], 3) << method;  // the mean
-      for (int32_t done = 0; !done;) {
-        float update[3];
+      int64_t steps = 0;
+      for (int32_t done = 0; !done; ++steps) {
+        float update[3] = {NAN};
+        ASSERT_EQ(gsm_gossip_step(gossip, update), GSM_ERROR_ARGUMENT);
         for (int i = 0; i < 3; ++i) update[i] = .1f * (x[rank][i] - static_cast<float>(i + rank));
         ASSERT_EQ(gsm_gossip_step(gossip, update), GSM_OK) << method << ": " << gsm_last_error();
         ASSERT_EQ(gsm_gossip_done(gossip, &done), GSM_OK);
@@ -173,7 +175,7 @@ TEST_F(CApi, EveryMethodGossipsAnyParameters) {
       gsm_gossip_stats_t stats{};
       stats.struct_size = sizeof stats;
       ASSERT_EQ(gsm_gossip_stats(gossip, &stats), GSM_OK);
-      EXPECT_GT(stats.steps, 0) << method;
+      EXPECT_EQ(stats.steps, steps) << method << ": a refused step does not count";
       EXPECT_EQ(gsm_gossip_step(gossip, x[rank]), GSM_ERROR_CONFIG);
       EXPECT_EQ(gsm_gossip_free(gossip), GSM_OK);
     };

@@ -7,7 +7,6 @@
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cpu/kernel_sets.h"
-#include "gossamer/core/cpu/onednn_calls.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 
@@ -105,10 +104,10 @@ TEST_P(Choice, ProductsOfOurOwn) {
     const Tensor half = x.to(type), weights = w.to(type);
     Tensor out = y.to(type);
     const auto product = [&] { engine.gemm(false, true, half, weights, out, false); };
-    if (type == DType::bf16 && cpu::onednn_has_amx())
-      expect_onednn("bf16", product);
+    if (type == DType::bf16 && GetParam() == "avx512" && cpu::multiplies_bf16_tiles())
+      expect_ours(Kernel::bf16_tiles, "bf16", product);
     else if (type == DType::bf16 && GetParam() == "avx512" && cpu::multiplies_bf16_pairs())
-      expect_ours(Kernel::bf16_product, "bf16", product);
+      expect_ours(Kernel::bf16_pairs, "bf16", product);
     else
       expect_ours(Kernel::product, type == DType::bf16 ? "bf16" : "f16", product);
   }

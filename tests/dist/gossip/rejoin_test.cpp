@@ -10,6 +10,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/dist/faults/injector.h"
 #include "gossamer/dist/local/local_cluster.h"
+#include "support/error_of.h"
 
 namespace gossamer::dist {
 namespace {
@@ -133,22 +134,26 @@ TEST(Rejoin, ASynchronousMethodSaysThatItCant) {
                ConfigError);
 }
 
-TEST(Rejoin, AWorkerWithAnotherModelIsRefused) {
+TEST(Rejoin, AWorkerOfAnotherRunIsToldWhatDiffers) {
   Training t(3, 1500);
   t.start();
   ASSERT_TRUE(t.reaches(.1));
   t.kill(2);
   {
     Group& group = t.cluster.revive(2);
-    Quadratic q(2, 41);  // one dimension more
-    MethodOptions options = t.options;
-    options.rejoin = true;
-    try {
-      make_method("a2cid2", q.params, q.sgd, group, make_graph("ring", 3), options);
-      ADD_FAILURE() << "no error";
-    } catch (const DistError& e) {
-      EXPECT_THAT(e.what(), HasSubstr("trains another model"));
-    }
+    const auto refusal = [&](int dimensions, const char* method, const char* graph, double rate) {
+      Quadratic q(2, dimensions);
+      MethodOptions options = t.options;
+      options.rejoin = true;
+      options.rate *= rate;
+      return error_of<DistError>(
+          [&] { make_method(method, q.params, q.sgd, group, make_graph(graph, 3), options); });
+    };
+    EXPECT_THAT(refusal(41, "a2cid2", "ring", 1), HasSubstr("has another model"));
+    EXPECT_THAT(refusal(40, "adpsgd", "ring", 1), HasSubstr("has another method or rate; "));
+    EXPECT_THAT(refusal(40, "a2cid2", "ring", 2), HasSubstr("has another method or rate; "));
+    EXPECT_THAT(refusal(40, "a2cid2", "star", 1), HasSubstr("has another graph; "));
+    EXPECT_THAT(refusal(41, "a2cid2", "star", 1), HasSubstr("parameters) and another graph; "));
   }
   t.cluster.kill(2);
   t.finish();

@@ -126,6 +126,8 @@ TEST(LocalCluster, ACollectiveWaitsForTheLastWorkerNoLongerThanItsLimit) {
   } catch (const DistError& e) {
     EXPECT_NE(std::string(e.what()).find("no sign of worker(s) 1"), std::string::npos) << e.what();
   }
+  const std::string late = error_of([&] { cluster.group(1).collectives().barrier(); });
+  EXPECT_NE(late.find("the others no longer wait for this one"), std::string::npos) << late;
 }
 
 TEST(LocalCluster, AShortCutDelaysAndLosesNothing) {

@@ -133,8 +133,8 @@ TEST(Collectives, OneWhoDoesNotComeIsNamed) {
           g.collectives().all_reduce_sum(over(v));
         } catch (const DistError& e) {
           EXPECT_STREQ(e.what(),
-                       "all_reduce among workers 0, 1, 2 failed: it took too long; worker 1 did "
-                       "not come to this operation");
+                       "all_reduce among workers 0, 1, 2 failed: it took too long (limit 3 s, "
+                       "collective_timeout_s); worker 1 did not come to this operation");
         }
         ++told;
         const std::string broken = error_of([&] { g.collectives().barrier(); });
