@@ -390,9 +390,11 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
                 std::min(round_up(column1 - column0, kPanel),
                          std::max((pack_a ? kMostBIfAIsPacked : kMostB) / deepest / kPanel * kPanel,
                                   4 * kPanel));
+  // Sums that c can't hold are kept until their last stretch, those of one stretch never.
+  const bool keep = !sums_fit && stretch < whole;
   const auto right = scratch(most_columns * deepest),
              copy = scratch(pack_a || kTiled<N> ? rows_at_once * (stretch + 1) + kLanes : 0),
-             sums = scratch(rows_at_once * (sums_fit ? kPanel : most_columns));
+             sums = scratch(rows_at_once * (keep ? most_columns : kPanel));
   N* const panels = static_cast<N*>(right->data);
   [[maybe_unused]] const InUse<N> in_use;
   const auto multiply_rows_of = [&](i64 row, i64 first, i64 last, i64 begin, i64 end) HWY_ATTR {
@@ -417,9 +419,9 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
         const N* panel = panels + (column - first) * (end - begin) + (l - begin) * width;
         // a panel that is wider than what is left of c has its sums elsewhere, too
         const bool in_c = sums_fit && real == width;
-        float* to = data_of(sums) + (sums_fit ? 0 : column - first);
+        float* to = data_of(sums) + (keep ? column - first : 0);
         if constexpr (sums_fit) to = in_c ? p.c + row * p.n + column : to;
-        const i64 to_row = in_c ? p.n : sums_fit ? kPanel : most_columns;
+        const i64 to_row = in_c ? p.n : keep ? most_columns : kPanel;
         const bool accumulate = l > 0 || (in_c && p.tail.add);
         const auto multiply =
             width == kPanel
