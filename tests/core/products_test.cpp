@@ -91,6 +91,8 @@ TEST_P(Products, OfLargeShapesAgreeWithTheReference) {
       compare({203, 77, 700, ta, tb, DType::f32, DType::f32});
       compare({131, 300, 2100, ta, tb, DType::f32, DType::f32});
       compare({131, 600, 515, ta, tb, DType::bf16, DType::bf16});
+      compare({131, 80, 640, ta, tb, DType::bf16, DType::bf16});  // whole tiles, where they exist
+      compare({131, 80, 640, ta, tb, DType::bf16, DType::f32});
       compare({101, 150, 7001, ta, tb, DType::f16, DType::f32});
       compare({101, 150, 7001, ta, tb, DType::bf16, DType::f32});
     }
