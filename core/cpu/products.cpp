@@ -41,7 +41,7 @@ constexpr i64 numbers_of(i64 terms) {
 template <class N>
 constexpr i64 kRowsAtOnce = kTiled<N> ? kTileRows : kBlockRows;
 template <class N>
-constexpr i64 kNumbersAtOnce = kTiled<N> ? kTile : 1;
+constexpr i64 kNumbersAtOnce = kTiled<N> ? kTileSide : 1;
 
 // Four rows of four numbers become columns: to[j to_row + i] = number j of the row
 // from[i from_row].
@@ -106,16 +106,16 @@ void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) 
 template <class T>
 void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, TiledPair* to) {
   const i64 depth = numbers_of<Pair>(terms), whole = terms / kTerms<Pair>;
-  for (i64 l0 = 0; l0 < depth; l0 += kTile) {
-    for (i64 j0 = 0; j0 < width; j0 += kTile) {
-      if (l0 + kTile <= whole && j0 + kTile <= real) {
+  for (i64 l0 = 0; l0 < depth; l0 += kTileSide) {
+    for (i64 j0 = 0; j0 < width; j0 += kTileSide) {
+      if (l0 + kTileSide <= whole && j0 + kTileSide <= real) {
         const T* corner = from + j0 * row + l0 * kTerms<Pair>;
         turn_tile([&](i64 j) HWY_ATTR { return along<Pair>(Floats(), corner + j * row); },
                   to + l0 * width + j0, width);
         continue;
       }
-      for (i64 j = j0; j < j0 + kTile; ++j) {
-        for (i64 l = l0; l < std::min(l0 + kTile, depth); ++l)
+      for (i64 j = j0; j < j0 + kTileSide; ++j) {
+        for (i64 l = l0; l < std::min(l0 + kTileSide, depth); ++l)
           to[l * width + j] =
               j < real ? number<TiledPair>(from + j * row + l * kTerms<Pair>, 1, l < whole)
                        : TiledPair();
@@ -297,17 +297,17 @@ Left<TiledPair> left_of(const Product<TiledPair, T, C>& p, i64 row, i64 rows, i6
   const i64 terms = p.terms(l, depth), term = l * kTerms<Pair>, whole = terms / kTerms<Pair>;
   if (p.ta) {
     const Lines<T> lines{p.a + row, p.m, nullptr, term};
-    for (i64 l0 = 0; l0 < depth; l0 += kTile) {
-      for (i64 i0 = 0; i0 < rows; i0 += kTile) {
-        if (l0 + kTile <= whole && i0 + kTile <= rows) {
+    for (i64 l0 = 0; l0 < depth; l0 += kTileSide) {
+      for (i64 i0 = 0; i0 < rows; i0 += kTileSide) {
+        if (l0 + kTileSide <= whole && i0 + kTileSide <= rows) {
           const auto line = [&](i64 i) HWY_ATTR {
             return across<Pair>(Floats(), lines[kTerms<Pair> * (l0 + i)] + i0, p.m, true);
           };
           turn_tile(line, to + i0 * depth + l0, depth);
           continue;
         }
-        for (i64 i = i0; i < std::min(i0 + kTile, rows); ++i) {
-          for (i64 j = l0; j < l0 + kTile; ++j)
+        for (i64 i = i0; i < std::min(i0 + kTileSide, rows); ++i) {
+          for (i64 j = l0; j < l0 + kTileSide; ++j)
             to[i * depth + j] = j < numbers_of<Pair>(terms)
                                     ? number<TiledPair>(lines[kTerms<Pair> * j] + i, p.m, j < whole)
                                     : TiledPair();

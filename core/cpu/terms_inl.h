@@ -26,12 +26,8 @@ template <class N>
 constexpr i64 kTerms = std::is_base_of_v<Pair, N> ? 2 : 1;
 template <class N>
 constexpr bool kTiled = std::is_same_v<N, TiledPair>;
-constexpr i64 kTile = 16;             // rows of a tile, and numbers of each
-constexpr i64 kTileRows = 2 * kTile;  // of the left matrix that are multiplied at a time
-
-// What a thread must hold while it multiplies; most numbers need nothing.
-template <class N>
-class InUse {};
+constexpr i64 kTileSide = 16;             // rows of a tile, and numbers of each
+constexpr i64 kTileRows = 2 * kTileSide;  // of the left matrix that are multiplied at a time
 
 #if HWY_TARGET == HWY_AVX3
 constexpr bool kPairsExist = true;

@@ -14,11 +14,16 @@
 
 #include "gossamer/core/cpu/terms_inl.h"
 
-#if HWY_TARGET == HWY_AVX3
 HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 
-// All tiles are whole while one of these lives. Each thread needs its own.
+// What a thread must hold while it multiplies; most numbers need nothing.
+template <class N>
+class InUse {};
+
+#if HWY_TARGET == HWY_AVX3
+
+// All tiles are whole while one of these lives.
 template <>
 class InUse<TiledPair> {
  public:
@@ -56,43 +61,43 @@ HWY_INLINE void multiply_tile() {
 }
 
 // c[i][j] (+)= sum over `depth` pairs of a[i][pair] b[pair][j], for i < 16 Down, j < 16 Across.
-// depth: a multiple of kTile. b: rows of 16 Across pairs.
+// depth: a multiple of kTileSide. b: rows of 16 Across pairs.
 template <int Down, int Across, bool accumulate>
 HWY_NOINLINE void multiply_tiles(i64 depth, const Pair* a, i64 a_row, const Pair* b, float* c,
                                  i64 c_row) {
   constexpr i64 size = sizeof(float);
-  constexpr i64 b_bytes = Across * kTile * size;
+  constexpr i64 b_bytes = Across * kTileSide * size;
   const i64 a_bytes = a_row * size, c_bytes = c_row * size;
-  float* const below = c + kTile * c_row;
+  float* const below = c + kTileSide * c_row;
   if constexpr (accumulate) {
     load_tile<0>(c, c_bytes);
-    if constexpr (Across > 1) load_tile<1>(c + kTile, c_bytes);
+    if constexpr (Across > 1) load_tile<1>(c + kTileSide, c_bytes);
     if constexpr (Down > 1) load_tile<2>(below, c_bytes);
-    if constexpr (Down > 1 && Across > 1) load_tile<3>(below + kTile, c_bytes);
+    if constexpr (Down > 1 && Across > 1) load_tile<3>(below + kTileSide, c_bytes);
   } else {
     clear_tile<0>();
     if constexpr (Across > 1) clear_tile<1>();
     if constexpr (Down > 1) clear_tile<2>();
     if constexpr (Down > 1 && Across > 1) clear_tile<3>();
   }
-  for (i64 l = 0; l < depth; l += kTile, a += kTile, b += Across * kTile * kTile) {
+  for (i64 l = 0; l < depth; l += kTileSide, a += kTileSide, b += Across * kTileSide * kTileSide) {
     load_tile<4>(a, a_bytes);
     load_tile<6>(b, b_bytes);
     multiply_tile<0, 4, 6>();
     if constexpr (Across > 1) {
-      load_tile<7>(b + kTile, b_bytes);
+      load_tile<7>(b + kTileSide, b_bytes);
       multiply_tile<1, 4, 7>();
     }
     if constexpr (Down > 1) {
-      load_tile<5>(a + kTile * a_row, a_bytes);
+      load_tile<5>(a + kTileSide * a_row, a_bytes);
       multiply_tile<2, 5, 6>();
     }
     if constexpr (Down > 1 && Across > 1) multiply_tile<3, 5, 7>();
   }
   store_tile<0>(c, c_bytes);
-  if constexpr (Across > 1) store_tile<1>(c + kTile, c_bytes);
+  if constexpr (Across > 1) store_tile<1>(c + kTileSide, c_bytes);
   if constexpr (Down > 1) store_tile<2>(below, c_bytes);
-  if constexpr (Down > 1 && Across > 1) store_tile<3>(below + kTile, c_bytes);
+  if constexpr (Down > 1 && Across > 1) store_tile<3>(below + kTileSide, c_bytes);
 }
 
 // The same for `rows` <= kTileRows rows of c, of which more do not exist; a has kTileRows.
@@ -100,12 +105,12 @@ template <int Across, bool accumulate>
 HWY_INLINE void multiply_tile_rows(i64 rows, i64 depth, const Pair* a, i64 a_row, const Pair* b,
                                    float* c, i64 c_row) {
   if (rows == kTileRows) return multiply_tiles<2, Across, accumulate>(depth, a, a_row, b, c, c_row);
-  constexpr i64 columns = Across * kTile;
+  constexpr i64 columns = Across * kTileSide;
   alignas(64) float sums[kTileRows * columns];
   if constexpr (accumulate) {
     for (i64 i = 0; i < rows; ++i) std::copy_n(c + i * c_row, columns, sums + i * columns);
   }
-  if (rows > kTile)
+  if (rows > kTileSide)
     multiply_tiles<2, Across, accumulate>(depth, a, a_row, b, sums, columns);
   else
     multiply_tiles<1, Across, accumulate>(depth, a, a_row, b, sums, columns);
@@ -150,7 +155,7 @@ HWY_INLINE void turn_tile(const Line& line, Pair* to, i64 to_row) {
   }
 }
 
+#endif
 }  // namespace gossamer::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
-#endif
 #endif
