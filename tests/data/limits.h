@@ -1,4 +1,4 @@
-// What hostile files may cost: 2 s of this thread's CPU time (which doesn't depend on what else the
+// What hostile files may cost: 2 s of this thread's CPU time (which depends little on what else the
 // machine does) and 256 MB more memory than the process had. The peak is the kernel's own (VmHWM),
 // set back for each case.
 #pragma once
