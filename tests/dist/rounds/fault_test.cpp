@@ -110,7 +110,7 @@ TEST(SynchronousFaults, TooFewWorkersAreAnError) {
       }
     } catch (const DistError& e) {
       EXPECT_NE(std::string(e.what()).find("at least 3"), std::string::npos);
-      EXPECT_EQ(method->stats().alive, 2);
+      EXPECT_LT(method->stats().alive, 3);  // the other one may have ended by now
       ++errors;
     }
   });
