@@ -43,8 +43,10 @@ class Membership {
   // of the collectives as last built: the workers in the last run()
   std::vector<int> members() const { return built_for_; }
   i64 rebuilds() const { return rebuilds_; }
-  // How many train together; after a failure, with whom nothing has been done yet: how many live.
-  int count() const { return static_cast<int>((broken_ ? alive() : built_for_).size()); }
+  // How many train together; before the first run() and after a failure: how many live.
+  int count() const {
+    return static_cast<int>((broken_ || built_for_.empty() ? alive() : built_for_).size());
+  }
 
  private:
   std::vector<std::uint64_t> arrivals() const;  // what changes with every return

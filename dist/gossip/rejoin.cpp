@@ -30,6 +30,7 @@ constexpr std::array<const char*, 4> kParts = {"another model (names or shapes o
 constexpr std::uint64_t kPartBase = 1u << 13;
 
 std::string difference(double ours, double theirs) {
+  if (!(theirs >= 0 && theirs < 0x1p52)) theirs = ours;  // it is no digest
   auto a = static_cast<std::uint64_t>(ours), b = static_cast<std::uint64_t>(theirs);
   std::string found;
   for (std::size_t i = kParts.size(); i-- > 0; a /= kPartBase, b /= kPartBase)
