@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
-#include <regex>
 #include <sstream>
 
 #include <fcntl.h>
@@ -77,34 +76,16 @@ Ended run(const std::vector<std::string>& arguments, const fs::path& log, double
   return end;
 }
 
-// Where cmake shall look for the library: the prefix that this program was installed to, or, for a
-// program in its build tree, `folder`. It gets copies of the files with which cmake would install
-// the library, changed to name the libraries and headers where they lie. The build tree is only
-// read: it may belong to somebody else.
-fs::path library(const fs::path& folder) {
+// Where cmake shall look for the library: the prefix that this program was installed to, or what
+// its build tree says.
+fs::path library() {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
   if (!fs::exists(here / "CMakeCache.txt")) return here.parent_path();
-  const fs::path to = folder / "library", files = to / "lib/cmake/gossamer";
-  make_course_folder(files);
-  for (const char* name : {"gossamer-config.cmake", "gossamer-config-version.cmake",
-                           "include/gossamer/core/libraries.cmake"})
-    put(files / fs::path(name).filename(), text_of(here / name));
-  static const std::regex archive(R"(\$\{_IMPORT_PREFIX\}/[^"]*/(lib[^"/]*\.a))"),
-      headers(R"(\$\{_IMPORT_PREFIX\}/include)");
-  bool found = false;
-  std::error_code none;
-  for (const auto& e : fs::recursive_directory_iterator(here / "CMakeFiles/Export", none)) {
-    const std::string name = e.path().filename().string();
-    if (!name.starts_with("gossamer-") || e.path().extension() != ".cmake") continue;
-    std::string text = text_of(e.path());
-    text = std::regex_replace(text, archive, here.string() + "/$1");
-    put(files / name, std::regex_replace(text, headers, (here / "include").string()));
-    found = true;
-  }
-  check<ConfigError>(found, "course: the build tree ", here.string(),
+  const fs::path built = here / "lib/cmake/gossamer";
+  check<ConfigError>(fs::exists(built), "course: the build tree ", here.string(),
                      " does not say where its libraries are: build it with "
                      "-DGOSSAMER_INSTALL=ON");
-  return to;
+  return built;
 }
 
 // What a signal mostly means.
@@ -148,7 +129,7 @@ CourseResult check_exercise(const CourseUnit& unit, const fs::path& file, const 
       "#line 1 \"" + file.filename().string() + "\"\n" + given.substr(0, given.find(kTestMark)) +
           "\n#line " + std::to_string(line + 1) + " \"the test of unit " +
           std::to_string(unit.number) + "\"\n" + std::string(own.substr(test)));
-  const fs::path found_in = library(fs::absolute(folder)), build = folder / "make";
+  const fs::path found_in = library(), build = folder / "make";
   const Ended made = run({"cmake", "-S", folder.string(), "-B", build.string(),
                           "-DCMAKE_PREFIX_PATH=" + found_in.string()},
                          folder / "configure.log", kLongestBuild);
