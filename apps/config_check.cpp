@@ -133,6 +133,10 @@ void validate(const Config& c, int workers, int per_machine) {
   require(!text || c.run.best_by == "loss", "run.best_by", "loss with task=" + c.task);
   require(!text || (c.train.mixup == 0 && c.train.cutmix == 0), "train.mixup",
           "0 with task=" + c.task + ", as train.cutmix");
+  require(!text || c.data.val_split == 0, "data.val_split",
+          "0 with task=" + c.task + ": `gossamer data tokenize --val-fraction` holds text back");
+  require(c.task == "translation" || c.model.ff.value == 0, "model.ff",
+          "auto: only models of task=translation have it");
   require(c.task == "language" || c.data.shard != "documents", "data.shard",
           "another one: only text (task=language) has documents");
   named("model.freeze", [&] {

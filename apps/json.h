@@ -2,6 +2,7 @@
 // with a real parser.)
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <concepts>
@@ -10,19 +11,26 @@
 #include <string_view>
 #include <vector>
 
+#include "gossamer/data/text/utf8.h"
+
 namespace gossamer::apps {
 
 inline std::string json_text(std::string_view s) {
   std::string out = "\"";
-  for (const char ch : s) {
-    if (ch == '"' || ch == '\\')
+  for (std::size_t i = 0; i < s.size();) {
+    const std::size_t length = data::utf8_length(s.substr(i));
+    const char ch = s[i];
+    if (length == 0)
+      out += "\xEF\xBF\xBD";  // U+FFFD for a byte that is no text
+    else if (ch == '"' || ch == '\\')
       (out += '\\') += ch;
     else if (static_cast<unsigned char>(ch) < 0x20) {
       char code[8];
       std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(ch));
       out += code;
     } else
-      out += ch;
+      out += s.substr(i, length);
+    i += std::max<std::size_t>(1, length);
   }
   return out + "\"";
 }

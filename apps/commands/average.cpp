@@ -73,7 +73,7 @@ std::vector<std::string> average_checkpoints(const fs::path& run, std::size_t la
                  " is more than the whole checkpoints there (", all.size(),
                  "); run.checkpoint_every writes them, run.keep says how many stay");
   all.resize(last);
-  const fs::path file = weights_in(run);
+  const fs::path file = weights_to_read(run);
   const std::string task = task_of_model(file);
   check<ConfigError>(task != "pictures", run.string(),
                      ": --last is for language and translation models; train.ema averages others");

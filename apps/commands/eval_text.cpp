@@ -76,13 +76,15 @@ void begin_text_evaluation(const EvalCommand& command, const std::string& task, 
 
 int eval_text(const EvalCommand& command, Config config) {
   begin_text_evaluation(command, "language", config);
-  const LanguageModel m = load_language_model(command.model, compute_type(config.train.dtype));
+  const LanguageModel m = load_language_model(command.model, compute_type(config.train.dtype),
+                                              config.model.heads.value);
+  for (const std::string& line : m.notes) fmt::print(stderr, "gossamer: {}\n", line);
   const auto& options = m.net->options();
   check<ConfigError>(config.data.val[0] != "none" &&
                          (config.data.val[0] != "auto" || config.origin.contains("data.train")),
                      "eval: give the text: data.val=DIR, a folder of `gossamer data tokenize`");
-  const data::TextSet set =
-      data::open_text(config.data.val[0] == "auto" ? config.data.train[0] : config.data.val[0]);
+  const data::TextSet set = data::open_text(
+      config.data.val[0] == "auto" ? config.data.train[0] : config.data.val[0], options.vocabulary);
   check<DataError>(!set.pairs, set.path, ": holds pairs of sentences, for translation");
   check<DataError>(!set.tokenizer || !m.tokenizer || set.tokenizer->hash() == m.tokenizer->hash(),
                    set.path,
@@ -92,6 +94,7 @@ int eval_text(const EvalCommand& command, Config config) {
   check<DataError>(set.vocabulary <= options.vocabulary, set.path, ": has ", set.vocabulary,
                    " ids, the model ", options.vocabulary);
   const data::TextPart& text = set.val.empty() ? set.train : set.val;
+  check_predicts(set.path, text);
   const i64 length = config.origin.contains("data.length") ? config.data.length : options.positions;
   check<ConfigError>(length <= options.positions, "data.length = ", length, ": ", command.model,
                      " sees ", options.positions, " ids at once");

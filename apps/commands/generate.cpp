@@ -2,6 +2,7 @@
 // or with several at once.
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -34,10 +35,14 @@ std::vector<std::string> prompts_of(const GenerateCommand& c) {
   std::ifstream in;
   if (c.file != "-") in.open(c.file, std::ios::binary);
   std::istream& from = c.file == "-" ? std::cin : in;
-  check<IoError>(from.good(), c.file, ": cannot open this file with the prompt");
+  check<IoError>(from.good() && !std::filesystem::is_directory(c.file), c.file,
+                 ": cannot open this file with the prompt");
   if (!c.lines) return {std::string(std::istreambuf_iterator<char>(from), {})};
   std::vector<std::string> out;
-  for (std::string line; std::getline(from, line);) out.push_back(line);
+  for (std::string line; std::getline(from, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    out.push_back(line);
+  }
   check<DataError>(!out.empty(), c.file, ": has no lines, so no prompts");
   return out;
 }
@@ -178,7 +183,14 @@ int generate(const GenerateCommand& c) {
   check<ConfigError>(c.threads >= 0, "generate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
   LanguageModel m = load_language_model(c.model, compute_type(c.dtype));
-  if (!c.tokenizer.empty()) m.tokenizer = data::open_tokenizer(c.tokenizer);
+  for (const std::string& line : m.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  if (!c.tokenizer.empty()) {
+    const auto given = data::open_tokenizer(c.tokenizer);
+    check<ConfigError>(!m.tokenizer || m.tokenizer->hash() == given->hash(), "--tokenizer ",
+                       c.tokenizer, ": the model has another tokenizer, beside ", m.file.string(),
+                       "; leave --tokenizer out");
+    m.tokenizer = given;
+  }
   check<ConfigError>(m.tokenizer != nullptr, m.file.string(),
                      ": there is no tokenizer beside it; name its folder with --tokenizer");
   check<ConfigError>(m.tokenizer->size() <= m.net->options().vocabulary, "--tokenizer ",

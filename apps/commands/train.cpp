@@ -21,11 +21,18 @@
 #include "gossamer/apps/train/run.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/core/error.h"
+#include "gossamer/dist/net/launch_sources.h"
 
 namespace gossamer::apps {
 namespace {
 
 void say(const std::string& text) { std::fputs(("gossamer: " + text + "\n").c_str(), stderr); }
+
+// summary.json; an empty object: there is none.
+nlohmann::json results_in(const std::filesystem::path& run_folder) {
+  auto summary = nlohmann::json::parse(std::ifstream(run_folder / "summary.json"), nullptr, false);
+  return summary.is_object() ? summary : nlohmann::json::object();
+}
 
 void say_resume(const Config& config, double epoch, const ResumePoint& from) {
   std::string text = "resuming from " + from.checkpoint.string();
@@ -41,13 +48,21 @@ void say_resume(const Config& config, double epoch, const ResumePoint& from) {
         fmt::format("{:.4g} epochs are done, and train.epochs={:.4g} wants no more: only the "
                     "results are written",
                     epochs, config.train.epochs));
+  // What a run is at the end is not a checkpoint, so the newest one may be much older.
+  std::error_code error;
+  const double finished = results_in(from.run_folder).value("samples", 0.0);
+  if (finished > 1.01 * from.samples &&
+      std::filesystem::equivalent(config.run_folder(), from.run_folder, error))
+    say(
+        fmt::format("this run had finished after {:.4g} epochs, and this checkpoint is of {:.4g}: "
+                    "what lies between is computed again, and the finished model is replaced; "
+                    "run.name=NAME keeps it",
+                    finished / epoch, from.samples / epoch));
 }
 
 // By train.patience.
 bool stopped_early(const std::filesystem::path& run_folder) {
-  const auto summary =
-      nlohmann::json::parse(std::ifstream(run_folder / "summary.json"), nullptr, false);
-  return summary.is_object() && summary.value("stopped_early", false);
+  return results_in(run_folder).value("stopped_early", false);
 }
 
 // What ended a run before its epochs, train.patience, is no end for one that has more of it now.
@@ -116,8 +131,9 @@ Start::Start(const TrainCommand& given)
       to_start(given.workers.value_or(
           hosts.empty() ? 1 : static_cast<int>(place_workers(hosts, 0).size()))),
       arguments(given.arguments) {
-  check<ConfigError>(!given.workers || (*given.workers >= 1 && *given.workers <= 1024),
-                     "--workers ", to_start, ": give a number of workers from 1 to 1024");
+  check<ConfigError>(!given.workers || (*given.workers >= 1 && *given.workers <= dist::kMaxWorkers),
+                     "--workers ", to_start, ": give a number of workers from 1 to ",
+                     dist::kMaxWorkers);
   check<ConfigError>(!launches() || place.size == 1, hosts.empty() ? "--workers " : "--hosts with ",
                      to_start, " workers inside a job of ", place.size, " processes started by ",
                      place.source,

@@ -55,6 +55,8 @@ Device worker_device(const Config& c, const dist::LaunchInfo& place) {
 
 DType compute_type(const std::string& name, bool on_gpu) {
   if (name == "auto") return on_gpu || cpu::has_bf16() ? DType::bf16 : DType::f32;
+  check<ConfigError>(name == "f32" || name == "bf16" || name == "f16", "dtype ", name,
+                     ": is none of f32, bf16, f16 and auto");
   return name == "bf16" ? DType::bf16 : name == "f16" ? DType::f16 : DType::f32;
 }
 

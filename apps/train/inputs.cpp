@@ -254,6 +254,7 @@ Metadata to_metadata(const SampleOrder& o) {
                {"order.shared", o.shared ? "1" : "0"},
                {"order.set", fmt::format("{:016x}", o.set)}};
   if (o.held_back) all["held_back"] = fmt::format("{:016x}", *o.held_back);
+  if (o.tokenizer) all["tokenizer"] = fmt::format("{:016x}", *o.tokenizer);
   return all;
 }
 
@@ -265,6 +266,7 @@ std::optional<SampleOrder> parse_order(const Metadata& all) {
     return std::nullopt;
   o.shared = shared != 0;
   if (std::uint64_t images = 0; read(all, "held_back", images, 16)) o.held_back = images;
+  if (std::uint64_t hash = 0; read(all, "tokenizer", hash, 16)) o.tokenizer = hash;
   return o;
 }
 

@@ -58,6 +58,7 @@ struct SampleOrder {
   std::uint64_t set = 0;  // of this worker's data: data::fingerprint() of images
   // Of no effect on the order; older checkpoints do not say it.
   std::optional<std::uint64_t> held_back = {};
+  std::optional<std::uint64_t> tokenizer = {};  // of text: its hash
 };
 SampleOrder sample_order(const data::Dataset&, const data::LoaderOptions&);
 

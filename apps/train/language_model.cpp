@@ -20,6 +20,7 @@ namespace {
 struct Found {
   nn::Weights weights;
   models::Gpt2Options options;
+  std::vector<std::string> notes;
 };
 
 // Of config.json beside the weights; an empty object: there is none.
@@ -51,35 +52,81 @@ void read_config(const nlohmann::json& config, const fs::path& file, models::Gpt
   }
 }
 
-Found find_model(const fs::path& file) {
-  Found out{models::gpt2_weights(nn::read_weights(file)), {}};
+// heads: wanted; 0: those of the file, or a guess.
+Found find_model(const fs::path& file, i64 heads) {
+  Found out{models::gpt2_weights(nn::read_weights(file)), {}, {}};
   const auto options = models::gpt2_of(out.weights.tensors);
   check<IoError>(options.has_value(), file.string(),
                  ": is no GPT-2: wte.weight, wpe.weight or h.0.ln_1.weight is missing");
   out.options = *options;
-  read_config(config_beside(file), file, out.options);
+  const nlohmann::json config = config_beside(file);
+  read_config(config, file, out.options);
   const auto& header = out.weights.metadata;
   const auto said = [&](const char* key) {
     const auto at = header.find(key);
     return at == header.end() ? std::string() : at->second;
   };
-  if (const std::string heads = said("heads"); !heads.empty()) {
-    out.options.heads = std::atoll(heads.c_str());
-    check<IoError>(out.options.heads >= 1, file.string(), ": \"heads\" in the header is \"", heads,
+  if (const std::string text = said("heads"); !text.empty()) {
+    out.options.heads = std::atoll(text.c_str());
+    check<IoError>(out.options.heads >= 1, file.string(), ": \"heads\" in the header is \"", text,
                    "\"");
+  } else if (!config.contains("n_head")) {
+    if (heads > 0)
+      out.options.heads = heads;
+    else
+      out.notes.push_back(
+          fmt::format("{} does not say how many heads its {} columns have, nor is there a "
+                      "config.json; {} of 64 are taken; model.heads says otherwise",
+                      file.string(), out.options.width, out.options.heads));
   }
+  check_agrees("model.heads", heads, out.options.heads, file.string());
   if (said("bias") == "false") out.options.bias = false;
   if (!said("gelu").empty()) out.options.gelu_erf = said("gelu") == "erf";
   return out;
 }
 
+// null: none
+std::shared_ptr<const data::Tokenizer> tokenizer_beside(const fs::path& file) {
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  for (const char* name : {"vocab.json", "encoder.json", "characters.json"})
+    if (fs::exists(folder / name)) return data::open_tokenizer(folder.string());
+  return nullptr;
+}
+
 }  // namespace
+
+void note_other_tokenizer(const Config& c, const data::TextSet& set,
+                          std::vector<std::string>& notes) {
+  if (c.model.init.empty() || !set.tokenizer) return;
+  const auto before = tokenizer_beside(weights_in(c.model.init));
+  if (before && before->hash() != set.tokenizer->hash())
+    notes.push_back(
+        fmt::format("{} was made with other files of a tokenizer than lie beside {}; "
+                    "is each id the same text?",
+                    set.path, c.model.init));
+}
+
+void check_agrees(const char* key, i64 given, i64 of_file, const std::string& file) {
+  check<ConfigError>(given == 0 || given == of_file, key, " = ", given, ": the model of ", file,
+                     " has ", of_file, "; leave ", key, " out");
+}
 
 fs::path weights_in(const fs::path& path) {
   return fs::is_directory(path) ? path / "model.safetensors" : path;
 }
 
-models::Gpt2Options language_options(const Config& c, i64 vocabulary) {
+fs::path weights_to_read(const fs::path& path) {
+  const fs::path file = weights_in(path);
+  check<IoError>(file == path || fs::exists(file), path.string(), ": has no model.safetensors",
+                 fs::exists(path / "log.jsonl")
+                     ? "; its run has not ended: `gossamer train --resume " + path.string() +
+                           "` goes on with it"
+                     : "");
+  return file;
+}
+
+models::Gpt2Options language_options(const Config& c, i64 vocabulary,
+                                     std::vector<std::string>& notes) {
   models::Gpt2Options o;
   if (c.model.init.empty()) {
     o = models::gpt2_options(c.model.name);
@@ -91,7 +138,16 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary) {
     o.bias = c.model.bias;
     o.gelu_erf = c.model.gelu == "erf";
   } else {
-    o = find_model(weights_in(c.model.init)).options;
+    const Found found = find_model(weights_to_read(c.model.init), c.model.heads.value);
+    o = found.options;
+    notes.insert(notes.end(), found.notes.begin(), found.notes.end());
+    check_agrees("model.layers", c.model.layers.value, o.layers, c.model.init);
+    check_agrees("model.width", c.model.width.value, o.width, c.model.init);
+    check_agrees("model.classes", c.model.classes.value, o.vocabulary, c.model.init);
+    check<ConfigError>(c.model.bias || !o.bias, "model.bias = false: the model of ", c.model.init,
+                       " has biases; leave model.bias out");
+    check<ConfigError>(c.model.gelu != "erf" || o.gelu_erf, "model.gelu = erf: the model of ",
+                       c.model.init, " has that of tanh; leave model.gelu out");
     check<ConfigError>(c.data.length <= o.positions, "data.length = ", c.data.length,
                        ": the model of ", c.model.init, " sees ", o.positions, " ids at once");
   }
@@ -147,11 +203,12 @@ std::string task_of_model(const fs::path& path) {
   }
 }
 
-LanguageModel load_language_model(const fs::path& path, DType dtype) {
-  const fs::path file = weights_in(path);
-  const Found found = find_model(file);
+LanguageModel load_language_model(const fs::path& path, DType dtype, i64 heads) {
+  const fs::path file = weights_to_read(path);
+  const Found found = find_model(file, heads);
   LanguageModel m;
   m.file = file;
+  m.notes = found.notes;
   const nn::NoInitialValues none;
   m.net = std::make_unique<models::Gpt2>(found.options);
   models::load_gpt2(found.weights, *m.net);
@@ -159,10 +216,7 @@ LanguageModel load_language_model(const fs::path& path, DType dtype) {
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});
   m.net->eval();
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  for (const char* name : {"vocab.json", "encoder.json", "characters.json"})
-    if (!m.tokenizer && fs::exists(folder / name))
-      m.tokenizer = data::open_tokenizer(folder.string());
+  m.tokenizer = tokenizer_beside(file);
   check<IoError>(!m.tokenizer || m.tokenizer->size() <= found.options.vocabulary, file.string(),
                  ": has ", found.options.vocabulary, " ids, the tokenizer beside it ",
                  m.tokenizer ? m.tokenizer->size() : 0);

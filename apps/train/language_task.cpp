@@ -21,7 +21,7 @@ namespace {
 data::TextSet open_training(const Config& c) {
   check<ConfigError>(c.data.train.size() == 1, "data.train has ", c.data.train.size(),
                      " paths; text is one folder, made by `gossamer data tokenize`");
-  data::TextSet set = data::open_text(c.data.train[0]);
+  data::TextSet set = data::open_text(c.data.train[0], c.model.classes.value);
   check<DataError>(!set.pairs, set.path, ": holds pairs of sentences, for translation");
   check<DataError>(!set.train.empty(), set.path, ": has no training text");
   check<DataError>(set.vocabulary > 0 || c.model.classes.value > 0, set.path,
@@ -47,6 +47,12 @@ TextScore text_score(double loss, double ids, double bytes) {
   return {loss, std::exp(loss), bytes > 0 ? loss * ids / bytes / std::log(2.0) : NAN};
 }
 
+void check_predicts(const std::string& path, const data::TextPart& text) {
+  check<DataError>(text.tokens->size() > 1, path,
+                   ": its validation text is a single id, so there is none to predict; give more "
+                   "text to `gossamer data tokenize`, or use data.val=none to train");
+}
+
 data::TextPart validation_text(const Config& c, const data::TextSet& train) {
   const std::string& name = c.data.val[0];
   if (name == "none") return {};
@@ -55,21 +61,27 @@ data::TextPart validation_text(const Config& c, const data::TextSet& train) {
                        " comes without validation text. Give it to `gossamer data tokenize` "
                        "(--val, --val-fraction), name another folder (data.val=DIR), or do "
                        "without (data.val=none)");
+    check_predicts(train.path, train.val);
     return train.val;
   }
-  const data::TextSet other = data::open_text(name);
+  const data::TextSet other =
+      data::open_text(name, train.vocabulary > 0 ? train.vocabulary : c.model.classes.value);
   check<DataError>(!other.pairs, name, ": holds pairs of sentences, for translation");
   check<DataError>(
       !train.tokenizer || !other.tokenizer || train.tokenizer->hash() == other.tokenizer->hash(),
       name, ": was made with another tokenizer than ", train.path,
       "; tokenize it with --tokenizer ", train.path);
-  return other.val.empty() ? other.train : other.val;
+  const data::TextPart& text = other.val.empty() ? other.train : other.val;
+  check_predicts(name, text);
+  return text;
 }
 
 LanguageTask::LanguageTask(const Config& config, const dist::LaunchInfo& place, Device device)
     : TextTask(config, device, open_training(config), validation_text),
       place_(place),
-      model_(language_options(config, set_.vocabulary)) {}
+      model_(language_options(config, set_.vocabulary, notes_)) {
+  note_other_tokenizer(config, set_, notes_);
+}
 
 // --- the data
 
@@ -149,7 +161,8 @@ SampleOrder LanguageTask::order() const {
   return {.batch = config_.train.batch,
           .seed = static_cast<std::uint64_t>(config_.train.seed),
           .shared = loader_options().share != data::Share::all,
-          .set = identity(*set_.train.tokens, set_.tokenizer.get(), config_.data.length)};
+          .set = identity(*set_.train.tokens, set_.tokenizer.get(), config_.data.length),
+          .tokenizer = set_.tokenizer ? std::optional(set_.tokenizer->hash()) : std::nullopt};
 }
 
 DrawnBatch LanguageTask::draw() {

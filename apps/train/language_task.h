@@ -23,6 +23,8 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const>, const data::Text
 
 // The text of data.val, or that beside data.train; empty with data.val=none. ConfigError,
 // DataError.
+// DataError: the text of `path` has no id that comes after another.
+void check_predicts(const std::string& path, const data::TextPart& text);
 data::TextPart validation_text(const Config&, const data::TextSet& train);
 
 class LanguageTask : public TextTask<data::WindowLoader> {

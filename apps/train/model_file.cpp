@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/models/model_file.h"
@@ -141,7 +142,7 @@ void name_classes(LoadedModel& m, const std::string& path) {
 
 nn::Weights initial_weights(const Config& c) {
   try {
-    return nn::read_weights(c.model.init);
+    return nn::read_weights(weights_to_read(c.model.init));
   } catch (const IoError& e) {
     fail<IoError>("model.init: ", e.what());
   }

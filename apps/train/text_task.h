@@ -6,8 +6,12 @@
 #include <memory>
 
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/task.h"
+#include "gossamer/core/error.h"
 #include "gossamer/data/text/text_set.h"
+#include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
 
@@ -17,7 +21,16 @@ class TextTask : public Task {
   std::string unit() const override { return "tokens"; }
   const char* rate_name() const override { return "tokens/s"; }
   bool validates() const override { return !val_.empty(); }
-  std::vector<std::string> notes() const override { return {}; }
+  std::vector<std::string> notes() const override { return notes_; }
+
+  // With another tokenizer the same ids are other text.
+  void check_resume(const ResumePoint& from) const override {
+    const auto then = parse_order(nn::read_metadata(from.files[0]));
+    check<ConfigError>(!then || !then->tokenizer || then->tokenizer == order().tokenizer, set_.path,
+                       ": was made with another tokenizer than what ", from.run_folder.string(),
+                       " was trained on; give the old one to `gossamer data tokenize` "
+                       "(--tokenizer), or train anew, without --resume");
+  }
 
   i64 steps() const override { return loader_->steps(); }
   void seek(const Position& at, double) override { loader_->seek(at.epoch, at.step); }
@@ -45,6 +58,7 @@ class TextTask : public Task {
   data::TextSet set_;
   data::TextPart val_;
   std::unique_ptr<Loader> loader_;
+  std::vector<std::string> notes_;
 
  private:
   double wait_s_ = 0;

@@ -58,13 +58,22 @@ std::optional<models::TransformerOptions> options_in(const nn::Weights& weights)
 
 models::TransformerOptions translation_options(const Config& c, i64 vocabulary) {
   models::TransformerOptions o;
-  const auto of_file =
-      c.model.init.empty() ? std::nullopt : options_in(nn::read_weights(weights_in(c.model.init)));
+  const auto of_file = c.model.init.empty()
+                           ? std::nullopt
+                           : options_in(nn::read_weights(weights_to_read(c.model.init)));
   if (of_file) {
     o = *of_file;
     check<ConfigError>(c.data.length <= o.positions || !c.origin.contains("data.length"),
                        "data.length = ", c.data.length, ": the model of ", c.model.init, " reads ",
                        o.positions, " ids");
+    check_agrees("model.layers", c.model.layers.value, o.layers, c.model.init);
+    check_agrees("model.width", c.model.width.value, o.width, c.model.init);
+    check_agrees("model.heads", c.model.heads.value, o.heads, c.model.init);
+    check_agrees("model.ff", c.model.ff.value, o.ff, c.model.init);
+    check_agrees("model.classes", c.model.classes.value, o.vocabulary, c.model.init);
+    check<ConfigError>(!c.model.norm_first || o.norm_first,
+                       "model.norm_first = true: the model of ", c.model.init,
+                       " has its norms behind; leave model.norm_first out");
   } else {
     if (c.model.name == "transformer-big") o.width = 1024, o.ff = 4096, o.heads = 16;
     o.vocabulary = c.model.classes.value ? c.model.classes.value : vocabulary;
@@ -99,7 +108,7 @@ std::map<std::string, std::string> translation_metadata(const models::Transforme
 
 TranslationModel load_translation_model(const fs::path& path, DType dtype) {
   TranslationModel m;
-  m.file = weights_in(path);
+  m.file = weights_to_read(path);
   const nn::Weights weights = models::transformer_weights(nn::read_weights(m.file));
   const auto options = options_in(weights);
   check<IoError>(options.has_value(), m.file.string(),

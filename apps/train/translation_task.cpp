@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
@@ -157,6 +158,7 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
 TranslationTask::TranslationTask(const Config& config, const dist::LaunchInfo& place, Device device)
     : TextTask(config, device, open_pairs(config), validation_pairs),
       model_(translation_options(config, set_.vocabulary)) {
+  note_other_tokenizer(config, set_, notes_);
   loader_ = std::make_unique<data::PairLoader>(
       set_.train, set_.marks, loader_options(config, place, model_.positions, device));
   // Pairs that are too long are found now, not at the first evaluation.
@@ -227,7 +229,8 @@ SampleOrder TranslationTask::order() const {
           .seed = static_cast<std::uint64_t>(config_.train.seed),
           .shared = shares_epochs(config_),
           .set = data::mix(identity(set_.train, *set_.tokenizer),
-                           static_cast<std::uint64_t>(config_.train.batch))};
+                           static_cast<std::uint64_t>(config_.train.batch)),
+          .tokenizer = set_.tokenizer->hash()};
 }
 
 DrawnBatch TranslationTask::draw() {

@@ -73,6 +73,11 @@ struct PairLoader::Impl {
     const auto& begins = sides[side].begins;
     return begins[static_cast<std::size_t>(pair) + 1] - begins[static_cast<std::size_t>(pair)];
   }
+  // The length that rows are filled up to: a multiple, but no more than a pair may have.
+  i64 filled(i64 length) const {
+    const i64 up = rounded_up(length, options.multiple);
+    return options.max_length > 0 ? std::min(up, options.max_length) : up;
+  }
   std::pair<i64, i64> lengths(i64 pair) const { return {length(1, pair), length(0, pair)}; }
 
   void sort() {
@@ -95,8 +100,7 @@ struct PairLoader::Impl {
     i64 source = 0, target = 0;
     for (i64 i = 0; i < size(); ++i) {
       const i64 pair = sorted[static_cast<std::size_t>(i)];
-      const i64 s = rounded_up(length(0, pair), options.multiple),
-                t = rounded_up(length(1, pair), options.multiple);
+      const i64 s = filled(length(0, pair)), t = filled(length(1, pair));
       check<DataError>(s + t <= 2 * options.tokens, "pairs: pair ", pair, " has ", s, " and ", t,
                        " ids, more than a batch of ", options.tokens,
                        "; leave long pairs out when the text is tokenized (max_length), or use "
@@ -203,8 +207,7 @@ PairBatch PairLoader::next() {
           static_cast<std::int32_t>(length);
       if (side) out.labelled += length;
     }
-  const i64 source = rounded_up(longest[0], s.options.multiple),
-            target = rounded_up(longest[1], s.options.multiple);
+  const i64 source = s.filled(longest[0]), target = s.filled(longest[1]);
   out.source = s.rows_of(0, pairs, source, true, s.marks.pad);
   out.inputs = s.rows_of(1, pairs, target, false, s.marks.pad);
   out.labels = s.rows_of(1, pairs, target, true, kNoLabel);

@@ -198,7 +198,7 @@ TextIndex decode_text_index(const std::string& text, const std::string& name) {
   return index;
 }
 
-TextSet open_text(const std::string& path) {
+TextSet open_text(const std::string& path, i64 vocabulary) {
   const fs::path folder(path);
   std::error_code none;
   check<DataError>(fs::exists(folder, none), code::nothing, printable(path),
@@ -207,7 +207,8 @@ TextSet open_text(const std::string& path) {
   TextSet set;
   set.path = path;
   const auto files = [&](const fs::path& file) {
-    return std::make_shared<const TokenFiles>(std::vector{file.string()}, set.vocabulary);
+    return std::make_shared<const TokenFiles>(std::vector{file.string()},
+                                              set.vocabulary > 0 ? set.vocabulary : vocabulary);
   };
   if (!fs::is_directory(folder, none)) {
     check<DataError>(path.ends_with(".bin"), code::not_understood, printable(path),
@@ -218,8 +219,8 @@ TextSet open_text(const std::string& path) {
   check<DataError>(fs::exists(folder / "train.bin", none) || fs::exists(folder / "val.bin", none),
                    code::not_understood, printable(path),
                    ": has neither index.json nor train.bin; tokenize makes such a folder");
-  for (const char* vocabulary : {"vocab.json", "encoder.json", "characters.json"})
-    if (!set.tokenizer && fs::exists(folder / vocabulary, none)) {
+  for (const char* name : {"vocab.json", "encoder.json", "characters.json"})
+    if (!set.tokenizer && fs::exists(folder / name, none)) {
       set.tokenizer = open_tokenizer(path);
       set.vocabulary = set.tokenizer->size();
       set.marks = set.tokenizer->marks();

@@ -34,8 +34,9 @@ struct TextSet {
 };
 
 // path: a folder with index.json; a folder with train.bin, and perhaps val.bin and a tokenizer; or
-// one .bin file, which becomes `train`. DataError names the file that is missing or wrong.
-TextSet open_text(const std::string& path);
+// one .bin file, which becomes `train`. vocabulary: ids are below it, if the path does not say how
+// many there are (0: not known). DataError names the file that is missing or wrong.
+TextSet open_text(const std::string& path, i64 vocabulary = 0);
 
 // What index.json says, as it is written.
 struct TextIndex {

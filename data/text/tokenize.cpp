@@ -255,7 +255,8 @@ class Tokenizing {
       reader_.each_document([this](Document&& document) { add(std::move(document)); });
     flush();
     check<DataError>(train_.index.items > 0, code::nothing,
-                     "tokenize: there is no text to train on");
+                     "tokenize: there is no text to train on",
+                     options_.max_length > 0 ? "; every pair is longer than max_length" : "");
     check<DataError>(options_.val_fraction == 0 || val_.index.items > 0, code::nothing,
                      "tokenize: val_fraction ", options_.val_fraction, " of ", train_.index.items,
                      pairs_ ? " pairs" : " documents", " is none; name files of validation text");

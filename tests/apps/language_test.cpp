@@ -5,11 +5,16 @@
 #include <gmock/gmock.h>
 
 #include "apps/text_data.h"
+#include "gossamer/apps/json.h"
+#include "gossamer/core/safetensors.h"
+#include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class Language : public TextTest {
@@ -194,13 +199,72 @@ TEST_F(Language, EveryMethodTrainsIt) {
 
 TEST_F(Language, AModelGoesOnFromAFile) {
   ASSERT_EQ(run(small({})).code, 0);
-  const Result r =
-      run({"train", "task=language", "data.train=language", "data.length=8",
-           "model.init=runs/t/model.safetensors", "train.batch=8", "run.name=next",
-           "optim.name=adamw", "optim.learning_rate=1e-6", "train.epochs=0.2", "--json"});
+  const Result r = run({"train", "task=language", "data.train=language", "data.length=8",
+                        "model.init=runs/t", "train.batch=8", "run.name=next", "optim.name=adamw",
+                        "optim.learning_rate=1e-6", "train.epochs=0.2", "--json"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_LT(Json::parse(r.out)["loss"], 2.5);
   EXPECT_EQ(Json::parse(read_text(folder / "runs/next/config.json"))["n_positions"], 16);
+}
+
+TEST_F(Language, HeadsThatNobodySaysAreGuessedAloud) {
+  ASSERT_EQ(run(small({})).code, 0);
+  nn::Weights file = nn::read_weights(folder / "runs/t/model.safetensors");
+  fs::create_directories(folder / "bare");
+  write_safetensors(folder / "bare/model.safetensors", file.tensors, {});
+  const auto loss = [&](const std::string& model, std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", model, "data.val=language", "--json"});
+    const Result r = run(more);
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(r.err.find("does not say how many heads") != std::string::npos,
+              model == "bare" && more.size() == 4)
+        << r.err;
+    return Json::parse(r.out)["loss"].get<double>();
+  };
+  const double right = loss("runs/t", {});
+  EXPECT_EQ(loss("bare", {"model.heads=2"}), right);
+  EXPECT_NE(loss("bare", {}), right);
+}
+
+TEST_F(Language, AFinishedRunSaysThatItGoesBackToAnOlderCheckpoint) {
+  ASSERT_EQ(run(small({"run.checkpoint_every=1"})).code, 0);
+  const auto resume = [&](const char* epochs) {
+    const Result r = run({"train", "--resume", "runs/t", epochs, "run.checkpoint_every=0"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.err;
+  };
+  EXPECT_THAT(resume("train.epochs=3"), Not(HasSubstr("had finished")));
+  EXPECT_THAT(resume("train.epochs=4"), HasSubstr("this run had finished after 3."));
+  EXPECT_THAT(resume("train.epochs=4"), HasSubstr("is finished"));
+}
+
+TEST_F(Language, AnotherTokenizerIsRefused) {
+  ASSERT_EQ(run(small({"run.checkpoint_every=1"})).code, 0);
+  write_text(folder / "upper.txt", std::string(3000, 'A') + std::string(3000, 'B'));
+  ASSERT_EQ(run({"data", "tokenize", "upper.txt", "--tokenizer", "characters", "--val-fraction",
+                 "0.1", "--out", "upper"})
+                .code,
+            0);
+  const Result r = run({"train", "--resume", "runs/t", "data.train=upper", "train.epochs=4"});
+  EXPECT_EQ(r.code, 2) << r.out << r.err;
+  EXPECT_THAT(r.err, HasSubstr("upper: was made with another tokenizer than what runs/t"));
+  const Result text = run({"generate", "runs/t", "--tokenizer", "upper", "--prompt", "A"});
+  EXPECT_EQ(text.code, 2) << text.out << text.err;
+  EXPECT_THAT(text.err, HasSubstr("the model has another tokenizer"));
+  const Result noted = run(small({"data.train=upper", "model.init=runs/t", "run.name=next"}));
+  EXPECT_EQ(noted.code, 0) << noted.err;
+  EXPECT_THAT(noted.out, HasSubstr("other files of a tokenizer than lie beside runs/t"));
+}
+
+// What is no text becomes a mark of it, and so stays JSON.
+TEST_F(Language, PromptsOfAFile) {
+  ASSERT_EQ(run(small({})).code, 0);
+  write_text(folder / "prompts.txt", "the cat\r\nthe dog\r\n");
+  const Result r =
+      run({"generate", "runs/t", "--file", "prompts.txt", "--lines", "--tokens", "2", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, AllOf(HasSubstr("\"the cat"), Not(HasSubstr("\\u000d"))));
+  EXPECT_EQ(json_text("a\xff\xc3\xa9\"\n"), "\"a\xEF\xBF\xBD\xc3\xa9\\\"\\u000a\"");
 }
 
 TEST_F(Language, WrongInputIsOneSentence) {
@@ -219,6 +283,14 @@ TEST_F(Language, WrongInputIsOneSentence) {
   expect(small({"data.train=none-there"}), 3, "none-there");
   expect(small({"data.length=100000"}), 3, "ids");
   expect(small({"train.mixup=0.2"}), 2, "train.mixup");
+  expect(small({"data.val_split=0.1"}), 2, "--val-fraction");
+  expect(small({"model.ff=32"}), 2, "model.ff");
+  write_text(folder / "ids.bin", std::string("\1\0\2\0\1\0\xff\xff", 8));
+  expect(small({"data.val=ids.bin"}), 3, "ids.bin: id 3 is 65535; the vocabulary has");
+  write_text(folder / "one.bin", std::string("\1\0", 2));
+  expect(small({"data.val=one.bin"}), 3, "one.bin: its validation text is a single id");
+  expect({"generate", "runs", "--prompt", "a", "--dtype", "foo"}, 2, "dtype foo");
+  expect({"generate", "runs", "--file", "runs"}, 6, "runs");
   expect({"eval", "language", "data.val=language"}, 6, "model.safetensors");
   expect({"generate", "language", "--prompt", "a"}, 6, "model.safetensors");
   expect({"generate", "runs", "--prompt", "a", "--top-p", "2"}, 2, "top-p = 2");

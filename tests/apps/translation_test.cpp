@@ -148,8 +148,8 @@ TEST_F(Translation, AModelGoesOnFromAFile) {
   ASSERT_EQ(run(small({"train.epochs=10"})).code, 0);
   const double before = summary()["loss"];
   const Result r = run({"train", "task=translation", "data.train=translation", "data.length=20",
-                        "model.init=runs/t/model.safetensors", "train.batch=128", "run.name=next",
-                        "optim.name=adam", "optim.learning_rate=1e-6", "train.epochs=0.5"});
+                        "model.init=runs/t", "train.batch=128", "run.name=next", "optim.name=adam",
+                        "optim.learning_rate=1e-6", "train.epochs=0.5"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_NEAR(summary("next")["loss"], before, 0.05);
 }
@@ -168,7 +168,9 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error(small({"data.shard=dirichlet:0.3"}), 2, "pairs have no classes");
   expect_error(small({"model.classes=20"}), 2, "the data has 310 ids, the model 20");
   expect_error(small({"data.train=language"}), 3, "language: has no pairs of sentences");
-  expect_error(small({"task=language"}), 3, "translation: holds pairs of sentences");
+  expect_error(small({"task=language", "model.ff=auto"}), 3, "holds pairs of sentences");
+  expect_error(small({"model.init=runs/t", "model.ff=32"}), 2,
+               "model.ff = 32: the model of runs/t");
   expect_error(small({"data.train=none-there"}), 3, "none-there");
   expect_error(small({"data.val=language"}), 3, "language: holds no pairs of sentences");
   expect_error(small({"data.length=4"}), 3, "ids with their marks; the limit is 4");

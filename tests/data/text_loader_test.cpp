@@ -257,6 +257,15 @@ TEST_F(Pairs, ABatchIsPaddedAndMarked) {
   EXPECT_EQ(labelled, loader.labelled());
 }
 
+// A model with as many positions reads every batch.
+TEST_F(Pairs, RowsAreNotFilledBeyondTheLimit) {
+  PairLoader loader(pairs(60), kMarks, {.tokens = 60, .max_length = 13, .multiple = 8});
+  i64 longest = 0;
+  for (PairBatch b = loader.next(); b.source.defined(); b = loader.next())
+    longest = std::max({longest, b.source.shape(1), b.inputs.shape(1)});
+  EXPECT_EQ(longest, 13);
+}
+
 TEST_F(Pairs, ABatchDependsOnItsPlaceAlone) {
   const TextPart part = pairs(80);
   const PairLoaderOptions options{.tokens = 50, .rank = 1, .world = 2, .seed = 3};
