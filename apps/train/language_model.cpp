@@ -75,9 +75,9 @@ Found find_model(const fs::path& file, i64 heads) {
       out.options.heads = heads;
     else
       out.notes.push_back(
-          fmt::format("{} does not say how many heads its {} columns have, nor is there a "
-                      "config.json; {} of 64 are taken; model.heads says otherwise",
-                      file.string(), out.options.width, out.options.heads));
+          fmt::format("{} does not say how many heads it has, nor does a config.json beside it; "
+                      "{} are taken; model.heads, or n_head in config.json, says otherwise",
+                      file.string(), out.options.heads));
   }
   check_agrees("model.heads", heads, out.options.heads, file.string());
   if (said("bias") == "false") out.options.bias = false;

@@ -26,7 +26,8 @@ class TextTask : public Task {
   // With another tokenizer the same ids are other text.
   void check_resume(const ResumePoint& from) const override {
     const auto then = parse_order(nn::read_metadata(from.files[0]));
-    check<ConfigError>(!then || !then->tokenizer || then->tokenizer == order().tokenizer, set_.path,
+    const auto now = order().tokenizer;
+    check<ConfigError>(!then || !then->tokenizer || !now || *then->tokenizer == *now, set_.path,
                        ": was made with another tokenizer than what ", from.run_folder.string(),
                        " was trained on; give the old one to `gossamer data tokenize` "
                        "(--tokenizer), or train anew, without --resume");
