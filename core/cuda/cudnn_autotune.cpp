@@ -55,6 +55,16 @@ double tolerance(const ConvProblem& p) {
   return p.type == DType::bf16 ? 3e-2 : 5e-3;
 }
 
+// After an illegal access every call fails.
+bool usable(const Stream& stream) {
+  try {
+    (void)stream.idle();
+    return true;
+  } catch (const DeviceError&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const ConvProblem& problem,
@@ -83,6 +93,9 @@ Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const Con
         fail<DeviceError>("a convolution that takes longer than a minute");
       return 1e3 * Event::milliseconds(marks[0], marks[1]);
     } catch (const DeviceError& e) {
+      check<DeviceError>(usable(stream), "cuDNN: a plan for ", problem.key(), " (",
+                         plans[i].describe(), ") made ", device,
+                         " unusable for this process: ", e.what());
       if (why.empty()) why = e.what();
       return 0.0;
     }

@@ -44,8 +44,8 @@ struct GpuQuadratic {
   Tensor target;
 };
 
-// kill -9 in the middle of an exchange: `lives` exchanges are lived through, the next begins at
-// once (the rate is high), and some part of the time that one takes goes by.
+// kill -9 in the middle of an exchange: `lives` (GPU_LIVES) exchanges are lived through, the next
+// begins at once (the rate is high), and some part of the time that one takes goes by.
 class Death {
  public:
   Death(int lives, double part) : lives_(lives), part_(part) {}
@@ -83,7 +83,7 @@ void run(Group& host, const std::string& transport, const std::string& wire, i64
   options.total_samples = steps * group.size();
   options.seed = 3;
   options.exchange_least_s = 10;  // processes take turns on one GPU
-  Death death(5, std::stod(variable("GPU_DIES_AFTER", "0.5")));
+  Death death(std::stoi(variable("GPU_LIVES", "5")), std::stod(variable("GPU_DIES_AFTER", "0.5")));
   if (dies >= 0) options.rate = 4;  // so that an exchange is always under way
   if (group.rank() == dies)
     options.on_exchange = [&](const ExchangeRecord& e) { death.exchanged(e); };
@@ -435,9 +435,13 @@ TEST_F(GpuWorkersNccl, TwoMeasureAndChoose) {
 TEST_F(GpuWorkersNccl, ADeathBetweenSumsIsSurvived) {
   EXPECT_EQ(start(3, "nccl", {"GPU_METHOD=allreduce", "GPU_DIES=1"}), (std::vector<int>{0, 9, 0}));
 }
+// An exchange over sockets takes half a second: an early death, and more steps.
 TEST_F(GpuWorkersNccl, AWorkerKilledInMidExchangeIsSurvived) {
-  for (const char* part : {"0.3", "0.9"})
-    EXPECT_EQ(start(3, "nccl", dying(part)), (std::vector<int>{0, 128 + SIGKILL, 0})) << part;
+  for (const char* part : {"0.3", "0.9"}) {
+    std::vector<std::string> death = dying(part);
+    death.insert(death.end(), {"GPU_LIVES=1", "GPU_STEPS=300"});
+    EXPECT_EQ(start(3, "nccl", death), (std::vector<int>{0, 128 + SIGKILL, 0})) << part;
+  }
 }
 // Many contexts take turns, and NCCL's data goes by sockets here: less of it.
 TEST_F(GpuWorkersNccl, FourKeepTheirMean) {
