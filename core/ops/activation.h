@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gossamer/core/ops.h"
+#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/ops/exponential.h"
 
 namespace gossamer {
@@ -39,6 +40,36 @@ struct GeluTanh {
     const float s = sigmoid(x);
     return s + x * (s * (1.0f - s)) * (a + 3.0f * b * square(x));
   }
+};
+
+// dz = g f'(at), which is also the term of the bias's gradient: a formula of sum_columns.h.
+template <class Op, class T>
+struct ActivationBack {
+  const T *g, *at;
+  T* dz;
+  i64 cols;
+  GOSSAMER_HD float operator()(i64 i) const {
+    const float v = load(g, i) * Op::d(load(at, i));
+    store(dz, i, v);
+    return v;
+  }
+  GOSSAMER_HD float operator()(i64 r, i64 c) const { return (*this)(r * cols + c); }
+  template <bool whole>
+  GOSSAMER_HD Eight eight(i64 r, i64 c, int count) const {
+    Eight v{};
+    if constexpr (!whole) {
+      GOSSAMER_ROLL
+      for (int j = 0; j < count; ++j) v.v[j] = (*this)(r, c + j);
+      return v;
+    }
+    const i64 i = r * cols + c;
+    const Eight up = load_eight<true>(g + i, 8), here = load_eight<true>(at + i, 8);
+    GOSSAMER_UNROLL
+    for (int j = 0; j < 8; ++j) v.v[j] = up.v[j] * Op::d(here.v[j]);
+    store_eight<true>(dz + i, 8, v);
+    return v;
+  }
+  bool in_eights() const { return cols % 8 == 0 && aligned16(g) && aligned16(at) && aligned16(dz); }
 };
 
 // Calls f.template operator()<Op>() with the struct of `activation`.

@@ -1,8 +1,9 @@
 // How a formula becomes a loop on a CPU or a launch on a GPU:
 //   for_each       one call per element, in any order
 //   for_each_row   the same for the elements of rows
-//   sum_all, sum_to, sum_columns   sums, with the same bits for any number of threads
-// Kernels whose threads work together in blocks are in grid.h. Formulas are structs with a call
+//   sum_all, sum_to   sums, with the same bits for any number of threads
+// Kernels whose threads work together in blocks are in grid.h, sums of columns in sum_columns.h.
+// Formulas are structs with a call
 // operator, not lambdas: nvcc hides host-device lambdas from the host's optimiser (15x slower,
 // measured).
 #pragma once
@@ -209,50 +210,6 @@ double sum_all(Device device, i64 n, F f) {
 template <class F, class Out>
 void sum_to(Device device, i64 n, F f, double factor, Out* out) {
   detail::sum_pieces(device, n, f, factor, out);
-}
-
-namespace detail {
-// Adds rows of one piece in f32.
-template <class F>
-struct ColumnPiece {
-  F f;
-  i64 rows, cols, length;
-  float* out;
-  GOSSAMER_HD void operator()(i64 p, i64 begin, i64 end) const {
-    float* acc = out + p * cols;
-    for (i64 c = begin; c < end; ++c) acc[c] = 0;
-    const i64 last = (p + 1) * length < rows ? (p + 1) * length : rows;
-    for (i64 r = p * length; r < last; ++r) {
-      GOSSAMER_IVDEP
-      for (i64 c = begin; c < end; ++c) acc[c] += f(r, c);
-    }
-  }
-};
-struct JoinColumns {
-  const float* pieces;
-  i64 n, cols;
-  float* out;
-  GOSSAMER_HD void operator()(i64 c) const {
-    double sum = 0;
-    for (i64 p = 0; p < n; ++p) sum += static_cast<double>(pieces[p * cols + c]);
-    out[c] = static_cast<float>(sum);
-  }
-};
-}  // namespace detail
-// out[c] = sum of f(r, c) over r in [0, rows): pieces of rows in f32, then the pieces in double.
-template <class F>
-void sum_columns(Device device, i64 rows, i64 cols, F f, float* out) {
-  if (cols <= 0) return;
-  i64 length = detail::kPiece / cols + 1;
-  if (length < 64) length = 64;
-  if (rows / length > 1024) length = (rows + 1023) / 1024;
-  const i64 pieces = rows <= 0 ? 0 : (rows + length - 1) / length;
-  const std::shared_ptr<Block> block =
-      allocate(sizeof(float) * static_cast<std::size_t>(pieces * cols), device);
-  float* partial = static_cast<float*>(block->data);
-  for_each_row(device, pieces, cols, detail::ColumnPiece<F>{f, rows, cols, length, partial},
-               (1 << 15) / length + 1);
-  for_each(device, cols, detail::JoinColumns{partial, pieces, cols, out});
 }
 
 // Loads and stores of any floating type as float.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "gossamer/core/ops/find_next.h"
 #include "gossamer/core/ops/op_helpers.h"
 
 namespace gossamer {
@@ -27,20 +28,6 @@ struct TakeRow {
   }
 };
 
-constexpr std::int32_t kFirst = -1, kLast = -1;
-
-// next[i]: the next position with the id of position i, or kLast.
-struct FindNext {
-  const std::int32_t* ids;
-  i64 n;
-  std::int32_t* next;
-  GOSSAMER_HD void operator()(i64 i) const {
-    const std::int32_t id = ids[i];
-    i64 j = i + 1;
-    while (j < n && ids[j] != id) ++j;
-    next[i] = j < n ? static_cast<std::int32_t>(j) : kLast;
-  }
-};
 // before[next[i]] = i; what nobody links to stays kFirst.
 struct LinkBack {
   const std::int32_t* next;
@@ -74,7 +61,7 @@ void add_rows(const Tensor& ids, const Tensor& g, Tensor& d_table) {
                before = Tensor::full({n}, kFirst, DType::i32, device);
   const auto* id = ids.as<std::int32_t>();
   auto *after = next.as<std::int32_t>(), *ahead = before.as<std::int32_t>();
-  for_each(device, n, FindNext{id, n, after}, 256);
+  find_next(device, id, n, after);
   for_each(device, n, LinkBack{after, ahead});
   with_floating(g.dtype(), "embedding", [&]<class T>() {
     for_each_row(device, n, cols,

@@ -5,6 +5,7 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/ops/kernel.h"
+#include "gossamer/core/ops/sum_columns.h"
 
 namespace gossamer::detail {
 
@@ -58,6 +59,11 @@ struct Read {
   i64 cols = 0;
   GOSSAMER_HD float operator()(i64 i) const { return load(x, i); }
   GOSSAMER_HD float operator()(i64 r, i64 c) const { return load(x, r * cols + c); }
+  template <bool whole>
+  GOSSAMER_HD Eight eight(i64 r, i64 c, int count) const {
+    return load_eight<whole>(x + r * cols + c, count);
+  }
+  bool in_eights() const { return cols % 8 == 0 && aligned16(x); }
 };
 
 // Sums g (the shape of the first operand) over what a broadcast repeated; the result has `shape`

@@ -1,6 +1,7 @@
 // matmul and linear: shape checks and gradients around the backend's products.
 #include <algorithm>
 #include <array>
+#include <type_traits>
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops/activation.h"
@@ -52,20 +53,6 @@ void product(const Tensor& x, const Tensor& w, const Tensor& bias, Activation ac
   });
 }
 
-// dz = g f'(at), which is also the term of the bias's gradient.
-template <class Op, class T>
-struct ActivationBack {
-  const T *g, *at;
-  T* dz;
-  i64 cols;
-  GOSSAMER_HD float operator()(i64 i) const {
-    const float v = load(g, i) * Op::d(load(at, i));
-    store(dz, i, v);
-    return v;
-  }
-  GOSSAMER_HD float operator()(i64 r, i64 c) const { return (*this)(r * cols + c); }
-};
-
 // From the gradient g of the result, in one pass: returns that of the activation's argument, and
 // sums its rows into d_bias, f32 [d], if defined. at: what the activation's derivative is a
 // function of, of g's type.
@@ -79,11 +66,13 @@ Tensor activation_back(Activation activation, const Tensor& g, const Tensor& at,
   Tensor dz = Tensor::empty(g.shape(), g.dtype(), g.device());
   with_floating(g.dtype(), "linear", [&]<class T>() {
     with_activation(activation, [&]<class Op>() {
-      const ActivationBack<Op, T> back{g.as<T>(), at.as<T>(), dz.as<T>(), d};
-      if (d_bias.defined())
-        sum_columns(g.device(), n, d, back, d_bias.as<float>());
-      else
-        for_each(g.device(), n * d, back);
+      if constexpr (!std::is_same_v<Op, Identity>) {
+        const ActivationBack<Op, T> back{g.as<T>(), at.as<T>(), dz.as<T>(), d};
+        if (d_bias.defined())
+          sum_columns(g.device(), n, d, back, d_bias.as<float>());
+        else
+          for_each(g.device(), n * d, back);
+      }
     });
   });
   return dz;

@@ -1,5 +1,7 @@
-// Layer norm for GPUs: a block a row, numbers are read again from the first-level cache; backward
-// takes rows in turns, so that each block leaves one partial sum for each column.
+// Layer norm for GPUs. A row of up to 4,096 numbers that can be read in groups of eight stays in
+// the registers of its threads; several short rows share a block. Other rows take a block each and
+// are read again from the first-level cache. Backward takes rows in turns, so that each block
+// leaves one partial sum for each column.
 #pragma once
 
 #include <cmath>
@@ -7,6 +9,215 @@
 #include "gossamer/core/cuda/kernels/launch.h"
 
 namespace gossamer::kernels {
+
+// How `lanes` threads read a row, 256/lanes rows a block: a lane holds two groups of eight columns.
+template <int lanes>
+struct RowLanes {
+  static constexpr int threads = 256, down = threads / lanes, groups = 2,
+                       most_cols = lanes * groups * 8;
+  GOSSAMER_HD static int line(int t) { return t / lanes; }
+  GOSSAMER_HD static i64 col(int t, int group) {
+    return (static_cast<i64>(group) * lanes + t % lanes) * 8;
+  }
+};
+
+// `sums` sums over the lanes of each row: in one phase each thread sets its parts, in the next the
+// first `few` lanes add theirs up, from the one after on every thread may ask for the totals.
+template <int lanes, int sums>
+struct LaneSums {
+  static constexpr int threads = 256, few = 8;
+  float part[sums][threads], joined[sums][threads / lanes][few];
+  GOSSAMER_HD void join(int t) {
+    const int line = t / lanes, lane = t % lanes;
+    if (lane >= few) return;
+    for (int s = 0; s < sums; ++s) {
+      float sum = 0;
+      for (int k = lane; k < lanes; k += few) sum += part[s][line * lanes + k];
+      joined[s][line][lane] = sum;
+    }
+  }
+  GOSSAMER_HD float total(int s, int t) const {
+    float sum = 0;
+    for (int k = 0; k < few; ++k) sum += joined[s][t / lanes][k];
+    return sum;
+  }
+};
+
+template <class T, int lanes>
+struct LayerNormForward {
+  using Lanes = RowLanes<lanes>;
+  static constexpr int threads = Lanes::threads, phases = 5;
+  struct Shared {
+    LaneSums<lanes, 1> sums;
+  };
+  struct State {
+    Eight x[Lanes::groups];
+  };
+  const T *x, *add;            // add: null for none
+  const float *scale, *shift;  // shift: null for none
+  i64 rows, cols;
+  float eps;
+  T *sum, *y;
+  float *means, *inverses;
+
+  i64 blocks() const { return (rows + Lanes::down - 1) / Lanes::down; }
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
+    const i64 row = block * Lanes::down + Lanes::line(t), base = row * cols;
+    const float n = static_cast<float>(cols);
+    const bool here = row < rows;
+    if constexpr (phase == 0) {
+      float total = 0;
+      GOSSAMER_UNROLL
+      for (int k = 0; k < Lanes::groups; ++k) {
+        const i64 c = Lanes::col(t, k);
+        state.x[k] = Eight{};
+        if (!here || c >= cols) continue;
+        state.x[k] = load_eight<true>(x + base + c, 8);
+        if (add) {
+          const Eight more = load_eight<true>(add + base + c, 8);
+          GOSSAMER_UNROLL
+          for (int j = 0; j < 8; ++j)
+            state.x[k].v[j] = static_cast<float>(T(state.x[k].v[j] + more.v[j]));
+          store_eight<true>(sum + base + c, 8, state.x[k]);
+        }
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) total += state.x[k].v[j];
+      }
+      shared.sums.part[0][t] = total;
+    } else if constexpr (phase == 1 || phase == 3) {
+      shared.sums.join(t);
+    } else if constexpr (phase == 2) {
+      const float mean = shared.sums.total(0, t) / n;
+      if (here && t % lanes == 0) means[row] = mean;
+      float squares = 0;
+      GOSSAMER_UNROLL
+      for (int k = 0; k < Lanes::groups; ++k) {
+        if (Lanes::col(t, k) >= cols) continue;
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) {
+          state.x[k].v[j] -= mean;
+          squares += state.x[k].v[j] * state.x[k].v[j];
+        }
+      }
+      shared.sums.part[0][t] = squares;
+    } else {
+      if (!here) return;
+      const float inv = 1 / sqrtf(shared.sums.total(0, t) / n + eps);
+      if (t % lanes == 0) inverses[row] = inv;
+      GOSSAMER_UNROLL
+      for (int k = 0; k < Lanes::groups; ++k) {
+        const i64 c = Lanes::col(t, k);
+        if (c >= cols) continue;
+        const Eight times = load_eight<true>(scale + c, 8);
+        Eight out{};
+        if (shift) out = load_eight<true>(shift + c, 8);
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) out.v[j] += state.x[k].v[j] * inv * times.v[j];
+        store_eight<true>(y + base + c, 8, out);
+      }
+    }
+  }
+};
+
+// parts blocks take groups of rows in turns. partial [parts][2][cols]: sums of dy xhat and of dy.
+template <class T, int lanes>
+struct LayerNormBackward {
+  using Lanes = RowLanes<lanes>;
+  static constexpr int threads = Lanes::threads, phases = 4, numbers = Lanes::groups * 8;
+  struct Shared {
+    LaneSums<lanes, 2> sums;
+    float of[2 * numbers][threads];  // thread last: neighbours write neighbouring words
+  };
+  struct State {
+    Eight x[Lanes::groups], g[Lanes::groups];  // xhat, dy
+    Eight scales[Lanes::groups], shifts[Lanes::groups];
+    i64 turn;
+  };
+  const T *x, *dy;
+  const float *scale, *means, *inverses;
+  i64 rows, cols, parts;
+  bool accumulate;
+  T* dx;
+  float* partial;
+
+  static i64 groups_of(i64 rows) { return (rows + Lanes::down - 1) / Lanes::down; }
+  GOSSAMER_HD bool more(i64 block, i64 turn) const {
+    return (block + turn * parts) * Lanes::down < rows;
+  }
+  template <int phase>
+  GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
+    const i64 row = (block + state.turn * parts) * Lanes::down + Lanes::line(t), base = row * cols;
+    const bool here = row < rows;
+    if constexpr (phase == 0) {
+      const float mean = here ? means[row] : 0.0f, inv = here ? inverses[row] : 0.0f;
+      float sum = 0, along = 0;
+      GOSSAMER_UNROLL
+      for (int k = 0; k < Lanes::groups; ++k) {
+        const i64 c = Lanes::col(t, k);
+        state.x[k] = state.g[k] = Eight{};
+        if (!here || c >= cols) continue;
+        state.x[k] = load_eight<true>(x + base + c, 8);
+        state.g[k] = load_eight<true>(dy + base + c, 8);
+        const Eight times = load_eight<true>(scale + c, 8);
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) {
+          const float xhat = (state.x[k].v[j] - mean) * inv, g = state.g[k].v[j];
+          state.x[k].v[j] = xhat;
+          state.scales[k].v[j] += g * xhat;
+          state.shifts[k].v[j] += g;
+          sum += g * times.v[j];
+          along += g * times.v[j] * xhat;
+        }
+      }
+      shared.sums.part[0][t] = sum;
+      shared.sums.part[1][t] = along;
+    } else if constexpr (phase == 1) {
+      shared.sums.join(t);
+    } else if constexpr (phase == 2) {
+      const float n = static_cast<float>(cols), inv = here ? inverses[row] : 0.0f,
+                  offset = shared.sums.total(0, t) / n, slope = shared.sums.total(1, t) / n;
+      GOSSAMER_UNROLL
+      for (int k = 0; k < Lanes::groups; ++k) {
+        const i64 c = Lanes::col(t, k);
+        if (!here || c >= cols) continue;
+        const Eight times = load_eight<true>(scale + c, 8);
+        Eight out{};
+        if (accumulate) out = load_eight<true>(dx + base + c, 8);
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j)
+          out.v[j] += inv * (state.g[k].v[j] * times.v[j] - offset - state.x[k].v[j] * slope);
+        store_eight<true>(dx + base + c, 8, out);
+      }
+      if (more(block, state.turn + 1)) return;
+      GOSSAMER_UNROLL
+      for (int k = 0; k < Lanes::groups; ++k) {
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) {
+          shared.of[k * 8 + j][t] = state.scales[k].v[j];
+          shared.of[numbers + k * 8 + j][t] = state.shifts[k].v[j];
+        }
+      }
+    } else {
+      ++state.turn;
+      if (more(block, state.turn)) return;
+      // Number i of a lane, of which lines lie below each other.
+      for (int e = t; e < 2 * numbers * lanes; e += threads) {
+        const int i = e / lanes, lane = e % lanes, kj = i % numbers;
+        const i64 c = Lanes::col(lane, kj / 8) + kj % 8;
+        if (c >= cols) continue;
+        float total = 0;
+        for (int l = 0; l < Lanes::down; ++l) total += shared.of[i][l * lanes + lane];
+        partial[(block * 2 + i / numbers) * cols + c] = total;
+      }
+    }
+  }
+  GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
+    return more(block, state.turn);
+  }
+};
+
+// --- any row
 
 // Two sums over the threads of a block: in one phase each thread sets its part, in the next the
 // first `few` add theirs up, from the one after on every thread may ask for the total.
@@ -33,7 +244,7 @@ struct PairSums {
 };
 
 template <class T>
-struct LayerNormForward {
+struct AnyNormForward {
   static constexpr int threads = PairSums::threads, phases = 5;
   struct Shared {
     PairSums first, second;
@@ -85,7 +296,7 @@ struct LayerNormForward {
 
 // parts blocks take the rows in turns. partial [parts][2][cols]: sums of dy xhat and of dy.
 template <class T>
-struct LayerNormBackward {
+struct AnyNormBackward {
   static constexpr int threads = PairSums::threads, phases = 3;
   struct Shared {
     PairSums sums;
@@ -131,18 +342,12 @@ struct LayerNormBackward {
   }
 };
 
-struct JoinRowNorms {  // column c of d_scale and d_shift, each null if not wanted
-  const float* partial;
-  i64 parts, cols;
+// Column c of d_scale and d_shift, each null if not wanted.
+struct FinishRowNorms {
   float *d_scale, *d_shift;
-  GOSSAMER_HD void operator()(i64 c) const {
-    double scale = 0, shift = 0;
-    for (i64 p = 0; p < parts; ++p) {
-      scale += static_cast<double>(partial[p * 2 * cols + c]);
-      shift += static_cast<double>(partial[p * 2 * cols + cols + c]);
-    }
-    if (d_scale) d_scale[c] = static_cast<float>(scale);
-    if (d_shift) d_shift[c] = static_cast<float>(shift);
+  GOSSAMER_HD void operator()(i64 c, const double* total) const {
+    if (d_scale) d_scale[c] = static_cast<float>(total[0]);
+    if (d_shift) d_shift[c] = static_cast<float>(total[1]);
   }
 };
 

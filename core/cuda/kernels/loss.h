@@ -13,15 +13,22 @@ namespace gossamer::kernels {
 // is {-inf, 0}.
 struct TopSum {
   float top, sum;
-  GOSSAMER_HD void add(float z) {
-    if (z == top)
-      sum += 1;
-    else if (z < top)
-      sum += expf(z - top);
-    else {  // larger, or a NaN, which stays and shows
-      sum = sum * expf(top - z) + 1;
-      top = z;
+  GOSSAMER_HD static bool above(float v, float top) { return v > top || v != v; }  // a NaN stays
+  // exp(v - top) with inf - inf = 0
+  GOSSAMER_HD static float part(float v, float top) { return v == top ? 1 : expf(v - top); }
+  // the first `count` of eight
+  GOSSAMER_HD void add(const Eight& z, int count) {
+    float most = z.v[0];
+    GOSSAMER_UNROLL
+    for (int j = 1; j < 8; ++j)
+      if (j < count && above(z.v[j], most)) most = z.v[j];
+    if (above(most, top)) {
+      sum *= expf(top - most);
+      top = most;
     }
+    GOSSAMER_UNROLL
+    for (int j = 0; j < 8; ++j)
+      if (j < count) sum += part(z.v[j], top);
   }
   GOSSAMER_HD void join(const TopSum& o) {
     if (o.top == top)
@@ -35,7 +42,7 @@ struct TopSum {
   }
 };
 
-template <class T, class G>  // G: of the gradient
+template <class T, class G, bool whole>  // G: of the gradient
 struct SoftmaxLoss {
   static constexpr int threads = 256, phases = 4, few = 16;
   struct Shared {
@@ -50,6 +57,9 @@ struct SoftmaxLoss {
   float* losses;
   G* dz;  // p - q; null: not wanted
 
+  GOSSAMER_HD int count_at(i64 c) const {
+    return whole || cols - c >= 8 ? 8 : static_cast<int>(cols - c);
+  }
   template <int phase>
   GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
     const T* z = logits + row * cols;
@@ -60,10 +70,12 @@ struct SoftmaxLoss {
     if constexpr (phase == 0) {
       TopSum part{-__builtin_huge_valf(), 0};
       float all = 0;
-      for (i64 c = t; c < cols; c += threads) {
-        const float v = load(z, c);
-        part.add(v);
-        all += v;
+      for (i64 c = 8 * t; c < cols; c += 8 * threads) {
+        const int count = count_at(c);
+        const Eight v = load_eight<whole>(z + c, count);
+        part.add(v, count);
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) all += v.v[j];
       }
       shared.part[t] = part;
       shared.all[t] = all;
@@ -95,10 +107,16 @@ struct SoftmaxLoss {
     } else if (dz) {
       const float top = shared.row.top, log_sum = shared.row.sum,
                   spread = smoothing / static_cast<float>(cols);
-      for (i64 c = t; c < cols; c += threads) {
-        const float p = expf(load(z, c) - top - log_sum),
-                    q = spread + (c == label ? 1 - smoothing : 0.0f);
-        store(dz + row * cols, c, counts ? p - q : 0.0f);
+      for (i64 c = 8 * t; c < cols; c += 8 * threads) {
+        const int count = count_at(c);
+        Eight v = load_eight<whole, Reuse::never>(z + c, count);
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) {
+          const float p = expf(v.v[j] - top - log_sum),
+                      q = spread + (c + j == label ? 1 - smoothing : 0.0f);
+          v.v[j] = counts ? p - q : 0.0f;
+        }
+        store_eight<whole>(dz + row * cols + c, count, v);
       }
     }
   }

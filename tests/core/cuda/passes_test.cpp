@@ -221,7 +221,7 @@ TEST(GlobalAverage, IsTheOpAndItsGradient) {
 
 TEST(SoftmaxLoss, IsTheOpWithItsGradient) {
   for (const DType type : {DType::f32, DType::bf16, DType::f16})
-    for (const i64 classes : {1000, 10, 257, 3})
+    for (const i64 classes : {1000, 10, 257, 3, 5000, 2056})
       for (const float smoothing : {0.0f, 0.1f}) {
         const i64 rows = 37;
         // a large common part must not cost digits
@@ -239,6 +239,45 @@ TEST(SoftmaxLoss, IsTheOpWithItsGradient) {
         EXPECT_NEAR(sum(losses).item(), loss.item(), 1e-5f * (1 + std::fabs(loss.item())));
         // f16 has steps of 2^-24
         expect_close(dz, z.grad(), 2 * rounding(type), type == DType::f16 ? 0x1p-24 : 1e-7, "dz");
+      }
+}
+
+// Short rows that share a block, rows of one and two groups a lane, more rows than blocks take at
+// once, rows that are read again from memory.
+TEST(FusedLayerNorm, IsThatOfTheReference) {
+  for (const Shape& shape :
+       {Shape{3, 8}, Shape{70, 24}, Shape{5000, 24}, Shape{70, 520}, Shape{1100, 768},
+        Shape{300, 1600}, Shape{40, 4096}, Shape{9, 4104}, Shape{7, 13}, Shape{400, 5}})
+    for (const DType type : {DType::f32, DType::bf16, DType::f16})
+      for (const bool adds : {false, true}) {
+        SCOPED_TRACE(shape.str() + " " + name_of(type) + (adds ? " of a sum" : ""));
+        const i64 rows = shape[0], cols = shape[1];
+        const Tensor x = normal(shape, 1, type, 3), add = normal(shape, 2, type),
+                     dy = normal(shape, 6, type), before = normal(shape, 5, type),
+                     scale = normal({cols}, 3), shift = adds ? Tensor() : normal({cols}, 4);
+        struct Side {
+          Tensor sum, y, dx, d_scale, d_shift, mean, inv_std;
+        };
+        const auto run = [&](Backend& engine) {
+          Side s{Tensor::empty(shape, type), Tensor::empty(shape, type), before.clone(),
+                 Tensor::empty({cols}),      Tensor::empty({cols}),      Tensor::empty({rows}),
+                 Tensor::empty({rows})};
+          RowNorm n{x, scale, shift, 1e-5f, s.mean, s.inv_std};
+          engine.layer_norm(n, adds ? &add : nullptr, adds ? &s.sum : nullptr, s.y);
+          if (adds) n.x = s.sum;
+          engine.layer_norm_back(n, dy, adds, s.dx, s.d_scale, s.d_shift);
+          return s;
+        };
+        const Side got = run(passes()), want = run(backend("reference"));
+        if (adds) expect_same_bits(got.sum, want.sum, "sum");
+        expect_close(got.mean, want.mean, 1e-5, 1e-5, "mean");
+        expect_close(got.inv_std, want.inv_std, 1e-4, 0, "inv_std");
+        const double near = 2e-5 + 2 * rounding(type);
+        expect_close(got.y, want.y, rounding(type), near, "y");
+        expect_close(got.dx, want.dx, rounding(type), near, "dx");
+        const double many = 1e-5 * static_cast<double>(rows);
+        expect_close(got.d_scale, want.d_scale, 1e-4, many, "d_scale");
+        expect_close(got.d_shift, want.d_shift, 1e-4, many, "d_shift");
       }
 }
 

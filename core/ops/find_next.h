@@ -1,0 +1,74 @@
+// find_next: for each position of a list of ids, the next one with the same id. It links the rows
+// of an embedding's gradient that belong to one id.
+#pragma once
+
+#include <cstdint>
+
+#include "gossamer/core/ops/grid.h"
+
+namespace gossamer {
+
+inline constexpr std::int32_t kFirst = -1, kLast = -1;  // there is none before, none behind
+
+namespace detail {
+// The way of a CPU.
+struct FindNext {
+  const std::int32_t* ids;
+  i64 n;
+  std::int32_t* next;
+  GOSSAMER_HD void operator()(i64 i) const {
+    const std::int32_t id = ids[i];
+    i64 j = i + 1;
+    while (j < n && ids[j] != id) ++j;
+    next[i] = j < n ? static_cast<std::int32_t>(j) : kLast;
+  }
+};
+// The way of a GPU: block i looks for the id of position i, 2,048 positions at a time.
+struct FindNextInBlocks {
+  static constexpr int threads = 256, phases = 2, each = 8;
+  struct Shared {
+    std::int32_t found[threads];
+  };
+  struct State {
+    i64 turn = 0;
+    bool done = false;
+  };
+  const std::int32_t* ids;
+  i64 n;
+  std::int32_t* next;
+
+  GOSSAMER_HD i64 begin(i64 i, i64 turn) const { return i + 1 + turn * each * threads; }
+  template <int phase>
+  GOSSAMER_HD void run(i64 i, int t, Shared& shared, State& state) const {
+    if constexpr (phase == 0) {
+      const std::int32_t id = ids[i];
+      std::int32_t first = kLast;
+      for (int k = each - 1; k >= 0; --k) {
+        const i64 j = begin(i, state.turn) + k * threads + t;
+        if (j < n && ids[j] == id) first = static_cast<std::int32_t>(j);
+      }
+      shared.found[t] = first;
+    } else {
+      std::int32_t first = kLast;
+      for (int k = 0; k < threads; ++k) {
+        const std::int32_t f = shared.found[k];
+        if (f != kLast && (first == kLast || f < first)) first = f;
+      }
+      ++state.turn;
+      state.done = first != kLast || begin(i, state.turn) >= n;
+      if (state.done && t == 0) next[i] = first;
+    }
+  }
+  GOSSAMER_HD bool again(i64, const Shared&, const State& state) const { return !state.done; }
+};
+}  // namespace detail
+
+// next[i]: that position, or kLast. n at most 2^31 - 1.
+inline void find_next(Device device, const std::int32_t* ids, i64 n, std::int32_t* next) {
+  if (device.is_cpu())
+    for_each(device, n, detail::FindNext{ids, n, next}, 256);
+  else
+    for_each_block(device, n, detail::FindNextInBlocks{ids, n, next});
+}
+
+}  // namespace gossamer
