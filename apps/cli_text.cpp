@@ -29,7 +29,7 @@ void add_generate(CLI::App& app, int& code) {
   option("--top-p", c.top_p, "only the likeliest ids of this probability together; 1: all");
   option("--seed", c.seed, "of the random numbers");
   option("--threads", c.threads, "compute threads; 0: all cores");
-  option("--dtype", c.dtype, "f32, bf16 or auto");
+  option("--dtype", c.dtype, "f32, bf16, f16 or auto");
   a.add_flag("--no-cache", c.no_cache, "compute the whole text anew for each id");
   a.add_flag("--ignore-end", c.ignore_end, "go on behind the end of a document");
   add_json(a, c.json, "print one JSON object for each text, a line each");
@@ -49,7 +49,7 @@ void add_translate(CLI::App& app, int& code) {
   option("--length-penalty", c.length_penalty, "0: none; more: longer translations");
   option("--batch", c.batch, "lines at once");
   option("--threads", c.threads, "compute threads; 0: all cores");
-  option("--dtype", c.dtype, "f32, bf16 or auto");
+  option("--dtype", c.dtype, "f32, bf16, f16 or auto");
   add_json(a, c.json);
 }
 

@@ -89,7 +89,7 @@ Tensor matmul(const Tensor& a, const Tensor& b);
 // What may follow a product, without a pass of its own: one of the ops of these names.
 enum class Activation { none, relu, gelu, gelu_tanh };
 // x [..., K] of rank 2 or more, w [D, K], bias [D] -> activation(x w^T + bias) [..., D]. One
-// rounding for all of it, on a GPU after one of the bias; a GELU's argument is kept in x's type.
+// rounding for all of it; a GPU may round the bias to x's type first. A GELU's argument is kept.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {},
               Activation = Activation::none);
 

@@ -10,6 +10,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/language_model.h"
+#include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/translation_model.h"
 #include "gossamer/core/error.h"

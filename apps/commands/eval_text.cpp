@@ -12,6 +12,7 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/language_task.h"
+#include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"

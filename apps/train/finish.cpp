@@ -149,7 +149,7 @@ class Finish {
       counts = w_.task->evaluate(one, share, of_model)[0];
     }
     check<DataError>(counts.items > 0 || !leader(), data::code::damaged_images,
-                     "data.val: no image could be decoded; bad_images.txt lists why");
+                     "data.val: nothing could be evaluated; of pictures, bad_images.txt lists why");
     return counts;
   }
 

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/error.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -87,10 +88,7 @@ Found find_model(const fs::path& file, i64 heads) {
 
 // null: none
 std::shared_ptr<const data::Tokenizer> tokenizer_beside(const fs::path& file) {
-  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  for (const char* name : {"vocab.json", "encoder.json", "characters.json"})
-    if (fs::exists(folder / name)) return data::open_tokenizer(folder.string());
-  return nullptr;
+  return data::find_tokenizer(file.has_parent_path() ? file.parent_path().string() : ".");
 }
 
 }  // namespace
@@ -109,20 +107,6 @@ void note_other_tokenizer(const Config& c, const data::TextSet& set,
 void check_agrees(const char* key, i64 given, i64 of_file, const std::string& file) {
   check<ConfigError>(given == 0 || given == of_file, key, " = ", given, ": the model of ", file,
                      " has ", of_file, "; leave ", key, " out");
-}
-
-fs::path weights_in(const fs::path& path) {
-  return fs::is_directory(path) ? path / "model.safetensors" : path;
-}
-
-fs::path weights_to_read(const fs::path& path) {
-  const fs::path file = weights_in(path);
-  check<IoError>(file == path || fs::exists(file), path.string(), ": has no model.safetensors",
-                 fs::exists(path / "log.jsonl")
-                     ? "; its run has not ended: `gossamer train --resume " + path.string() +
-                           "` goes on with it"
-                     : "");
-  return file;
 }
 
 models::Gpt2Options language_options(const Config& c, i64 vocabulary,

@@ -35,10 +35,6 @@ void check_agrees(const char* key, i64 given, i64 of_file, const std::string& fi
 // still give the same ids.)
 void note_other_tokenizer(const Config&, const data::TextSet&, std::vector<std::string>& notes);
 
-// A file of weights, or model.safetensors of a folder.
-std::filesystem::path weights_in(const std::filesystem::path&);
-// The same, to be read. IoError: the folder has none.
-std::filesystem::path weights_to_read(const std::filesystem::path&);
 // What the model of a file, or of a folder, is for: "language", "translation", or "pictures", which
 // it also is if that cannot be seen. A folder without a model is "language".
 std::string task_of_model(const std::filesystem::path&);

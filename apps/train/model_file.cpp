@@ -68,6 +68,21 @@ std::string name_of(const nn::Weights& file, const Config& given) {
 
 }  // namespace
 
+std::filesystem::path weights_in(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) ? path / "model.safetensors" : path;
+}
+
+std::filesystem::path weights_to_read(const std::filesystem::path& path) {
+  const std::filesystem::path file = weights_in(path);
+  check<IoError>(file == path || std::filesystem::exists(file), path.string(),
+                 ": has no model.safetensors",
+                 std::filesystem::exists(path / "log.jsonl")
+                     ? "; its run has not ended: `gossamer train --resume " + path.string() +
+                           "` goes on with it"
+                     : "");
+  return file;
+}
+
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,
                                                   const std::vector<std::string>& classes) {
   return models::metadata_of(

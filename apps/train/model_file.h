@@ -2,6 +2,7 @@
 // takes to use them, and those of others, which hold weights only.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,11 @@
 #include "gossamer/nn/weights.h"
 
 namespace gossamer::apps {
+
+// A file of weights, or model.safetensors of a folder.
+std::filesystem::path weights_in(const std::filesystem::path&);
+// The same, to be read. IoError: the folder has none.
+std::filesystem::path weights_to_read(const std::filesystem::path&);
 
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures&,
                                                   const std::vector<std::string>& classes);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/train/language_model.h"
+#include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/models/transformer_file.h"

@@ -46,10 +46,9 @@ class Cuda final : public FusedBackend {
                known = activation == Activation::none ||
                        (activation == Activation::gelu_tanh && (on_16_bytes || !z.defined()));
     if (!matrices || !known || !bias.defined()) return false;
-    gemm_.run(false, true, x, w, y,
-              {.bias = bias.detach().to(y.dtype()), .activation = activation, .z = z},
-              options_.tf32);
-    return true;
+    const Tensor added = bias.dtype() == y.dtype() ? bias : bias.detach().to(y.dtype());
+    return gemm_.try_run(false, true, x, w, y, {.bias = added, .activation = activation, .z = z},
+                         options_.tf32);
   }
 
   void attention(const Attention& a, Tensor& y, const Tensor& log_sums) override {
@@ -90,9 +89,9 @@ class Cuda final : public FusedBackend {
   }
 
  private:
-  // Not in f32: of cuDNN 9.14's plans for the 4 x 4 filter's gradient, which is padded by 2 and 1,
-  // one reads where it must not (on an H200), and an illegal access ends the process's use of the
-  // GPU.
+  // In 16 bits only. In f32 one of cuDNN 9.14's plans for the gradient of the 4 x 4 filter
+  // (pictures padded by 2 before and 1 behind) reads where it must not, on an H200; and an illegal
+  // access ends the process's use of the GPU.
   static bool in_pairs(const ConvGeometry& g, const Tensor& x) {
     return x.dtype() != DType::f32 && stem::fits(g);
   }

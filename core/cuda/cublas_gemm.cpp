@@ -92,6 +92,7 @@ struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
+  bool usable = false;  // cuBLASLt has an algorithm
   Plan() = default;
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
@@ -131,6 +132,7 @@ struct Gemm::Impl {
     plans.clear();
     if (handle) api().destroy(handle);
   }
+  // Not usable if cuBLASLt has no algorithm; asked once.
   Plan& plan_of(const Key& key);
   std::shared_ptr<Block> workspace_of(cudaStream_t stream);
 };
@@ -191,11 +193,8 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
   const cublasStatus_t status = api().heuristic(handle, plan->operation, plan->a, plan->b, plan->c,
                                                 plan->c, preference, 1, &found, &count);
   api().preference_destroy(preference);
-  check<DeviceError>(status == CUBLAS_STATUS_SUCCESS && count > 0, "cuBLASLt ", api().version(),
-                     ": no way to multiply [", m, ", ", k, "] x [", k, ", ", n, "] of ",
-                     name_of(type), " into ", name_of(result), " on ", device, ": ",
-                     api().status_string(status));
-  plan->algorithm = found.algo;
+  plan->usable = status == CUBLAS_STATUS_SUCCESS && count > 0;
+  if (plan->usable) plan->algorithm = found.algo;
   kept = std::move(plan);
   return *kept;
 }
@@ -205,6 +204,14 @@ Gemm::~Gemm() = default;
 
 void Gemm::run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue& e,
                bool tf32) {
+  if (try_run(ta, tb, a, b, c, e, tf32)) return;
+  fail<DeviceError>("cuBLASLt ", api().version(), ": no way to multiply ", a.shape(),
+                    ta ? "' x " : " x ", b.shape(), tb ? "' of " : " of ", name_of(a.dtype()),
+                    " into ", name_of(c.dtype()), " on ", impl_->device);
+}
+
+bool Gemm::try_run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue& e,
+                   bool tf32) {
   const i64 m = c.shape(0), n = c.shape(1), k = a.shape(ta ? 0 : 1);
   check<ShapeError>(!e.bias.defined() || (e.bias.dtype() == c.dtype() && e.bias.numel() == n),
                     "gemm: bias must be [", n, "] of the result's type ", c.dtype());
@@ -217,6 +224,7 @@ void Gemm::run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, co
   const std::shared_ptr<Block> workspace = impl_->workspace_of(stream);
   Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), vendor_epilogue(e),
                                tf32 && a.dtype() == DType::f32, on_16_bytes});
+  if (!plan.usable) return false;
   const auto point = [&](cublasLtMatmulDescAttributes_t name, const Tensor& t) {
     if (t.defined()) plan.set(name, static_cast<const void*>(t.data()));
   };
@@ -227,6 +235,7 @@ void Gemm::run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, co
                   c.data(), plan.c, c.data(), plan.c, &plan.algorithm, workspace->data,
                   workspace->bytes, stream),
      "cublasLtMatmul");
+  return true;
 }
 
 std::string library_version() {
@@ -237,6 +246,9 @@ struct Gemm::Impl {};
 Gemm::Gemm(Device device) { fail<DeviceError>("cuBLASLt on ", device, ": ", cuda::why_none()); }
 Gemm::~Gemm() = default;
 void Gemm::run(bool, bool, const Tensor&, const Tensor&, Tensor&, const Epilogue&, bool) {}
+bool Gemm::try_run(bool, bool, const Tensor&, const Tensor&, Tensor&, const Epilogue&, bool) {
+  return false;
+}
 std::string library_version() {
   return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON";
 }

@@ -28,6 +28,9 @@ class Gemm {
   // products keep their digits unless tf32. Thread-safe. DeviceError names the shapes.
   void run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue&,
            bool tf32);
+  // The same, but false, and nothing done, if cuBLASLt has no kernel for it.
+  bool try_run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue&,
+               bool tf32);
 
  private:
   struct Impl;

@@ -55,11 +55,12 @@ double tolerance(const ConvProblem& p) {
   return p.type == DType::bf16 ? 3e-2 : 5e-3;
 }
 
-// After an illegal access every call fails.
-bool usable(const Stream& stream) {
+// After an illegal access every call fails, once the kernel that made it has ended.
+bool usable(Device device, const Stream& stream) {
   try {
-    (void)stream.idle();
-    return true;
+    const Event end(device);
+    end.record(stream);
+    return end.wait(std::chrono::seconds(60));
   } catch (const DeviceError&) {
     return false;
   }
@@ -93,7 +94,7 @@ Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const Con
         fail<DeviceError>("a convolution that takes longer than a minute");
       return 1e3 * Event::milliseconds(marks[0], marks[1]);
     } catch (const DeviceError& e) {
-      check<DeviceError>(usable(stream), "cuDNN: a plan for ", problem.key(), " (",
+      check<DeviceError>(usable(device, stream), "cuDNN: a plan for ", problem.key(), " (",
                          plans[i].describe(), ") made ", device,
                          " unusable for this process: ", e.what());
       if (why.empty()) why = e.what();

@@ -54,22 +54,28 @@ struct ActivationBack {
     return v;
   }
   GOSSAMER_HD float operator()(i64 r, i64 c) const { return (*this)(r * cols + c); }
-  template <bool whole>
-  GOSSAMER_HD Eight eight(i64 r, i64 c, int count) const {
-    Eight v{};
-    if constexpr (!whole) {
-      GOSSAMER_ROLL
-      for (int j = 0; j < count; ++j) v.v[j] = (*this)(r, c + j);
-      return v;
-    }
+  struct Eights {
+    Eight g, at;
+  };
+  GOSSAMER_HD Eights read(i64 r, i64 c) const {
     const i64 i = r * cols + c;
-    const Eight up = load_eight<true>(g + i, 8), here = load_eight<true>(at + i, 8);
+    return {load_eight<true>(g + i, 8), load_eight<true>(at + i, 8)};
+  }
+  GOSSAMER_HD Eight terms(i64 r, i64 c, const Eights& e) const {
+    Eight v;
     GOSSAMER_UNROLL
-    for (int j = 0; j < 8; ++j) v.v[j] = up.v[j] * Op::d(here.v[j]);
-    store_eight<true>(dz + i, 8, v);
+    for (int j = 0; j < 8; ++j) v.v[j] = e.g.v[j] * Op::d(e.at.v[j]);
+    store_eight<true>(dz + r * cols + c, 8, v);
     return v;
   }
   bool in_eights() const { return cols % 8 == 0 && aligned16(g) && aligned16(at) && aligned16(dz); }
+};
+
+// The same without sums, in groups of eight: call i is group i of the matrix.
+template <class Op, class T>
+struct ActivationBackInEights {
+  ActivationBack<Op, T> back;
+  GOSSAMER_HD void operator()(i64 i) const { back.terms(0, 8 * i, back.read(0, 8 * i)); }
 };
 
 // Calls f.template operator()<Op>() with the struct of `activation`.

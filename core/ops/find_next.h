@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/ops/grid.h"
 
 namespace gossamer {
@@ -25,9 +26,10 @@ struct FindNext {
 };
 // The way of a GPU: block i looks for the id of position i, 2,048 positions at a time.
 struct FindNextInBlocks {
-  static constexpr int threads = 256, phases = 2, each = 8;
+  static constexpr int threads = 256, phases = 3, each = 8, few = 16;
+  static constexpr std::uint32_t none = 0xffffffffu;  // kLast, and larger than any position
   struct Shared {
-    std::int32_t found[threads];
+    std::uint32_t found[threads], joined[few];
   };
   struct State {
     i64 turn = 0;
@@ -37,26 +39,35 @@ struct FindNextInBlocks {
   i64 n;
   std::int32_t* next;
 
+  GOSSAMER_HD static std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
   GOSSAMER_HD i64 begin(i64 i, i64 turn) const { return i + 1 + turn * each * threads; }
   template <int phase>
   GOSSAMER_HD void run(i64 i, int t, Shared& shared, State& state) const {
     if constexpr (phase == 0) {
-      const std::int32_t id = ids[i];
-      std::int32_t first = kLast;
-      for (int k = each - 1; k >= 0; --k) {
+      std::int32_t there[each];
+      GOSSAMER_UNROLL
+      for (int k = 0; k < each; ++k) {
         const i64 j = begin(i, state.turn) + k * threads + t;
-        if (j < n && ids[j] == id) first = static_cast<std::int32_t>(j);
+        there[k] = ids[j < n ? j : i];  // behind the end: this position, which is none of those
+      }
+      std::uint32_t first = none;
+      GOSSAMER_UNROLL
+      for (int k = 0; k < each; ++k) {
+        const i64 j = begin(i, state.turn) + k * threads + t;
+        first = least(first, j < n && there[k] == ids[i] ? static_cast<std::uint32_t>(j) : none);
       }
       shared.found[t] = first;
+    } else if constexpr (phase == 1) {
+      if (t >= few) return;
+      std::uint32_t first = none;
+      for (int k = t; k < threads; k += few) first = least(first, shared.found[k]);
+      shared.joined[t] = first;
     } else {
-      std::int32_t first = kLast;
-      for (int k = 0; k < threads; ++k) {
-        const std::int32_t f = shared.found[k];
-        if (f != kLast && (first == kLast || f < first)) first = f;
-      }
+      std::uint32_t first = none;
+      for (int k = 0; k < few; ++k) first = least(first, shared.joined[k]);
       ++state.turn;
-      state.done = first != kLast || begin(i, state.turn) >= n;
-      if (state.done && t == 0) next[i] = first;
+      state.done = first != none || begin(i, state.turn) >= n;
+      if (state.done && t == 0) next[i] = static_cast<std::int32_t>(first);
     }
   }
   GOSSAMER_HD bool again(i64, const Shared&, const State& state) const { return !state.done; }

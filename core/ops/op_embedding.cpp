@@ -47,10 +47,16 @@ struct AddRows {  // d_table[ids[r]] += the sum of g over r and all it links to
     const i64 id = ids[r];
     if (before[r] != kFirst || id < 0 || id >= rows) return;
     float* to = d_table + id * cols;
+#ifdef __CUDA_ARCH__  // one column: its sum stays in a register
+    float sum = to[begin];
+    for (i64 i = r; i != kLast; i = next[i]) sum += load(g, i * cols + begin);
+    to[begin] = sum;
+#else
     for (i64 i = r; i != kLast; i = next[i]) {
       GOSSAMER_IVDEP
       for (i64 c = begin; c < end; ++c) to[c] += load(g, i * cols + c);
     }
+#endif
   }
 };
 

@@ -4,8 +4,8 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/ops/eight.h"
 #include "gossamer/core/ops/kernel.h"
-#include "gossamer/core/ops/sum_columns.h"
 
 namespace gossamer::detail {
 
@@ -59,26 +59,14 @@ struct Read {
   i64 cols = 0;
   GOSSAMER_HD float operator()(i64 i) const { return load(x, i); }
   GOSSAMER_HD float operator()(i64 r, i64 c) const { return load(x, r * cols + c); }
-  template <bool whole>
-  GOSSAMER_HD Eight eight(i64 r, i64 c, int count) const {
-    return load_eight<whole>(x + r * cols + c, count);
-  }
+  using Eights = Eight;
+  GOSSAMER_HD Eight read(i64 r, i64 c) const { return load_eight<true>(x + r * cols + c, 8); }
+  GOSSAMER_HD Eight terms(i64, i64, const Eight& e) const { return e; }
   bool in_eights() const { return cols % 8 == 0 && aligned16(x); }
 };
 
 // Sums g (the shape of the first operand) over what a broadcast repeated; the result has `shape`
 // and `type`.
-inline Tensor sum_broadcast(const Tensor& g, const Broadcast& b, const Shape& shape, DType type) {
-  if (b.kind == Spread::same) return as_type(g.shape() == shape ? g : g.reshape(shape), type);
-  Tensor out = Tensor::empty(shape, DType::f32, g.device());
-  with_floating(g.dtype(), "broadcast", [&]<class T>() {
-    const Read<T> read{g.as<T>(), b.cols};
-    if (b.kind == Spread::one)
-      sum_to(g.device(), g.numel(), read, 1, out.as<float>());
-    else
-      sum_columns(g.device(), b.rows, b.cols, read, out.as<float>());
-  });
-  return as_type(out, type);
-}
+Tensor sum_broadcast(const Tensor& g, const Broadcast& b, const Shape& shape, DType type);
 
 }  // namespace gossamer::detail

@@ -6,6 +6,7 @@
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops/activation.h"
 #include "gossamer/core/ops/op_helpers.h"
+#include "gossamer/core/ops/sum_columns.h"
 
 namespace gossamer {
 namespace {
@@ -70,6 +71,8 @@ Tensor activation_back(Activation activation, const Tensor& g, const Tensor& at,
         const ActivationBack<Op, T> back{g.as<T>(), at.as<T>(), dz.as<T>(), d};
         if (d_bias.defined())
           sum_columns(g.device(), n, d, back, d_bias.as<float>());
+        else if (!g.device().is_cpu() && back.in_eights())
+          for_each(g.device(), n * d / 8, ActivationBackInEights<Op, T>{back});
         else
           for_each(g.device(), n * d, back);
       }

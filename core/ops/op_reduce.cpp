@@ -3,8 +3,25 @@
 
 #include "gossamer/core/ops/op_helpers.h"
 #include "gossamer/core/ops/softmax_row.h"
+#include "gossamer/core/ops/sum_columns.h"
 
 namespace gossamer {
+
+Tensor detail::sum_broadcast(const Tensor& g, const detail::Broadcast& b, const Shape& shape,
+                             DType type) {
+  if (b.kind == detail::Spread::same)
+    return detail::as_type(g.shape() == shape ? g : g.reshape(shape), type);
+  Tensor out = Tensor::empty(shape, DType::f32, g.device());
+  with_floating(g.dtype(), "broadcast", [&]<class T>() {
+    const detail::Read<T> read{g.as<T>(), b.cols};
+    if (b.kind == detail::Spread::one)
+      sum_to(g.device(), g.numel(), read, 1, out.as<float>());
+    else
+      sum_columns(g.device(), b.rows, b.cols, read, out.as<float>());
+  });
+  return detail::as_type(out, type);
+}
+
 namespace {
 
 template <class T>

@@ -1,9 +1,10 @@
 // sum_columns: out[c] = the sum of a formula f over the rows of a matrix, with the same bits for
 // any number of threads. A formula says
 //   GOSSAMER_HD float operator()(i64 r, i64 c) const;
-//   template <bool whole> GOSSAMER_HD Eight eight(i64 r, i64 c, int count) const;
-//       columns c … c + 7 of row r, of which `count` exist; whole: all do, and lie on 16 bytes
-//   bool in_eights() const;   whether every group of eight is whole
+//   bool in_eights() const;   whether every group of eight columns exists and lies on 16 bytes
+//   struct Eights;            what it reads for one; and the terms that follow:
+//   GOSSAMER_HD Eights read(i64 r, i64 c) const;
+//   GOSSAMER_HD Eight terms(i64 r, i64 c, const Eights&) const;
 #pragma once
 
 #include <memory>
@@ -40,7 +41,7 @@ struct JoinColumns {
   }
 };
 
-// The way of a GPU: threads of a block take eight columns each.
+// The way of a GPU: threads of a block take eight columns each, with four loads of eight under way.
 template <class F, bool whole>
 struct ColumnSums {
   static constexpr int threads = Tiles::threads, phases = 2;
@@ -50,16 +51,26 @@ struct ColumnSums {
   F f;
   float* partial;
 
+  GOSSAMER_HD static void add(State& state, const Eight& e) {
+    GOSSAMER_UNROLL
+    for (int j = 0; j < 8; ++j) state.total[0][j] += e.v[j];
+  }
   template <int phase>
   GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State& state) const {
     if constexpr (phase == 0) {
       const Tiles::Place p = tiles.place(block, thread);
-      tiles.for_rows<whole ? 4 : 1>(
-          p, [&](i64 r) { return f.template eight<whole>(r, p.col, p.count); },
-          [&](i64, const Eight& e) {
-            GOSSAMER_UNROLL
-            for (int j = 0; j < 8; ++j) state.total[0][j] += e.v[j];
-          });
+      if constexpr (whole)
+        tiles.for_rows<static_cast<int>(4 * sizeof(Eight) / sizeof(typename F::Eights))>(
+            p, [&](i64 r) { return f.read(r, p.col); },
+            [&](i64 r, const typename F::Eights& e) { add(state, f.terms(r, p.col, e)); });
+      else
+        tiles.for_rows<1>(
+            p, [](i64 r) { return r; },
+            [&](i64 r, i64) {
+              GOSSAMER_UNROLL
+              for (int j = 0; j < 8; ++j)
+                if (j < p.count) state.total[0][j] += f(r, p.col + j);
+            });
       kernels::put_sums(thread, state, shared);
     } else {
       kernels::join_sums(tiles, block, thread, shared, partial);
@@ -77,13 +88,16 @@ template <class F>
 void sum_columns_in_blocks(Device device, i64 rows, i64 cols, F f, float* out) {
   // one wave where three blocks fit on each of 132 multiprocessors (H100, H200)
   const Tiles tiles = Tiles::over(rows, cols, 384, false);
+  const bool alone = tiles.parts == 1;  // its sums are the totals
   const std::shared_ptr<Block> block =
-      allocate(sizeof(float) * static_cast<std::size_t>(tiles.parts * cols), device);
-  float* const partial = static_cast<float*>(block->data);
+      alone ? nullptr
+            : allocate(sizeof(float) * static_cast<std::size_t>(tiles.parts * cols), device);
+  float* const partial = alone ? out : static_cast<float*>(block->data);
   if (f.in_eights())
     for_each_block(device, tiles.blocks(), ColumnSums<F, true>{tiles, f, partial});
   else
     for_each_block(device, tiles.blocks(), ColumnSums<F, false>{tiles, f, partial});
+  if (alone) return;
   const kernels::JoinParts<1, FinishColumn> join{partial, tiles.parts, cols, {out}};
   for_each_block(device, join.blocks(), join);
 }

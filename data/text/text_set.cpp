@@ -219,12 +219,10 @@ TextSet open_text(const std::string& path, i64 vocabulary) {
   check<DataError>(fs::exists(folder / "train.bin", none) || fs::exists(folder / "val.bin", none),
                    code::not_understood, printable(path),
                    ": has neither index.json nor train.bin; tokenize makes such a folder");
-  for (const char* name : {"vocab.json", "encoder.json", "characters.json"})
-    if (!set.tokenizer && fs::exists(folder / name, none)) {
-      set.tokenizer = open_tokenizer(path);
-      set.vocabulary = set.tokenizer->size();
-      set.marks = set.tokenizer->marks();
-    }
+  if (!set.tokenizer && (set.tokenizer = find_tokenizer(path))) {
+    set.vocabulary = set.tokenizer->size();
+    set.marks = set.tokenizer->marks();
+  }
   if (fs::exists(folder / "train.bin", none)) set.train.tokens = files(folder / "train.bin");
   if (fs::exists(folder / "val.bin", none)) set.val.tokens = files(folder / "val.bin");
   return set;

@@ -61,4 +61,11 @@ std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path) {
                   "encoder.json and vocab.bpe, or with characters.json");
 }
 
+std::shared_ptr<const Tokenizer> find_tokenizer(const std::string& folder) {
+  std::error_code none;
+  for (const auto& [vocabulary, merges] : kKinds)
+    if (fs::exists(fs::path(folder) / vocabulary, none)) return open_tokenizer(folder);
+  return nullptr;
+}
+
 }  // namespace gossamer::data

@@ -56,5 +56,7 @@ class Tokenizer {
 // The tokenizer in a folder: vocab.json and merges.txt (Hugging Face), encoder.json and vocab.bpe
 // (OpenAI), or characters.json; or whose file is named. DataError names file and line.
 std::shared_ptr<const Tokenizer> open_tokenizer(const std::string& path);
+// The same; null if the folder has none of these files.
+std::shared_ptr<const Tokenizer> find_tokenizer(const std::string& folder);
 
 }  // namespace gossamer::data

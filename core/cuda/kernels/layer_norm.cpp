@@ -11,13 +11,14 @@ namespace {
 
 using namespace kernels;
 
-// Backward: two blocks fit on each of the 132 multiprocessors of an H100 or H200.
+// Backward: two blocks fit on each of the 132 multiprocessors of an H100 or H200. On an A100, with
+// 108, they are 1.2 waves: the number must not depend on the GPU, or results would.
 constexpr i64 kBlocks = 264;
 
 float* floats_of(const Tensor& t) { return t.defined() ? t.as<float>() : nullptr; }
 
-// f.template operator()<T, lanes>(); lanes 0: a row that does not fit a block's registers, or has
-// no whole groups of eight.
+// f.template operator()<T, lanes>(); lanes 0: a row that does not fit a block's registers, or that
+// vectors of eight cannot read.
 template <class F>
 void with_rows(i64 cols, const Tensor& x, std::initializer_list<const Tensor*> tensors, F&& f) {
   const bool whole = fits_vectors(cols, tensors);
@@ -26,6 +27,8 @@ void with_rows(i64 cols, const Tensor& x, std::initializer_list<const Tensor*> t
       f.template operator()<T, 32>();
     else if (whole && cols <= RowLanes<64>::most_cols)
       f.template operator()<T, 64>();
+    else if (whole && cols <= RowLanes<128>::most_cols)
+      f.template operator()<T, 128>();
     else if (whole && cols <= RowLanes<256>::most_cols)
       f.template operator()<T, 256>();
     else

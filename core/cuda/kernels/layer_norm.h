@@ -11,6 +11,8 @@
 namespace gossamer::kernels {
 
 // How `lanes` threads read a row, 256/lanes rows a block: a lane holds two groups of eight columns.
+// Loads come before all that uses them, and behind no branch, so that they are under way together:
+// what does not exist is read from the start of the tensor.
 template <int lanes>
 struct RowLanes {
   static constexpr int threads = 256, down = threads / lanes, groups = 2,
@@ -67,22 +69,25 @@ struct LayerNormForward {
     const float n = static_cast<float>(cols);
     const bool here = row < rows;
     if constexpr (phase == 0) {
+      Eight more[Lanes::groups];
+      GOSSAMER_UNROLL
+      for (int k = 0; k < Lanes::groups; ++k) {
+        const i64 c = Lanes::col(t, k), at = here && c < cols ? base + c : 0;
+        state.x[k] = load_eight<true>(x + at, 8);
+        if (add) more[k] = load_eight<true>(add + at, 8);
+      }
       float total = 0;
       GOSSAMER_UNROLL
       for (int k = 0; k < Lanes::groups; ++k) {
         const i64 c = Lanes::col(t, k);
-        state.x[k] = Eight{};
         if (!here || c >= cols) continue;
-        state.x[k] = load_eight<true>(x + base + c, 8);
-        if (add) {
-          const Eight more = load_eight<true>(add + base + c, 8);
-          GOSSAMER_UNROLL
-          for (int j = 0; j < 8; ++j)
-            state.x[k].v[j] = static_cast<float>(T(state.x[k].v[j] + more.v[j]));
-          store_eight<true>(sum + base + c, 8, state.x[k]);
-        }
         GOSSAMER_UNROLL
-        for (int j = 0; j < 8; ++j) total += state.x[k].v[j];
+        for (int j = 0; j < 8; ++j) {
+          float& v = state.x[k].v[j];
+          if (add) v = static_cast<float>(T(v + more[k].v[j]));
+          total += v;
+        }
+        if (add) store_eight<true>(sum + base + c, 8, state.x[k]);
       }
       shared.sums.part[0][t] = total;
     } else if constexpr (phase == 1 || phase == 3) {
@@ -124,7 +129,8 @@ struct LayerNormForward {
 template <class T, int lanes>
 struct LayerNormBackward {
   using Lanes = RowLanes<lanes>;
-  static constexpr int threads = Lanes::threads, phases = 4, numbers = Lanes::groups * 8;
+  static constexpr int threads = Lanes::threads, phases = 4, resident = 2,
+                       numbers = Lanes::groups * 8;
   struct Shared {
     LaneSums<lanes, 2> sums;
     float of[2 * numbers][threads];  // thread last: neighbours write neighbouring words
@@ -151,14 +157,17 @@ struct LayerNormBackward {
     const bool here = row < rows;
     if constexpr (phase == 0) {
       const float mean = here ? means[row] : 0.0f, inv = here ? inverses[row] : 0.0f;
+      GOSSAMER_UNROLL
+      for (int k = 0; k < Lanes::groups; ++k) {
+        const i64 c = Lanes::col(t, k), at = here && c < cols ? base + c : 0;
+        state.x[k] = load_eight<true>(x + at, 8);
+        state.g[k] = load_eight<true>(dy + at, 8);
+      }
       float sum = 0, along = 0;
       GOSSAMER_UNROLL
       for (int k = 0; k < Lanes::groups; ++k) {
         const i64 c = Lanes::col(t, k);
-        state.x[k] = state.g[k] = Eight{};
         if (!here || c >= cols) continue;
-        state.x[k] = load_eight<true>(x + base + c, 8);
-        state.g[k] = load_eight<true>(dy + base + c, 8);
         const Eight times = load_eight<true>(scale + c, 8);
         GOSSAMER_UNROLL
         for (int j = 0; j < 8; ++j) {

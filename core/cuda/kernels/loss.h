@@ -16,19 +16,23 @@ struct TopSum {
   GOSSAMER_HD static bool above(float v, float top) { return v > top || v != v; }  // a NaN stays
   // exp(v - top) with inf - inf = 0
   GOSSAMER_HD static float part(float v, float top) { return v == top ? 1 : expf(v - top); }
-  // the first `count` of eight
-  GOSSAMER_HD void add(const Eight& z, int count) {
+  GOSSAMER_HD void raise(float most) {
+    if (!above(most, top)) return;
+    sum *= expf(top - most);
+    top = most;
+  }
+  GOSSAMER_HD void add(float z) {
+    raise(z);
+    sum += part(z, top);
+  }
+  GOSSAMER_HD void add(const Eight& z) {
     float most = z.v[0];
     GOSSAMER_UNROLL
     for (int j = 1; j < 8; ++j)
-      if (j < count && above(z.v[j], most)) most = z.v[j];
-    if (above(most, top)) {
-      sum *= expf(top - most);
-      top = most;
-    }
+      if (above(z.v[j], most)) most = z.v[j];
+    raise(most);
     GOSSAMER_UNROLL
-    for (int j = 0; j < 8; ++j)
-      if (j < count) sum += part(z.v[j], top);
+    for (int j = 0; j < 8; ++j) sum += part(z.v[j], top);
   }
   GOSSAMER_HD void join(const TopSum& o) {
     if (o.top == top)
@@ -56,27 +60,28 @@ struct SoftmaxLoss {
   LossRows how;
   float* losses;
   G* dz;  // p - q; null: not wanted
-
-  GOSSAMER_HD int count_at(i64 c) const {
-    return whole || cols - c >= 8 ? 8 : static_cast<int>(cols - c);
-  }
   template <int phase>
   GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
     const T* z = logits + row * cols;
     const i64 label = labels[row];
     const bool counts = !how.ignores || label != how.ignore, valid = label >= 0 && label < cols;
     const float smoothing = how.label_smoothing;
-    const float own = valid ? load(z, label) : __builtin_nanf("");
     if constexpr (phase == 0) {
       TopSum part{-__builtin_huge_valf(), 0};
       float all = 0;
-      for (i64 c = 8 * t; c < cols; c += 8 * threads) {
-        const int count = count_at(c);
-        const Eight v = load_eight<whole>(z + c, count);
-        part.add(v, count);
-        GOSSAMER_UNROLL
-        for (int j = 0; j < 8; ++j) all += v.v[j];
-      }
+      if constexpr (whole)
+        for (i64 c = 8 * t; c < cols; c += 8 * threads) {
+          const Eight v = load_eight<true>(z + c, 8);
+          part.add(v);
+          GOSSAMER_UNROLL
+          for (int j = 0; j < 8; ++j) all += v.v[j];
+        }
+      else
+        for (i64 c = t; c < cols; c += threads) {
+          const float v = load(z, c);
+          part.add(v);
+          all += v;
+        }
       shared.part[t] = part;
       shared.all[t] = all;
     } else if constexpr (phase == 1) {
@@ -97,7 +102,8 @@ struct SoftmaxLoss {
         part.join(shared.joined[k]);
         all += shared.all_joined[k];
       }
-      const float log_sum = logf(part.sum), classes = static_cast<float>(cols);
+      const float own = valid ? load(z, label) : __builtin_nanf(""), log_sum = logf(part.sum),
+                  classes = static_cast<float>(cols);
       // log p = z - top - log_sum, subtracted one after the other: in one number a large top would
       // swallow the digits of log_sum.
       float loss = (1 - smoothing) * (log_sum - (own - part.top));
@@ -107,17 +113,19 @@ struct SoftmaxLoss {
     } else if (dz) {
       const float top = shared.row.top, log_sum = shared.row.sum,
                   spread = smoothing / static_cast<float>(cols);
-      for (i64 c = 8 * t; c < cols; c += 8 * threads) {
-        const int count = count_at(c);
-        Eight v = load_eight<whole, Reuse::never>(z + c, count);
-        GOSSAMER_UNROLL
-        for (int j = 0; j < 8; ++j) {
-          const float p = expf(v.v[j] - top - log_sum),
-                      q = spread + (c + j == label ? 1 - smoothing : 0.0f);
-          v.v[j] = counts ? p - q : 0.0f;
+      const auto slope = [&](float v, i64 c) {
+        const float q = spread + (c == label ? 1 - smoothing : 0.0f);
+        return counts ? expf(v - top - log_sum) - q : 0.0f;
+      };
+      if constexpr (whole)
+        for (i64 c = 8 * t; c < cols; c += 8 * threads) {
+          Eight v = load_eight<true, Reuse::never>(z + c, 8);
+          GOSSAMER_UNROLL
+          for (int j = 0; j < 8; ++j) v.v[j] = slope(v.v[j], c + j);
+          store_eight<true>(dz + row * cols + c, 8, v);
         }
-        store_eight<whole>(dz + row * cols + c, count, v);
-      }
+      else
+        for (i64 c = t; c < cols; c += threads) store(dz + row * cols, c, slope(load(z, c), c));
     }
   }
 };

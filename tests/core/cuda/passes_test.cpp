@@ -245,9 +245,9 @@ TEST(SoftmaxLoss, IsTheOpWithItsGradient) {
 // Short rows that share a block, rows of one and two groups a lane, more rows than blocks take at
 // once, rows that are read again from memory.
 TEST(FusedLayerNorm, IsThatOfTheReference) {
-  for (const Shape& shape :
-       {Shape{3, 8}, Shape{70, 24}, Shape{5000, 24}, Shape{70, 520}, Shape{1100, 768},
-        Shape{300, 1600}, Shape{40, 4096}, Shape{9, 4104}, Shape{7, 13}, Shape{400, 5}})
+  for (const Shape& shape : {Shape{3, 8}, Shape{70, 24}, Shape{5000, 24}, Shape{70, 520},
+                             Shape{1100, 768}, Shape{300, 1600}, Shape{300, 2056}, Shape{0, 24},
+                             Shape{40, 4096}, Shape{9, 4104}, Shape{7, 13}, Shape{400, 5}})
     for (const DType type : {DType::f32, DType::bf16, DType::f16})
       for (const bool adds : {false, true}) {
         SCOPED_TRACE(shape.str() + " " + name_of(type) + (adds ? " of a sum" : ""));

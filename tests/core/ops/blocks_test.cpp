@@ -13,8 +13,9 @@ namespace {
 
 using namespace testing;
 
-// Whole groups of eight and odd ends, one strip of columns and more, few rows and many.
-const Shape kShapes[] = {{3, 8}, {1, 5}, {70, 37}, {500, 300}, {2000, 24}, {33, 2304}, {0, 16}};
+// Whole groups of eight and odd ends, one strip of columns and more, one part of the rows and more.
+const Shape kShapes[] = {{3, 8},     {1, 5},     {70, 37}, {500, 300},
+                         {2000, 24}, {33, 2304}, {0, 16},  {8, 120000}};
 
 TEST(SumColumns, InBlocksIsTheSameSum) {
   for (const Shape& shape : kShapes)
@@ -30,6 +31,16 @@ TEST(SumColumns, InBlocksIsTheSameSum) {
       });
       expect_close(got, want, 1e-5, 1e-5 * static_cast<double>(rows), "sum");
     }
+}
+
+TEST(SumColumns, InBlocksReadsWhatDoesNotBeginOn16Bytes) {
+  const Tensor all = normal({1 + 40 * 24}, 1);
+  const detail::Read<float> read{all.as<float>() + 1, 24};
+  ASSERT_FALSE(read.in_eights());
+  const Tensor want = Tensor::empty({24}), got = Tensor::empty({24});
+  sum_columns({}, 40, 24, read, want.as<float>());
+  detail::sum_columns_in_blocks({}, 40, 24, read, got.as<float>());
+  expect_close(got, want, 1e-5, 1e-4, "sum");
 }
 
 TEST(SumColumns, OfAnActivationsSlopeInBlocksIsTheSame) {
