@@ -89,9 +89,9 @@ class Cuda final : public FusedBackend {
   }
 
  private:
-  // In 16 bits only. In f32 one of cuDNN 9.14's plans for the gradient of the 4 x 4 filter
-  // (pictures padded by 2 before and 1 behind) reads where it must not, on an H200; and an illegal
-  // access ends the process's use of the GPU.
+  // In 16 bits only. In f32, while cuDNN 9.14's plans for the gradient of the 4 x 4 filter (padded
+  // by 2 before and 1 behind) were tried on an H200, one made an illegal access, which ends the
+  // process's use of the GPU.
   static bool in_pairs(const ConvGeometry& g, const Tensor& x) {
     return x.dtype() != DType::f32 && stem::fits(g);
   }

@@ -3,9 +3,11 @@
 attention, tied head, fused AdamW, the gradient's norm clipped to 1; eager, or compiled.
 
     torch_text_step.py [--layers 12] [--dim 768] [--seq 1024] [--vocab 50304] [--batch 8]
-                       [--seconds 6] [--compile]
+                       [--seconds 6] [--stream f32|bf16] [--compile [--mode default]]
 
-Prints a JSON object. Needs torch; without it the script says so and ends with 77.
+--stream: the type of what passes from block to block and of layer norm: f32, as autocast has it, or
+bf16, as we have it. The logits exist as a whole here, not with us. Prints a JSON object. Needs
+torch; without it the script says so and ends with 77.
 """
 import argparse
 import json
@@ -20,7 +22,9 @@ parser.add_argument("--seq", type=int, default=1024)
 parser.add_argument("--vocab", type=int, default=50304)
 parser.add_argument("--batch", type=int, default=8)
 parser.add_argument("--seconds", type=float, default=6)
+parser.add_argument("--stream", choices=["f32", "bf16"], default="f32")
 parser.add_argument("--compile", action="store_true")
+parser.add_argument("--mode", default="default", help="of torch.compile; reduce-overhead: graphs")
 options = parser.parse_args()
 try:
     import torch
@@ -36,10 +40,19 @@ torch.set_float32_matmul_precision("high")      # what is not bf16: TF32
 HEAD = 64                                       # values of a head, as in GPT-2
 
 
+class Norm(nn.LayerNorm):
+    def forward(self, x):
+        if options.stream == "f32":
+            return super().forward(x)
+        with torch.autocast("cuda", enabled=False):
+            return F.layer_norm(x, self.normalized_shape, self.weight.bfloat16(),
+                                self.bias.bfloat16(), self.eps)
+
+
 class Block(nn.Module):
     def __init__(self, dim):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.norm1, self.norm2 = Norm(dim), Norm(dim)
         self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
         self.wide, self.narrow = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
 
@@ -58,13 +71,15 @@ class Gpt2(nn.Module):
         self.tokens = nn.Embedding(options.vocab, options.dim)
         self.places = nn.Embedding(options.seq, options.dim)
         self.blocks = nn.ModuleList(Block(options.dim) for _ in range(options.layers))
-        self.norm = nn.LayerNorm(options.dim)
+        self.norm = Norm(options.dim)
         for p in self.parameters():
             if p.dim() > 1:
                 nn.init.normal_(p, 0.0, 0.02)
 
     def forward(self, ids, labels):
         x = self.tokens(ids) + self.places.weight
+        if options.stream == "bf16":
+            x = x.bfloat16()
         for block in self.blocks:
             x = block(x)
         logits = F.linear(self.norm(x), self.tokens.weight)
@@ -73,7 +88,7 @@ class Gpt2(nn.Module):
 
 torch.manual_seed(0)
 model = Gpt2().cuda().train()
-network = torch.compile(model) if options.compile else model
+network = torch.compile(model, mode=options.mode) if options.compile else model
 optimizer = torch.optim.AdamW(
     [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.1},
      {"params": [p for p in model.parameters() if p.dim() < 2], "weight_decay": 0.0}],
@@ -110,7 +125,8 @@ while spent < options.seconds * 1e3 or len(samples) < 5:
 middle = statistics.median(samples)
 print(json.dumps({
     "engine": "pytorch", "version": torch.__version__,
-    "mode": "compile" if options.compile else "eager", "batch": options.batch, "dtype": "bf16",
+    "mode": f"compile {options.mode}" if options.compile else "eager", "stream": options.stream,
+    "batch": options.batch, "dtype": "bf16",
     "ms_median": round(middle, 3),
     "tokens_per_s": round(1e3 * options.batch * options.seq / middle, 1),
     "peak_bytes": torch.cuda.max_memory_allocated()}))
