@@ -1,7 +1,7 @@
 // Layer norm for GPUs. A row of up to 4,096 numbers that can be read in groups of eight stays in
 // the registers of its threads; several short rows share a block. Other rows take a block each and
 // are read again from the first-level cache. Backward takes rows in turns, so that each block
-// leaves one partial sum for each column.
+// leaves two partial sums for each column.
 #pragma once
 
 #include <cmath>
