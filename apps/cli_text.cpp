@@ -57,7 +57,8 @@ void add_average(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
       "average", "The mean of a run's last checkpoints: gossamer average runs/NAME --last 10");
   AverageCommand& c = run_on(a, average, code);
-  a.add_option("models", c.models, "the folder of a run on text; or model files of one run")
+  a.add_option("models", c.models,
+               "the folder of a run on text; or models of one kind: files, or folders of runs")
       ->required();
   a.add_option("--last", c.last, "of a run: how many checkpoints, the newest");
   a.add_option("--out", c.out,

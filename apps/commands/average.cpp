@@ -114,15 +114,17 @@ int average(const AverageCommand& c) {
                      " is a run: --last N says how many of its checkpoints");
   check<ConfigError>(run || !c.out.empty(), "average: --out says where the mean goes");
   const std::string out = c.out.empty() ? (fs::path(c.models[0]) / kFile).string() : c.out;
+  std::vector<std::string> of;
+  if (!run)
+    for (const std::string& model : c.models) of.push_back(weights_to_read(model).string());
   std::error_code none;
-  for (const std::string& model : c.models)
+  for (const std::string& model : run ? c.models : of)
     check<ConfigError>(!fs::equivalent(model, out, none), "average: --out ", out,
                        " is one of the models; name another file");
-  std::vector<std::string> of = c.models;
   if (run)
     of = average_checkpoints(c.models[0], static_cast<std::size_t>(c.last), out);
   else
-    average_files(c.models, out);
+    average_files(of, out);
   if (c.json) {
     fmt::print("{}\n", JsonObject().add("out", out).add("of", of).str());
     return 0;

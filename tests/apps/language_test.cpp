@@ -159,11 +159,11 @@ TEST_F(Language, TheMeanOfCheckpointsIsAModel) {
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_LT(Json::parse(eval.out)["loss"], 2.5);
 
-  // Of files: the mean of two models is between them.
-  ASSERT_EQ(run({"average", "runs/t/model.safetensors", "runs/t/average.safetensors", "--out",
-                 "runs/t/both.safetensors"})
-                .code,
-            0);
+  // Of files, or a run's own: the mean of two models is between them.
+  ASSERT_EQ(
+      run({"average", "runs/t", "runs/t/average.safetensors", "--out", "runs/t/both.safetensors"})
+          .code,
+      0);
   EXPECT_NEAR(file("runs/t/both.safetensors").find("transformer." + name)->as<float>()[3],
               (stored.as<float>()[3] + last.find("transformer." + name)->as<float>()[3]) / 2, 1e-6);
 
@@ -181,6 +181,9 @@ TEST_F(Language, TheMeanOfCheckpointsIsAModel) {
   expect({"average", "runs/t/model.safetensors", "--last", "2", "--out", "x"}, 2, "one run");
   expect({"average", "runs/t/model.safetensors", "--out", "runs/t/model.safetensors"}, 2,
          "is one of the models");
+  expect({"average", "runs/t", "runs/t/average.safetensors", "--out", "runs/t/model.safetensors"},
+         2, "is one of the models");
+  expect({"average", "runs", "runs/t", "--out", "x"}, 6, "runs: has no model.safetensors");
   expect({"average", "none.safetensors", "--out", "x"}, 6, "none.safetensors");
 }
 
