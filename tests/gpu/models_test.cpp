@@ -111,6 +111,24 @@ struct Curve {
   std::uint64_t waits = 0;  // of the host for the device, from the third step on
 };
 
+// On four batches in turn: loss_of(batch), its gradient, update().
+template <class Loss, class Update>
+Curve fifty_steps(FlatParams& params, Loss loss_of, Update update) {
+  std::vector<Tensor> losses;
+  Curve out;
+  for (std::size_t step = 0; step < 50; ++step) {
+    if (step == 2) out.waits = cuda::waits();
+    params.zero_grad();
+    const Tensor loss = loss_of(step % 4);
+    params.backward(loss);
+    update();
+    losses.push_back(loss.detach());
+  }
+  out.waits = cuda::waits() - out.waits;
+  for (const Tensor& loss : losses) out.losses.push_back(loss.item());
+  return out;
+}
+
 // Fifty steps on four batches of noisy pictures whose class is the place of a bright square.
 Curve train(Device device, DType type) {
   const auto net = models::make("resnet8-cifar", {.classes = 10});
@@ -132,19 +150,10 @@ Curve train(Device device, DType type) {
     images.push_back(x.to(device).to(type));
     labels.push_back(y.to(device));
   }
-  std::vector<Tensor> losses;
-  Curve out;
-  for (std::size_t step = 0; step < 50; ++step) {
-    if (step == 2) out.waits = cuda::waits();
-    params.zero_grad();
-    const Tensor loss = cross_entropy((*net)(images[step % 4]), labels[step % 4]);
-    params.backward(loss);
-    sgd.step(0.05f);
-    losses.push_back(loss.detach());
-  }
-  out.waits = cuda::waits() - out.waits;
-  for (const Tensor& loss : losses) out.losses.push_back(loss.item());
-  return out;
+  return fifty_steps(
+      params,
+      [&](std::size_t batch) { return cross_entropy((*net)(images[batch]), labels[batch]); },
+      [&] { sgd.step(0.05f); });
 }
 
 // Each step may be off by a part of the loss that grows from first to last: rounding is amplified
@@ -163,16 +172,20 @@ void expect_same_curve(const Curve& got, const Curve& want, float first, float l
               got.losses.back(), want.losses.back(), 100 * worst);
 }
 
+void expect_curve_of(const Curve& got, DType type, const Curve& want) {
+  SCOPED_TRACE(name_of(type));
+  if (type == DType::f32)
+    expect_same_curve(got, want, 1e-4f, 3e-2f);
+  else
+    expect_same_curve(got, want, 1e-2f, 6e-2f);
+}
+
 TEST_F(GpuModels, FiftyStepsFollowTheCpuAndWaitForNothing) {
   const Curve want = train(Device::cpu(), DType::f32);
   for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
-    SCOPED_TRACE(name_of(type));
     const Curve got = train(Device::cuda(), type);
-    EXPECT_EQ(got.waits, 0u) << "hidden synchronisation in the step";
-    if (type == DType::f32)
-      expect_same_curve(got, want, 1e-4f, 3e-2f);
-    else
-      expect_same_curve(got, want, 1e-2f, 6e-2f);
+    EXPECT_EQ(got.waits, 0u) << "hidden synchronisation in the step, " << name_of(type);
+    expect_curve_of(got, type, want);
   }
 }
 
@@ -204,27 +217,9 @@ Curve train_text(Device device, DType type) {
     ids.push_back(x.to(device));
     labels.push_back(y.to(device));
   }
-  std::vector<Tensor> losses;
-  Curve out;
-  for (std::size_t step = 0; step < 50; ++step) {
-    if (step == 2) out.waits = cuda::waits();
-    params.zero_grad();
-    const Tensor loss = net.loss(ids[step % 4], labels[step % 4]);
-    params.backward(loss);
-    adam.step(3e-3f, nullptr, {.clip = 1});
-    losses.push_back(loss.detach());
-  }
-  out.waits = cuda::waits() - out.waits;
-  for (const Tensor& loss : losses) out.losses.push_back(loss.item());
-  return out;
-}
-
-void expect_text_curve(const Curve& got, DType type, const Curve& want) {
-  SCOPED_TRACE(name_of(type));
-  if (type == DType::f32)
-    expect_same_curve(got, want, 1e-4f, 3e-2f);
-  else
-    expect_same_curve(got, want, 1e-2f, 6e-2f);
+  return fifty_steps(
+      params, [&](std::size_t batch) { return net.loss(ids[batch], labels[batch]); },
+      [&] { adam.step(3e-3f, nullptr, {.clip = 1}); });
 }
 
 TEST_F(GpuModels, FiftyStepsOfGpt2FollowTheCpuAndWaitForNothing) {
@@ -232,7 +227,7 @@ TEST_F(GpuModels, FiftyStepsOfGpt2FollowTheCpuAndWaitForNothing) {
   for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
     const Curve got = train_text(Device::cuda(), type);
     EXPECT_EQ(got.waits, 0u) << "hidden synchronisation in the step, " << name_of(type);
-    expect_text_curve(got, type, want);
+    expect_curve_of(got, type, want);
   }
 }
 
@@ -245,7 +240,7 @@ TEST(GpuModelsOnACpu, FiftyStepsOfGpt2AgreeBetweenItsEngines) {
       if (engine == "reference") continue;  // slow, and compared with them op by op
       SCOPED_TRACE(engine);
       use_cpu_backend(engine);
-      expect_text_curve(train_text(Device::cpu(), type), type, want);
+      expect_curve_of(train_text(Device::cpu(), type), type, want);
       use_cpu_backend(before);
     }
 }
