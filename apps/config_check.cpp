@@ -65,6 +65,21 @@ std::map<std::string, std::vector<std::string>> make_choices() {
           {"dist.wire", {"f32", "f16"}}};
 }
 
+// Keys that only runs of these tasks read. Elsewhere they must stay as they are by default: nobody
+// shall believe that they do something there.
+struct KeysOf {
+  std::vector<std::string> tasks, keys;
+};
+const std::vector<KeysOf> kKeysOf{
+    {{"pictures"},
+     {"data.label_base", "data.size", "data.sizes", "data.size_milestones", "data.eval_size",
+      "data.resize", "data.filter", "data.augment", "data.mean", "data.std", "data.resize_on",
+      "data.strict_images", "train.mixup", "train.cutmix"}},
+    {{"language", "translation"},
+     {"model.layers", "model.width", "model.heads", "model.dropout", "data.length"}},
+    {{"language"}, {"model.bias", "model.gelu"}},
+    {{"translation"}, {"model.ff", "model.norm_first"}}};
+
 }  // namespace
 
 std::vector<std::string> choices(const std::string& key) {
@@ -131,12 +146,17 @@ void validate(const Config& c, int workers, int per_machine) {
   auto_or("model.heads", c.model.heads, 1, 1024);
   require(c.model.dropout >= 0 && c.model.dropout < 1, "model.dropout", "0 to below 1");
   require(!text || c.run.best_by == "loss", "run.best_by", "loss with task=" + c.task);
-  require(!text || (c.train.mixup == 0 && c.train.cutmix == 0), "train.mixup",
-          "0 with task=" + c.task + ", as train.cutmix");
   require(!text || c.data.val_split == 0, "data.val_split",
           "0 with task=" + c.task + ": `gossamer data tokenize --val-fraction` holds text back");
-  require(c.task == "translation" || c.model.ff.value == 0, "model.ff",
-          "auto: only models of task=translation have it");
+  for (const KeysOf& of : kKeysOf) {
+    if (std::ranges::find(of.tasks, c.task) != of.tasks.end()) continue;
+    for (const std::string& key : of.keys) {
+      const std::string unchanged = value_text({}, key);
+      require(value_text(c, key) == unchanged, key,
+              "left at " + unchanged + " with task=" + c.task + ": only runs of " +
+                  alternatives(of.tasks) + " read it");
+    }
+  }
   require(c.task == "language" || c.data.shard != "documents", "data.shard",
           "another one: only text (task=language) has documents");
   named("model.freeze", [&] {

@@ -27,7 +27,7 @@ using Maker = std::function<std::unique_ptr<Method>(FlatParams&, Optimizer&, Gro
                                                     const MethodOptions&)>;
 
 struct Entry {
-  bool synchronous;
+  bool synchronous, graph;
   const char* optimizer;  // that the method is named after
   Maker make;
 };
@@ -76,21 +76,21 @@ Maker diloco(DilocoMethod::With with) {
 
 const std::map<std::string, Entry>& registry() {
   static const std::map<std::string, Entry> table = {
-      {"a2cid2", {false, "", gossip(true)}},
-      {"adpsgd", {false, "", gossip(false)}},
+      {"a2cid2", {false, true, "", gossip(true)}},
+      {"adpsgd", {false, true, "", gossip(false)}},
       {"allreduce",
-       {true, "",
+       {true, false, "",
         [](auto& p, auto& o, auto& g, auto&, auto& options) {
           return std::make_unique<AllReduceMethod>(p, o, g, options);
         }}},
-      {"dpsgd", {true, "", dpsgd("dpsgd")}},
-      {"dadam", {true, "adam", dpsgd("dadam")}},
-      {"accum-adam", {true, "accum-adam", dpsgd("accum-adam")}},
-      {"sgp", {true, "", maker<SgpMethod>()}},
-      {"local-sgd", {true, "", maker<LocalSgdMethod>()}},
-      {"diloco", {true, "", diloco(DilocoMethod::With::all)}},
-      {"noloco", {true, "", diloco(DilocoMethod::With::neighbours)}},
-      {"consensus-control", {true, "", consensus_control}}};
+      {"dpsgd", {true, true, "", dpsgd("dpsgd")}},
+      {"dadam", {true, true, "adam", dpsgd("dadam")}},
+      {"accum-adam", {true, true, "accum-adam", dpsgd("accum-adam")}},
+      {"sgp", {true, true, "", maker<SgpMethod>()}},
+      {"local-sgd", {true, false, "", maker<LocalSgdMethod>()}},
+      {"diloco", {true, false, "", diloco(DilocoMethod::With::all)}},
+      {"noloco", {true, true, "", diloco(DilocoMethod::With::neighbours)}},
+      {"consensus-control", {true, true, "", consensus_control}}};
   return table;
 }
 
@@ -152,6 +152,7 @@ std::vector<std::string> method_names() {
 }
 
 bool method_is_synchronous(const std::string& name) { return find(name).synchronous; }
+bool method_has_graph(const std::string& name) { return find(name).graph; }
 std::string method_optimizer(const std::string& name) {
   const std::string named = find(name).optimizer;
   return named.empty() ? "sgd" : named;

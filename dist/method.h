@@ -163,5 +163,8 @@ std::string method_optimizer(const std::string& name);
 bool method_takes(const std::string& name, const std::string& optimizer);
 // True for methods in which workers meet in rounds: the graph may be any name of rounds.h.
 bool method_is_synchronous(const std::string& name);
+// False for methods that average over all workers, whatever the graph: allreduce, local-sgd,
+// diloco.
+bool method_has_graph(const std::string& name);
 
 }  // namespace gossamer::dist

@@ -191,11 +191,12 @@ void Worker::describe(const std::vector<std::string>& table,
     progress.note(fmt::format("device   cuda:{}, {}", device.index, cuda::properties(device).name));
   if (place.size > 1) {
     std::string exchanges_text;
-    if (exchanges()) {
+    if (dist::method_has_graph(config.train.method)) exchanges_text = " on " + config.train.graph;
+    if (!dist::method_is_synchronous(config.train.method)) {
       const dist::GraphConstants k = dist::constants(graph);
-      exchanges_text =
-          fmt::format(" on {} at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}",
-                      config.train.graph, config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde);
+      exchanges_text +=
+          fmt::format(" at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}",
+                      config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde);
     }
     progress.note(fmt::format("workers  {} ({}), {}{}, {} compute thread(s) each", place.size,
                               place.source, config.train.method, exchanges_text,

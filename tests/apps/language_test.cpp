@@ -287,7 +287,10 @@ TEST_F(Language, WrongInputIsOneSentence) {
   expect(small({"data.length=100000"}), 3, "ids");
   expect(small({"train.mixup=0.2"}), 2, "train.mixup");
   expect(small({"data.val_split=0.1"}), 2, "--val-fraction");
-  expect(small({"model.ff=32"}), 2, "model.ff");
+  expect(small({"model.ff=32"}), 2, "model.ff = 32");
+  expect(small({"data.augment=none"}), 2, "only runs of pictures read it");
+  expect(small({"data.eval_size=48"}), 2, "it must be left at \"auto\" with task=language");
+  expect({"train", "data.length=64"}, 2, "only runs of language or translation read it");
   write_text(folder / "ids.bin", std::string("\1\0\2\0\1\0\xff\xff", 8));
   expect(small({"data.val=ids.bin"}), 3, "ids.bin: id 3 is 65535; the vocabulary has");
   write_text(folder / "one.bin", std::string("\1\0", 2));

@@ -115,14 +115,21 @@ TEST_F(RecipeRun, EveryFileOfTheConfigsStarts) {
   make_texts(folder);
   for (const auto& entry : fs::directory_iterator(GOSSAMER_SOURCE_DIR "/apps/configs")) {
     const Config c = load_config({entry.path().string()});
-    std::vector<std::string> arguments{
-        "train",          entry.path().string(), "data.train=s/train", "data.val=s/val",
-        "train.batch=4",  "train.threads=1",     "train.device=cpu",   "data.size=32",
-        "data.resize=36", "data.eval_size=32",   "--workers",          "2",
-        "--dry-run"};
+    std::vector<std::string> arguments{"train",
+                                       entry.path().string(),
+                                       "data.train=s/train",
+                                       "data.val=s/val",
+                                       "train.batch=4",
+                                       "train.threads=1",
+                                       "train.device=cpu",
+                                       "--workers",
+                                       "2",
+                                       "--dry-run"};
     if (c.model.name == "resnet50") arguments.push_back("model.name=resnet8-cifar");
     if (!c.data.sizes.empty()) arguments.push_back("data.sizes=24");
-    if (c.task != "pictures")
+    if (c.task == "pictures")
+      arguments.insert(arguments.end(), {"data.size=32", "data.resize=36", "data.eval_size=32"});
+    else
       arguments.insert(arguments.end(), {"data.train=" + c.task, "data.val=auto", "data.length=32",
                                          "model.layers=1", "model.width=16", "model.heads=2"});
     if (c.task == "translation")
