@@ -114,11 +114,11 @@ int average(const AverageCommand& c) {
                      " is a run: --last N says how many of its checkpoints");
   check<ConfigError>(run || !c.out.empty(), "average: --out says where the mean goes");
   const std::string out = c.out.empty() ? (fs::path(c.models[0]) / kFile).string() : c.out;
-  std::vector<std::string> of;
+  std::vector<std::string> of = c.models;
   if (!run)
-    for (const std::string& model : c.models) of.push_back(weights_to_read(model).string());
+    for (std::string& model : of) model = weights_to_read(model).string();
   std::error_code none;
-  for (const std::string& model : run ? c.models : of)
+  for (const std::string& model : of)
     check<ConfigError>(!fs::equivalent(model, out, none), "average: --out ", out,
                        " is one of the models; name another file");
   if (run)

@@ -191,7 +191,9 @@ void Worker::describe(const std::vector<std::string>& table,
     progress.note(fmt::format("device   cuda:{}, {}", device.index, cuda::properties(device).name));
   if (place.size > 1) {
     std::string exchanges_text;
-    if (dist::method_has_graph(config.train.method)) exchanges_text = " on " + config.train.graph;
+    const bool controlled = config.train.method == "consensus-control";
+    if (dist::method_has_graph(controlled ? config.control.method : config.train.method))
+      exchanges_text = " on " + config.train.graph;
     if (!dist::method_is_synchronous(config.train.method)) {
       const dist::GraphConstants k = dist::constants(graph);
       exchanges_text +=

@@ -41,8 +41,8 @@ template <class N>
 constexpr i64 kRowsAtOnce = kTiled<N> ? kTileRows : kBlockRows;
 template <class N>
 constexpr i64 kNumbersAtOnce = kTiled<N> ? kTileSide : 1;
-// Of the sum at a time. On a Zen 4 vectors of 16 numbers were 1 to 2 % faster with 384 than with
-// 256, though a panel of those alone fills the first-level cache, and vectors of 8 were 5 % slower.
+// Of the sum at a time. A Zen 4 with AVX-512 was 1 to 2 % faster with 384 than with 256, although a
+// panel then exceeds its first-level cache; with AVX2 it was 5 % slower. Tiles were not measured.
 template <class N>
 constexpr i64 kStretch = kLanes == 16 && !kTiled<N> ? 384 : 256;
 

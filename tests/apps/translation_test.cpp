@@ -144,6 +144,21 @@ TEST_F(Translation, EveryMethodTrainsIt) {
   }
 }
 
+TEST_F(Translation, AGraphIsNamedWhereTheMethodHasOne) {
+  const auto line = [&](const std::string& method, const std::string& more = "train.seed=0") {
+    const Result r = run(small({"--workers", "2", "train.method=" + method, "optim.name=auto",
+                                "train.graph=complete", more, "--dry-run"}));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  EXPECT_THAT(line("a2cid2"), HasSubstr("a2cid2 on complete at rate 1: chi1"));
+  EXPECT_THAT(line("noloco"), HasSubstr("noloco on complete, 1 compute"));
+  EXPECT_THAT(line("diloco"), HasSubstr("diloco, 1 compute"));
+  const std::string control = "consensus-control";
+  EXPECT_THAT(line(control, "control.method=dpsgd"), HasSubstr(control + " on complete, 1"));
+  EXPECT_THAT(line(control, "control.method=local-sgd"), HasSubstr(control + ", 1 compute"));
+}
+
 TEST_F(Translation, AModelGoesOnFromAFile) {
   ASSERT_EQ(run(small({"train.epochs=10"})).code, 0);
   const double before = summary()["loss"];
@@ -170,6 +185,7 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error(small({"data.train=language"}), 3, "language: has no pairs of sentences");
   expect_error(small({"task=language", "model.ff=auto", "model.norm_first=false"}), 3,
                "holds pairs of sentences");
+  expect_error(small({"model.bias=false"}), 2, "only runs of language read it");
   expect_error(small({"model.init=runs/t", "model.ff=32"}), 2,
                "model.ff = 32: the model of runs/t");
   expect_error(small({"data.train=none-there"}), 3, "none-there");
