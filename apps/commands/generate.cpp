@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <sstream>
+#include <span>
 
 #include <fmt/core.h>
 
@@ -113,7 +113,7 @@ class Reader {
   Reader(models::Gpt2& net, bool cache, i64 texts)
       : net_(net), with_cache_(cache), cache_(net.cache(texts)), texts_(texts) {}
   // Of the first `length` ids of each: [texts, vocabulary], f32.
-  Tensor logits(const std::vector<Text>& texts, std::size_t length) {
+  Tensor logits(std::span<const Text> texts, std::size_t length) {
     const auto positions = static_cast<std::size_t>(net_.options().positions);
     if (length - begin_ > positions) {
       begin_ = length - std::max<std::size_t>(1, positions / 2);
@@ -140,7 +140,7 @@ class Reader {
 
 // One id after the other, until each text has ended or has as many as were asked for. Where a
 // prompt is longer than the shortest, its ids are taken as they come.
-void grow(std::vector<Text>& texts, const LanguageModel& m, const GenerateCommand& c) {
+void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& c) {
   const models::SamplingOptions sampling{c.temperature, c.top_k, c.top_p};
   const std::int32_t end = m.tokenizer->marks().end;
   // Ids that the tokenizer does not have, of a vocabulary that was rounded up, never come.
@@ -174,6 +174,39 @@ void grow(std::vector<Text>& texts, const LanguageModel& m, const GenerateComman
   }
 }
 
+// Texts that grow together: as many as have their keys and values in 1 GiB.
+std::size_t texts_at_once(const models::Gpt2& net) {
+  constexpr i64 kCacheBytes = i64{1} << 30;
+  const models::Gpt2Options& o = net.options();
+  const i64 bytes = 2 * o.layers * o.width * o.positions * static_cast<i64>(sizeof(float));
+  return static_cast<std::size_t>(std::max<i64>(1, kCacheBytes / bytes));
+}
+
+// Grows them, and prints what has not been shown yet.
+void write_texts(std::span<Text> texts, bool first, bool several, const LanguageModel& m,
+                 const GenerateCommand& c) {
+  const auto began = std::chrono::steady_clock::now();
+  grow(texts, m, c);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  i64 made = 0;
+  for (const Text& t : texts) made += t.made;
+  for (Text& t : texts) {
+    const std::string& text = t.out.end();
+    if (c.json) {
+      const auto ids = std::span(t.ids).subspan(t.hidden, t.ids.size() - t.hidden - t.surplus);
+      fmt::print("{}\n", JsonObject()
+                             .add("text", text)
+                             .add("ids", Ids(ids.begin(), ids.end()))
+                             .add("tokens", t.made)
+                             .add("tokens_per_s", static_cast<double>(made) / seconds)
+                             .str());
+    } else if (several) {
+      fmt::print("{}{}\n", first && &t == &texts[0] ? "" : "---\n", text);
+    }
+  }
+}
+
 }  // namespace
 
 int generate(const GenerateCommand& c) {
@@ -197,26 +230,10 @@ int generate(const GenerateCommand& c) {
                      c.tokenizer, " has ", m.tokenizer->size(), " ids, the model ",
                      m.net->options().vocabulary);
   std::vector<Text> texts = texts_of(c, *m.tokenizer);
-  const auto began = std::chrono::steady_clock::now();
-  grow(texts, m, c);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-  i64 made = 0;
-  for (const Text& t : texts) made += t.made;
-  for (Text& t : texts) {
-    const std::string& text = t.out.end();
-    if (c.json) {
-      const auto ids = std::span(t.ids).subspan(t.hidden, t.ids.size() - t.hidden - t.surplus);
-      fmt::print("{}\n", JsonObject()
-                             .add("text", text)
-                             .add("ids", Ids(ids.begin(), ids.end()))
-                             .add("tokens", t.made)
-                             .add("tokens_per_s", static_cast<double>(made) / seconds)
-                             .str());
-    } else if (texts.size() > 1) {
-      fmt::print("{}{}\n", &t == &texts[0] ? "" : "---\n", text);
-    }
-  }
+  const std::size_t step = texts_at_once(*m.net);
+  for (std::size_t at = 0; at < texts.size(); at += step)
+    write_texts(std::span(texts).subspan(at, std::min(step, texts.size() - at)), at == 0,
+                texts.size() > 1, m, c);
   return 0;
 }
 

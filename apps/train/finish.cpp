@@ -289,7 +289,9 @@ class Finish {
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
       files.write("model.safetensors", [&](const auto& path) { save_model(path); });
-      w_.task->save_beside_model(files.place("model.safetensors").parent_path());
+      if (const auto model = files.place("model.safetensors");
+          !model.empty() && model.parent_path() != w_.folder.path())
+        w_.task->save_beside_model(model.parent_path());
       if (w_.ema)
         files.write("model-ema.safetensors", [&](const auto& path) {
           const EmaInPlace model(*w_.ema, *w_.params);

@@ -73,14 +73,14 @@ std::filesystem::path weights_in(const std::filesystem::path& path) {
 }
 
 std::filesystem::path weights_to_read(const std::filesystem::path& path) {
-  const std::filesystem::path file = weights_in(path);
-  check<IoError>(file == path || std::filesystem::exists(file), path.string(),
-                 ": has no model.safetensors",
-                 std::filesystem::exists(path / "log.jsonl")
-                     ? "; its run has not ended: `gossamer train --resume " + path.string() +
-                           "` goes on with it"
-                     : "");
-  return file;
+  const std::filesystem::path file = weights_in(path), best = path / "best.safetensors";
+  if (file == path || std::filesystem::exists(file)) return file;
+  std::string why = path.string() + ": has no model.safetensors";
+  if (std::filesystem::exists(path / "log.jsonl"))
+    why +=
+        "; its run has not ended: `gossamer train --resume " + path.string() + "` goes on with it";
+  if (std::filesystem::exists(best)) why += "; its best model so far is " + best.string();
+  fail<IoError>(why);
 }
 
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,

@@ -54,7 +54,7 @@ class Task {
   // Writes the f32 values. more: further entries of the header.
   virtual void save_model(const std::filesystem::path&, nn::Module&, const FlatParams&,
                           const std::map<std::string, std::string>& more = {}) const = 0;
-  // What else the folder of a finished run needs for its model.
+  // What else a folder needs for the models in it. Written when the run begins.
   virtual void save_beside_model(const std::filesystem::path& /*folder*/) const {}
 
   // --- training. open_loader() first; check_loader() finds its errors before workers start.

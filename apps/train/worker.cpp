@@ -102,6 +102,7 @@ void Worker::begin_folder() {
                                 !std::filesystem::exists(resumed_from / "log.jsonl", error));
   const char* launch = std::getenv(kLaunchVariable);
   const std::string moved = folder.begin(to_toml(config), launch ? launch : "", goes_on);
+  if (folder.writes()) task->save_beside_model(folder.path());
   if (!moved.empty()) progress.warn("an older run of this name is now " + moved);
 }
 

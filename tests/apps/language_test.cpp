@@ -241,6 +241,22 @@ TEST_F(Language, AFinishedRunSaysThatItGoesBackToAnOlderCheckpoint) {
   EXPECT_THAT(resume("train.epochs=4"), HasSubstr("is finished"));
 }
 
+TEST_F(Language, TheBestModelOfARunThatWasStoppedNeedsNoData) {
+  start(small({"train.epochs=400", "eval.every=1", slowed(1, 3)}));
+  ASSERT_TRUE(wait_for("eval", 1));
+  kill(running, SIGTERM);
+  ASSERT_EQ(wait().code, 143);
+  fs::rename(folder / "language", folder / "away");
+  const auto generate = [&](const char* model) {
+    return run({"generate", model, "--prompt", "the", "--tokens", "3"});
+  };
+  EXPECT_THAT(generate("runs/t").err, AllOf(HasSubstr("train --resume runs/t"),
+                                            HasSubstr("best model so far is runs/t/best.safe")));
+  const Result text = generate("runs/t/best.safetensors");
+  EXPECT_EQ(text.code, 0) << text.err;
+  EXPECT_THAT(text.out, StartsWith("the"));
+}
+
 TEST_F(Language, AnotherTokenizerIsRefused) {
   ASSERT_EQ(run(small({"run.checkpoint_every=1"})).code, 0);
   write_text(folder / "upper.txt", std::string(3000, 'A') + std::string(3000, 'B'));
