@@ -105,9 +105,9 @@ void add_eval(CLI::App& app, int& code) {
   EvalCommand& c = run_on(a, eval, code);
   a.add_option("model", c.model, kModelFile)->required();
   a.add_option("arguments", c.arguments,
-               "more models, to average their probabilities; data.val=DIR and other key=value; for "
-               "weights of others also model.name, data.eval_size, data.resize, data.mean, "
-               "data.std");
+               "more models for pictures, to average their probabilities; data.val=DIR and other "
+               "key=value; for weights of others also model.name, data.eval_size, data.resize, "
+               "data.mean, data.std");
   a.add_flag("--per-class", c.per_class, "recall and precision of each class");
   a.add_flag("--confusion", c.confusion, "which classes are taken for which");
   a.add_option("--csv", c.csv, "write both into this folder: per_class.csv and confusion.csv");

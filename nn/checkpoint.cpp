@@ -133,7 +133,7 @@ void load_all(const Weights& file, const std::vector<NamedTensor>& state) {
     if (!fit.extra.empty()) text << " Not in the model: " << first_three(fit.extra) << ".";
     if (!fit.misshapen.empty())
       text << " Other shape or type: " << first_three(fit.misshapen) << ".";
-    text << " Was it saved by the same model with the same number of classes?";
+    text << " Was it saved by the same model, with the same number of classes or ids?";
     throw IoError(text.str());
   }
   copy(file, state, fit);

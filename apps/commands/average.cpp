@@ -46,26 +46,40 @@ void add_file(const std::vector<NamedTensor>& targets, const std::string& file,
   }
 }
 
-// Of model files, which are all that is needed.
+// Of model files, which are all that is needed. Counters (of dropout's draws) are the first's.
 void average_files(const std::vector<std::string>& files, const std::string& out) {
   const nn::Weights first = nn::read_weights(files[0]);
   check_statistics(first.tensors, first.file);
-  std::vector<NamedTensor> sum;
-  for (const NamedTensor& t : first.tensors)
-    sum.push_back({t.name, Tensor::zeros(t.tensor.shape())});
+  std::vector<NamedTensor> mean, sums;
+  for (const NamedTensor& t : first.tensors) {
+    const bool counter = t.tensor.dtype() == DType::i64 || t.tensor.dtype() == DType::i32;
+    mean.push_back({t.name, counter ? t.tensor : Tensor::zeros(t.tensor.shape())});
+    if (!counter) sums.push_back(mean.back());
+  }
   const float share = 1.0f / static_cast<float>(files.size());
   for (const std::string& file : files) {
     const nn::Weights weights = nn::read_weights(file);
-    check<IoError>(weights.tensors.size() == sum.size(), file, ": has ", weights.tensors.size(),
-                   " tensors, ", files[0], " has ", sum.size());
+    check<IoError>(weights.tensors.size() == mean.size(), file, ": has ", weights.tensors.size(),
+                   " tensors, ", files[0], " has ", mean.size());
+    for (const char* key : {"heads", "gelu"})
+      check<IoError>(
+          weights.metadata.contains(key) == first.metadata.contains(key) &&
+              (!first.metadata.contains(key) || weights.metadata.at(key) == first.metadata.at(key)),
+          file, ": is another model than ", files[0], ": \"", key, "\" in their headers differs");
     add_file(
-        sum, file, [&](const std::string& name) { return weights.find(name); }, share);
+        sums, file, [&](const std::string& name) { return weights.find(name); }, share);
   }
-  write_safetensors(out, sum, without_score(first.metadata));
+  write_safetensors(out, mean, without_score(first.metadata));
 }
 
-// Of the newest checkpoints of a run, of which each is the mean of its workers. The model that the
-// run ended with says how files are written. Returns the labels, the newest first.
+// The model that a run ended with; of one that has not ended, its best one.
+fs::path model_of(const fs::path& run) {
+  const fs::path best = run / "best.safetensors";
+  return !fs::exists(weights_in(run)) && fs::exists(best) ? best : weights_to_read(run);
+}
+
+// Of the newest checkpoints of a run, of which each is the mean of its workers. A model of the run
+// says how files are written. Returns the labels, the newest first.
 std::vector<std::string> average_checkpoints(const fs::path& run, std::size_t last,
                                              const std::string& out) {
   std::vector<ResumePoint> all = list_checkpoints(run);
@@ -74,7 +88,7 @@ std::vector<std::string> average_checkpoints(const fs::path& run, std::size_t la
                  " is more than the whole checkpoints there (", all.size(),
                  "); run.checkpoint_every writes them, run.keep says how many stay");
   all.resize(last);
-  const fs::path file = weights_to_read(run);
+  const fs::path file = model_of(run);
   const std::string task = task_of_model(file);
   check<ConfigError>(task != "pictures", run.string(),
                      ": --last is for language and translation models; train.ema averages others");

@@ -93,8 +93,9 @@ bool is_model_file(const std::string& argument) {
   const bool key =
       before.size() < argument.size() &&
       before.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") == std::string::npos;
+  std::error_code error;
   return !key && (argument.ends_with(".safetensors") || argument.ends_with(".pth") ||
-                  argument.ends_with(".pt"));
+                  argument.ends_with(".pt") || std::filesystem::is_directory(argument, error));
 }
 
 struct Models {
@@ -172,6 +173,8 @@ int eval(const EvalCommand& command) {
   arguments.erase(more_begin, arguments.end());
   Config config = load_config(arguments);
   const std::string task = task_of_model(command.model);
+  check<ConfigError>(task == "pictures" || files.size() == 1, "eval: ", command.model, " is a ",
+                     task, " model, which is evaluated alone; leave ", files.back(), " out");
   if (task == "language") return eval_text(command, config);
   if (task == "translation") return eval_pairs(command, config);
   check<ConfigError>(!command.stride && !command.beam && !command.length_penalty,

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include <fmt/core.h>
 
@@ -80,6 +81,21 @@ bool is_finished(const Config& config, const ResumePoint& from) {
     if (!std::filesystem::exists(folder / file)) return false;
   const Config then = load_config({(folder / "config.toml").string()});
   return then.train.epochs >= config.train.epochs && !goes_on_with_patience(then, config);
+}
+
+// What the tensors of a checkpoint may not show. ConfigError: they belong to another model.
+void check_same_model(const Config& now, const ResumePoint& from) {
+  const std::filesystem::path saved = from.run_folder / "config.toml";
+  if (!std::filesystem::exists(saved)) return;
+  const std::vector<KeyText> then = key_texts(load_config({saved.string()})), keys = key_texts(now);
+  std::set<std::string_view> kept{"model.name", "model.layers", "model.width",      "model.heads",
+                                  "model.ff",   "model.bias",   "model.norm_first", "model.gelu"};
+  if (now.task == "language" && now.model.init.empty()) kept.insert("data.length");
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    check<ConfigError>(!kept.contains(keys[i].name) || keys[i].value == then[i].value, keys[i].name,
+                       " = ", keys[i].value, ": the run ", from.run_folder.string(), " has ",
+                       then[i].value, ", and --resume goes on with its model; leave ", keys[i].name,
+                       " out");
 }
 
 int say_finished(const Config& config, bool json) {
@@ -197,6 +213,7 @@ bool check_start(const Start& start) {
   const std::unique_ptr<Task> task = make_task(config, place, {});
   if (start.resume && start.writes() && is_finished(config, *start.resume)) return false;
   if (start.resume) {
+    check_same_model(config, *start.resume);
     task->check_resume(*start.resume);
     say_resume(config, task->epoch(), *start.resume);
   }

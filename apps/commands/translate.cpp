@@ -96,6 +96,9 @@ int translate(const TranslateCommand& c) {
                      c.length_penalty);
   check<ConfigError>(c.threads >= 0, "translate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
+  std::vector<std::string> reference;
+  if (!c.reference.empty())
+    reference = Lines(c.reference).next(std::numeric_limits<std::size_t>::max());
   const TranslationModel m = load_translation_model(c.model, compute_type(c.dtype));
   Lines in(c.file);
   // Somebody who types waits for each answer.
@@ -114,13 +117,15 @@ int translate(const TranslateCommand& c) {
   }
   JsonObject json;
   if (c.json) json.add("translations", out);
-  if (!c.reference.empty()) {
-    const data::Bleu bleu =
-        data::bleu(out, Lines(c.reference).next(std::numeric_limits<std::size_t>::max()));
+  const bool scored = !c.reference.empty() && reference.size() == out.size() && !out.empty();
+  if (scored) {
+    const data::Bleu bleu = data::bleu(out, reference);
     json.add("bleu", bleu.score).add("bleu_signature", std::string(data::kBleuSignature));
     if (!c.json) fmt::print(stderr, "{}\n{}\n", bleu.text(), data::kBleuSignature);
   }
   if (c.json) fmt::print("{}\n", json.str());
+  check<DataError>(c.reference.empty() || scored, c.reference, ": has ", reference.size(),
+                   " lines, and ", out.size(), " were translated; BLEU wants as many of both");
   return 0;
 }
 

@@ -227,6 +227,7 @@ class Finish {
     const RunFigures leg = leg_of_all(std::max(0.0, seen - w_.start_samples));
     RunFigures whole = w_.earlier;
     whole += leg;
+    whole.samples = seen;  // workers that were stopped at different steps go on from their mean
     const auto part = [](double a, double b) { return b > 0 ? a / b : 0.0; };
     JsonObject s;  // without data.val, the numbers of the evaluation are null
     for (const auto& [name, value] : w_.task->numbers(score_of(counts_, seen, 0)))

@@ -45,11 +45,11 @@ class Characters final : public Tokenizer {
     for (std::size_t at = 0; at < text.size();) {
       const std::size_t length = utf8_length(text.substr(at, 4));
       const auto found = ids_.find(std::string(text.substr(at, length)));
-      check<DataError>(found != ids_.end(), "encode: byte ", at, " of the text begins ",
-                       length ? "a character that the vocabulary of "
-                              : "no character of UTF-8; the "
-                                "vocabulary is of ",
-                       text_.size(), length ? " characters does not have" : " characters");
+      check<DataError>(length > 0, "encode: byte ", at + 1,
+                       " of the text begins no character of UTF-8");
+      check<DataError>(found != ids_.end(), "encode: \"", text.substr(at, length), "\" at byte ",
+                       at + 1, " of the text is none of the ", text_.size(),
+                       " characters of the vocabulary");
       ids.push_back(found->second);
       at += length;
     }

@@ -239,6 +239,11 @@ TEST_F(Language, AFinishedRunSaysThatItGoesBackToAnOlderCheckpoint) {
   EXPECT_THAT(resume("train.epochs=3"), Not(HasSubstr("had finished")));
   EXPECT_THAT(resume("train.epochs=4"), HasSubstr("this run had finished after 3."));
   EXPECT_THAT(resume("train.epochs=4"), HasSubstr("is finished"));
+  for (const char* other : {"model.heads=1", "model.gelu=erf", "data.length=8"}) {
+    const Result r = run({"train", "--resume", "runs/t", "run.name=u", "train.epochs=5", other});
+    EXPECT_EQ(r.code, 2) << other;
+    EXPECT_THAT(r.err, HasSubstr("--resume goes on with its model; leave"));
+  }
 }
 
 TEST_F(Language, TheBestModelOfARunThatWasStoppedNeedsNoData) {
@@ -247,6 +252,9 @@ TEST_F(Language, TheBestModelOfARunThatWasStoppedNeedsNoData) {
   kill(running, SIGTERM);
   ASSERT_EQ(wait().code, 143);
   fs::rename(folder / "language", folder / "away");
+  const Result mean = run({"average", "runs/t", "--last", "1"});
+  EXPECT_EQ(mean.code, 0) << mean.err;
+  EXPECT_EQ(run({"eval", "runs/t/average.safetensors", "data.val=away"}).code, 0);
   const auto generate = [&](const char* model) {
     return run({"generate", model, "--prompt", "the", "--tokens", "3"});
   };

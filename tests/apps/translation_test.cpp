@@ -173,6 +173,13 @@ TEST_F(Translation, TheMovingAverageIsScoredToo) {
   ASSERT_EQ(run(small({"train.epochs=4", "eval.every=2", "train.ema=0.9"})).code, 0);
   EXPECT_TRUE(summary()["ema_bleu"].is_number());
   EXPECT_EQ(run({"eval", "runs/t/model-ema.safetensors", "data.val=translation"}).code, 0);
+
+  // Its counters of dropout are whole numbers, which have no mean.
+  const std::string mean = "runs/t/mean.safetensors";
+  ASSERT_EQ(run({"average", "runs/t", "runs/t/model-ema.safetensors", "--out", mean}).code, 0);
+  EXPECT_EQ(run({"eval", mean, "data.val=translation"}).code, 0);
+  expect_error({"eval", "runs/t", mean, "data.val=translation"}, 2,
+               "is evaluated alone; leave runs/t/mean.safetensors out");
 }
 
 TEST_F(Translation, WrongInputIsOneSentence) {
@@ -209,9 +216,12 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error({"translate", "runs/t", "--file", "long.txt"}, 3,
                "long.txt:2: the line has 401 ids, the model reads 32");
   write_text(folder / "short.de", "die Katze\n");
-  const Result r = run({"translate", "runs/t", "--file", "val.en", "--reference", "short.de"});
+  const Result r =
+      run({"translate", "runs/t", "--file", "val.en", "--reference", "short.de", "--json"});
   EXPECT_EQ(r.code, 3);
-  EXPECT_THAT(r.err, HasSubstr("24 translations and 1 references"));
+  EXPECT_THAT(r.err, HasSubstr("short.de: has 1 lines, and 24 were translated"));
+  EXPECT_EQ(Json::parse(r.out)["translations"].size(), 24u) << "no work is lost";
+  expect_error({"translate", "runs/t", "--file", "val.en", "--reference", "none.de"}, 6, "none.de");
 }
 
 // Of the data: a file cut in half, an empty one, a vocabulary of another size; and a model cut in

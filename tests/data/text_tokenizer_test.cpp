@@ -253,7 +253,7 @@ TEST(Characters, AreIdsInTheirOrder) {
   EXPECT_EQ(read_characters(made->files()[0])->hash(), made->hash());
   EXPECT_THAT(
       error_of([&] { ids_of(*made, "hx"); }),
-      HasSubstr("byte 1 of the text begins a character that the vocabulary of 5 characters"));
+      HasSubstr("\"x\" at byte 2 of the text is none of the 5 characters of the vocabulary"));
   EXPECT_THAT(error_of([&] { ids_of(*made, "h\xff"); }), HasSubstr("no character of UTF-8"));
   EXPECT_THAT(error_of([&] { set.add("ok\xff", "b.txt"); }),
               HasSubstr("b.txt: byte 2 is no UTF-8"));
