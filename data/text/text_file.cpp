@@ -131,7 +131,7 @@ void TextFile::check_utf8(const std::string& line) const {
   const std::size_t valid = valid_utf8(line);
   check<DataError>(valid == line.size(), code::damaged, place(), ": byte ", valid + 1,
                    " of the line is no UTF-8; convert the file (iconv -t UTF-8), or take all bytes "
-                   "as they are (--any-bytes)");
+                   "as they are (any_bytes)");
 }
 
 std::vector<std::string> find_text_files(const std::vector<std::string>& paths) {

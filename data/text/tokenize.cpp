@@ -256,9 +256,9 @@ class Tokenizing {
     flush();
     check<DataError>(train_.index.items > 0, code::nothing,
                      "tokenize: there is no text to train on",
-                     options_.max_length > 0 ? "; every pair is longer than --max-length" : "");
+                     options_.max_length > 0 ? "; every pair is longer than max_length" : "");
     check<DataError>(options_.val_fraction == 0 || val_.index.items > 0, code::nothing,
-                     "tokenize: --val-fraction ", options_.val_fraction, " of ", train_.index.items,
+                     "tokenize: val_fraction ", options_.val_fraction, " of ", train_.index.items,
                      pairs_ ? " pairs" : " documents", " is none; name files of validation text");
     store();
     return std::move(report_);
@@ -393,10 +393,10 @@ void check_options(const TokenizeOptions& o) {
   check<ConfigError>(!o.tokenizer.empty(),
                      "tokenize: tokenizer is missing: a folder with vocab.json and "
                      "merges.txt, or bpe:8192, or characters");
-  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: --val-fraction ",
+  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: val_fraction ",
                      o.val_fraction, "; from 0 to below 1 is possible");
   check<ConfigError>(o.val_fraction == 0 || o.val_sources.empty(),
-                     "tokenize: files of validation text are named; --val-fraction would take more "
+                     "tokenize: files of validation text are named; val_fraction would take more "
                      "from the training text. Give one of them");
   check<ConfigError>(o.targets.empty() || o.targets.size() == o.sources.size(),
                      "tokenize: ", o.sources.size(), " files of sources and ", o.targets.size(),
@@ -405,10 +405,10 @@ void check_options(const TokenizeOptions& o) {
                      "tokenize: ", o.val_sources.size(), " files of validation sources and ",
                      o.val_targets.size(), " of targets",
                      o.targets.empty() ? ", which pairs alone have" : "; each needs the other");
-  check<ConfigError>(o.max_length >= 0, "tokenize: --max-length ", o.max_length,
+  check<ConfigError>(o.max_length >= 0, "tokenize: max_length ", o.max_length,
                      "; use 0 for no limit, or more");
   check<ConfigError>(o.max_length == 0 || !o.targets.empty(),
-                     "tokenize: --max-length is for pairs; documents may have any length");
+                     "tokenize: max_length is for pairs; documents may have any length");
   check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "tokenize: threads ", o.threads,
                      " must be 1 to 1024");
 }
