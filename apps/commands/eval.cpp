@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 
 #include <fmt/core.h>
 
@@ -94,8 +95,10 @@ bool is_model_file(const std::string& argument) {
       before.size() < argument.size() &&
       before.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") == std::string::npos;
   std::error_code error;
-  return !key && (argument.ends_with(".safetensors") || argument.ends_with(".pth") ||
-                  argument.ends_with(".pt") || std::filesystem::is_directory(argument, error));
+  return !key &&
+         (argument.ends_with(".safetensors") || argument.ends_with(".pth") ||
+          argument.ends_with(".pt") ||
+          std::filesystem::exists(std::filesystem::path(argument) / "model.safetensors", error));
 }
 
 struct Models {

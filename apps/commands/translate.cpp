@@ -125,7 +125,8 @@ int translate(const TranslateCommand& c) {
   }
   if (c.json) fmt::print("{}\n", json.str());
   check<DataError>(c.reference.empty() || scored, c.reference, ": has ", reference.size(),
-                   " lines, and ", out.size(), " were translated; BLEU wants as many of both");
+                   " lines, and ", out.size(),
+                   " were translated; BLEU wants as many of both, and at least one");
   return 0;
 }
 

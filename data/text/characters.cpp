@@ -47,9 +47,10 @@ class Characters final : public Tokenizer {
       const auto found = ids_.find(std::string(text.substr(at, length)));
       check<DataError>(length > 0, "encode: byte ", at + 1,
                        " of the text begins no character of UTF-8");
-      check<DataError>(found != ids_.end(), "encode: \"", text.substr(at, length), "\" at byte ",
-                       at + 1, " of the text is none of the ", text_.size(),
-                       " characters of the vocabulary");
+      if (found == ids_.end())
+        fail<DataError>("encode: \"", printable(std::string(text.substr(at, length))),
+                        "\" at byte ", at + 1, " of the text is none of the ", text_.size(),
+                        " characters of the vocabulary");
       ids.push_back(found->second);
       at += length;
     }

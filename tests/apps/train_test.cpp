@@ -181,8 +181,14 @@ TEST_F(Train, ARefusedResumeChangesNothing) {
   const auto config = read_text(folder / "runs/t/config.toml");
   const Result refused =
       run({"train", "--resume", "runs/t", "model.name=resnet20-cifar", "train.epochs=3"});
-  EXPECT_EQ(refused.code, 6) << refused.err;
+  EXPECT_EQ(refused.code, 2) << refused.err;
   EXPECT_EQ(read_text(folder / "runs/t/config.toml"), config);
+  EXPECT_TRUE(fs::exists(folder / "runs/t/summary.json"));
+  // Where nothing but the tensors says which model it was.
+  fs::remove(folder / "runs/t/config.toml");
+  EXPECT_EQ(run(tiny({"model.name=resnet20-cifar", "train.epochs=3", "--resume", "runs/t"})).code,
+            6);
+  EXPECT_FALSE(fs::exists(folder / "runs/t/config.toml"));
   EXPECT_TRUE(fs::exists(folder / "runs/t/summary.json"));
 }
 
