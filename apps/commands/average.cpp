@@ -56,16 +56,18 @@ void average_files(const std::vector<std::string>& files, const std::string& out
     mean.push_back({t.name, counter ? t.tensor : Tensor::zeros(t.tensor.shape())});
     if (!counter) sums.push_back(mean.back());
   }
+  const auto said = [](const nn::Weights& weights, const char* key) {
+    const auto at = weights.metadata.find(key);
+    return at == weights.metadata.end() ? std::string() : at->second;
+  };
   const float share = 1.0f / static_cast<float>(files.size());
   for (const std::string& file : files) {
     const nn::Weights weights = nn::read_weights(file);
     check<IoError>(weights.tensors.size() == mean.size(), file, ": has ", weights.tensors.size(),
                    " tensors, ", files[0], " has ", mean.size());
     for (const char* key : {"heads", "gelu"})
-      check<IoError>(
-          weights.metadata.contains(key) == first.metadata.contains(key) &&
-              (!first.metadata.contains(key) || weights.metadata.at(key) == first.metadata.at(key)),
-          file, ": is another model than ", files[0], ": \"", key, "\" in their headers differs");
+      check<IoError>(said(weights, key) == said(first, key), file, ": is another model than ",
+                     files[0], ": \"", key, "\" in their headers differs");
     add_file(
         sums, file, [&](const std::string& name) { return weights.find(name); }, share);
   }
@@ -73,7 +75,7 @@ void average_files(const std::vector<std::string>& files, const std::string& out
 }
 
 // The model that a run ended with; of one that has not ended, its best one.
-fs::path model_of(const fs::path& run) {
+fs::path any_model_of(const fs::path& run) {
   const fs::path best = run / "best.safetensors";
   return !fs::exists(weights_in(run)) && fs::exists(best) ? best : weights_to_read(run);
 }
@@ -88,7 +90,7 @@ std::vector<std::string> average_checkpoints(const fs::path& run, std::size_t la
                  " is more than the whole checkpoints there (", all.size(),
                  "); run.checkpoint_every writes them, run.keep says how many stay");
   all.resize(last);
-  const fs::path file = model_of(run);
+  const fs::path file = any_model_of(run);
   const std::string task = task_of_model(file);
   check<ConfigError>(task != "pictures", run.string(),
                      ": --last is for language and translation models; train.ema averages others");

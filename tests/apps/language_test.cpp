@@ -185,6 +185,8 @@ TEST_F(Language, TheMeanOfCheckpointsIsAModel) {
          2, "is one of the models");
   expect({"average", "runs", "runs/t", "--out", "x"}, 6, "runs: has no model.safetensors");
   expect({"average", "none.safetensors", "--out", "x"}, 6, "none.safetensors");
+  ASSERT_EQ(run(small({"model.heads=1", "train.epochs=0.2", "run.name=u"})).code, 0);
+  expect({"average", "runs/t", "runs/u", "--out", "x"}, 6, "\"heads\" in their headers differs");
 }
 
 TEST_F(Language, EveryMethodTrainsIt) {
