@@ -11,14 +11,14 @@
 #include <string_view>
 #include <vector>
 
-#include "gossamer/data/text/utf8.h"
+#include "gossamer/core/utf8.h"
 
 namespace gossamer::apps {
 
 inline std::string json_text(std::string_view s) {
   std::string out = "\"";
   for (std::size_t i = 0; i < s.size();) {
-    const std::size_t length = data::utf8_length(s.substr(i));
+    const std::size_t length = utf8_length(s.substr(i));
     const char ch = s[i];
     if (length == 0)
       out += "\xEF\xBF\xBD";  // U+FFFD for a byte that is no text

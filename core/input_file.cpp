@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/printable.h"
 
 namespace gossamer {
 
 InputFile::InputFile(const std::filesystem::path& path)
-    : name_(path.string()), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
+    : name_(printable(path.native())),
+      fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   check<IoError>(fd_ >= 0, name_, ": cannot open: ", std::strerror(errno));
   struct stat status {};
   const bool known = ::fstat(fd_, &status) == 0;
@@ -28,8 +30,8 @@ InputFile::InputFile(const std::filesystem::path& path)
   fail<IoError>(name_, ": not a regular file; a file of tensors was expected");
 }
 
-InputFile::InputFile(std::span<const std::byte> bytes, std::string name)
-    : name_(std::move(name)), size_(bytes.size()), bytes_(bytes) {}
+InputFile::InputFile(std::span<const std::byte> bytes, const std::string& name)
+    : name_(printable(name)), size_(bytes.size()), bytes_(bytes) {}
 
 InputFile::~InputFile() {
   if (fd_ >= 0) ::close(fd_);

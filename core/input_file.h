@@ -15,11 +15,12 @@ class InputFile {
   // IoError: it cannot be opened, or is no regular file (a FIFO does not hang us).
   explicit InputFile(const std::filesystem::path&);
   // The bytes must live as long; `name` stands in errors.
-  InputFile(std::span<const std::byte> bytes, std::string name);
+  InputFile(std::span<const std::byte> bytes, const std::string& name);
   ~InputFile();
   InputFile(const InputFile&) = delete;
   InputFile& operator=(const InputFile&) = delete;
 
+  // for messages: printable
   const std::string& name() const { return name_; }
   std::uint64_t size() const { return size_; }
   // IoError: it ends before, or became shorter, or cannot be read.

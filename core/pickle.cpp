@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/printable.h"
 
 namespace gossamer {
 namespace {
@@ -172,8 +173,8 @@ class PickleMachine {
   }
   void global(const std::string& name) {
     if (name != kOrderedDict && std::ranges::find(rules_.globals, name) == rules_.globals.end())
-      stop("it names ", shown(name), ", which is no part of ", rules_.of, " and is not called. ",
-           rules_.advice);
+      stop("it names ", printable(name, 100), ", which is no part of ", rules_.of,
+           " and is not called. ", rules_.advice);
     push({.kind = Kind::global, .text = name});
   }
   std::string popped_text() {
@@ -382,13 +383,6 @@ const Pickle::Value* Pickle::find(const Value& dict, std::string_view key) const
         (k.kind == Kind::text || k.kind == Kind::bytes) && k.text == key)
       return &part(dict, i + 1);
   return nullptr;
-}
-
-std::string shown(std::string_view untrusted) {
-  std::string out(untrusted.substr(0, 100));
-  for (char& c : out)
-    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = '?';
-  return untrusted.size() > out.size() ? out + "…" : out;
 }
 
 }  // namespace gossamer

@@ -66,7 +66,4 @@ class Pickle {
   std::uint32_t root_ = 0;
 };
 
-// Without control characters, and not long: for messages.
-std::string shown(std::string_view untrusted);
-
 }  // namespace gossamer

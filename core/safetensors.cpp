@@ -10,6 +10,11 @@
 #include <optional>
 #include <set>
 
+#include "gossamer/core/plural.h"
+#include "gossamer/core/printable.h"
+#include "gossamer/core/safetensors_checksums.h"
+#include "gossamer/core/xxh3.h"
+
 namespace gossamer {
 namespace {
 
@@ -136,7 +141,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return metadata_ ? "__metadata__" : header.entries.empty() ? "" : header.entries.back().name;
   }
   bool stop(std::string text) {
-    problem = std::move(text);
+    problem = printable(text, 1000);
     return false;
   }
   bool unexpected(const char* what) {
@@ -154,52 +159,75 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::vector<std::uint64_t> list_;
 };
 
-const char* const kKnownTypes[] = {
-    "BOOL",        "F4",          "F6_E2M3", "F6_E3M2", "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0",
-    "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16",     "U16",     "U32", "C64",     "F64",     "U64"};
-
-std::optional<DType> type_of(const std::string& name) {
-  if (name == "F32") return DType::f32;
-  if (name == "BF16") return DType::bf16;
-  if (name == "F16") return DType::f16;
-  if (name == "U8") return DType::u8;
-  if (name == "I32") return DType::i32;
-  if (name == "I64") return DType::i64;
-  return std::nullopt;
-}
+struct Type {
+  std::string_view name;
+  unsigned bits;                                // of one element
+  std::optional<DType> read_as = std::nullopt;  // none: Gossamer has no such type
+};
+constexpr Type kTypes[] = {{"F32", 32, DType::f32},
+                           {"BF16", 16, DType::bf16},
+                           {"F16", 16, DType::f16},
+                           {"U8", 8, DType::u8},
+                           {"I32", 32, DType::i32},
+                           {"I64", 64, DType::i64},
+                           {"F64", 64, DType::f32},
+                           {"BOOL", 8},
+                           {"I8", 8},
+                           {"I16", 16},
+                           {"U16", 16},
+                           {"U32", 32},
+                           {"U64", 64},
+                           {"C64", 64},
+                           {"F8_E5M2", 8},
+                           {"F8_E4M3", 8},
+                           {"F8_E8M0", 8},
+                           {"F8_E4M3FNUZ", 8},
+                           {"F8_E5M2FNUZ", 8},
+                           {"F6_E2M3", 6},
+                           {"F6_E3M2", 6},
+                           {"F4", 4}};
 
 struct Place {
-  std::string name;
-  DType type;
+  std::string name, kind;
+  std::optional<DType> read_as;  // none: it stays unread
+  bool rounded = false;          // F64, read as f32
   Shape shape;
-  std::uint64_t begin, bytes;
+  std::uint64_t begin = 0, bytes = 0;
+  std::string checksum;  // empty: none
 };
 
+std::string quoted(const std::string& name) { return '"' + printable(name, 100) + '"'; }
+
 Place place_of(const Entry& e, const std::string& file) {
-  const auto type = type_of(e.type);
-  if (!type) {
-    const bool known = std::ranges::find(kKnownTypes, e.type) != std::end(kKnownTypes);
-    fail<IoError>(
-        file, ": tensor \"", e.name, "\" has type \"", e.type.substr(0, 40), "\", which ",
-        known ? "Gossamer does not read; convert it to F32 first" : "safetensors does not know");
+  check<IoError>(e.begin <= e.end, file, ": tensor ", quoted(e.name), " has data_offsets [",
+                 e.begin, ", ", e.end, "]");
+  Place p;
+  p.name = e.name;
+  p.kind = printable(e.type, 40);
+  p.begin = e.begin;
+  p.bytes = e.end - e.begin;
+  const auto* type = std::ranges::find(kTypes, e.type, &Type::name);
+  if (type == std::end(kTypes)) return p;  // of a later version of the format
+  std::uint64_t bits = type->bits;
+  // A zero extent elsewhere must not hide an absurd one, so each is bounded on its own too.
+  for (const std::uint64_t extent : e.shape) {
+    const bool overflow = extent > static_cast<std::uint64_t>(std::numeric_limits<i64>::max()) ||
+                          __builtin_mul_overflow(bits, extent, &bits);
+    check<IoError>(!overflow, file, ": the size of tensor ", quoted(e.name), " overflows 64 bits");
   }
-  check<IoError>(e.shape.size() <= Shape::max_rank, file, ": tensor \"", e.name, "\" has ",
-                 e.shape.size(), " dimensions; at most ", Shape::max_rank, " are supported");
-  std::uint64_t bytes = size_of(*type);
+  check<IoError>(bits % 8 == 0 && p.bytes == bits / 8, file, ": tensor ", quoted(e.name),
+                 " has data_offsets [", e.begin, ", ", e.end, "], but its type and shape take ",
+                 bits / 8, " bytes");
+  if (e.shape.size() > Shape::max_rank) {
+    p.kind += " of " + std::to_string(e.shape.size()) + " dimensions";
+    return p;
+  }
   i64 extents[Shape::max_rank] = {};
-  for (std::size_t d = 0; d < e.shape.size(); ++d) {
-    // A zero extent elsewhere must not hide an absurd one, so each extent is bounded on its own
-    // too.
-    const bool overflow =
-        e.shape[d] > static_cast<std::uint64_t>(std::numeric_limits<i64>::max()) ||
-        __builtin_mul_overflow(bytes, e.shape[d], &bytes);
-    check<IoError>(!overflow, file, ": the size of tensor \"", e.name, "\" overflows 64 bits");
-    extents[d] = static_cast<i64>(e.shape[d]);
-  }
-  check<IoError>(e.begin <= e.end && e.end - e.begin == bytes, file, ": tensor \"", e.name,
-                 "\" has data_offsets [", e.begin, ", ", e.end, "], but its type and shape take ",
-                 bytes, " bytes");
-  return {e.name, *type, Shape::of(extents, static_cast<int>(e.shape.size())), e.begin, bytes};
+  std::ranges::copy(e.shape, extents);
+  p.shape = Shape::of(extents, static_cast<int>(e.shape.size()));
+  p.read_as = type->read_as;
+  p.rounded = type->read_as && size_of(*type->read_as) * 8 != type->bits;
+  return p;
 }
 
 // Length of the header, checked against the size of the file. `first` holds min(8, size) bytes.
@@ -215,11 +243,39 @@ std::uint64_t header_length(const std::byte* first, std::uint64_t size, const st
   return length;
 }
 
+// --- checksums
+void check_sum(bool right, const std::string& file, const std::string& part) {
+  check<IoError>(right, file, ": damaged: ", part,
+                 " has another checksum than it was written with. Copy the file again, or take "
+                 "another (an earlier checkpoint, another worker's)");
+}
+
+// Those of the tensors; none: the header is not as we write it.
+std::vector<std::string> checksums_of(std::string_view header, const std::string& file) {
+  std::vector<std::string> sums;
+  if (!header.starts_with(checksums::kOurs)) return sums;
+  check_sum(header.starts_with(checksums::kMark), file, "its header");
+  header.remove_prefix(checksums::kMark.size());
+  const auto take = [&] {
+    const std::string_view digits = header.substr(0, checksums::kDigits);
+    header.remove_prefix(digits.size());
+    return digits;
+  };
+  const std::string_view own = take();
+  check_sum(checksums::digits(xxh3(std::as_bytes(std::span(header)))) == own, file, "its header");
+  while (header.starts_with(' ')) {
+    header.remove_prefix(1);
+    sums.emplace_back(take());
+  }
+  return sums;
+}
+
 // All tensors in the order of their bytes; together they cover [0, data) exactly.
 std::vector<Place> parse_header(std::string_view text, std::uint64_t data, const std::string& file,
                                 std::map<std::string, std::string>& metadata) {
   check<IoError>(!text.empty() && text.front() == '{', file,
                  ": the header does not start with '{': not a safetensors file");
+  const std::vector<std::string> sums = checksums_of(text, file);
   // nlohmann's lexer takes a NUL for the end of the input and would ignore what follows.
   check<IoError>(text.find('\0') == text.npos, file, ": the header contains a NUL byte");
   HeaderReader reader;
@@ -232,15 +288,18 @@ std::vector<Place> parse_header(std::string_view text, std::uint64_t data, const
   });
   std::uint64_t at = 0;
   for (const Place& p : places) {
-    check<IoError>(p.begin == at, file, ": the data of tensor \"", p.name, "\" starts at ", p.begin,
-                   ", but the one before it ends at ", at,
+    check<IoError>(p.begin == at, file, ": the data of tensor ", quoted(p.name), " starts at ",
+                   p.begin, ", but the one before it ends at ", at,
                    p.begin > at ? " (a hole)" : " (an overlap)");
-    at += p.bytes;  // no overflow: begin + bytes == end was checked
-    check<IoError>(at <= data, file, ": tensor \"", p.name, "\" ends at byte ", at,
+    at += p.bytes;  // no overflow: it is the entry's end
+    check<IoError>(at <= data, file, ": tensor ", quoted(p.name), " ends at byte ", at,
                    " of the data, but there are only ", data, " (cut short?)");
   }
   check<IoError>(at == data, file, ": ", data - at, " bytes follow the last tensor");
+  if (!sums.empty()) check_sum(sums.size() == places.size(), file, "its header");
+  for (std::size_t i = 0; i < sums.size(); ++i) places[i].checksum = sums[i];
   metadata = std::move(reader.header.metadata);
+  metadata.erase(std::string(checksums::kKey));
   return places;
 }
 
@@ -256,6 +315,45 @@ std::vector<Place> read_header(const InputFile& file, std::uint64_t& data,
   return parse_header(text, file.size() - data, file.name(), metadata);
 }
 
+// --- tensors
+// The bytes of a tensor in pieces that stay in a cache, so that memory is read once: room(done, n)
+// says where the next n go, use(piece) takes them. `data`: where the file's data begin.
+template <class Room, class Use>
+void read_pieces(const InputFile& file, std::uint64_t data, const Place& p, Room&& room,
+                 Use&& use) {
+  Xxh3 hash;
+  for (std::uint64_t done = 0; done < p.bytes;) {
+    const auto n = std::min<std::uint64_t>(checksums::kPiece, p.bytes - done);
+    const std::span<std::byte> piece(room(done), n);
+    file.read(data + p.begin + done, piece);
+    if (!p.checksum.empty()) hash.add(piece);
+    use(done, piece);
+    done += n;
+  }
+  check_sum(p.checksum.empty() || checksums::digits(hash.digest()) == p.checksum, file.name(),
+            "tensor " + quoted(p.name));
+}
+
+Tensor read_tensor(const InputFile& file, std::uint64_t data, const Place& p) {
+  Tensor tensor = Tensor::empty(p.shape, *p.read_as);
+  if (!p.rounded) {
+    auto* to = static_cast<std::byte*>(tensor.data());
+    read_pieces(
+        file, data, p, [&](std::uint64_t done) { return to + done; },
+        [](std::uint64_t, std::span<const std::byte>) {});
+    return tensor;
+  }
+  std::vector<double> wide(checksums::kPiece / sizeof(double));
+  read_pieces(
+      file, data, p, [&](std::uint64_t) { return reinterpret_cast<std::byte*>(wide.data()); },
+      [&](std::uint64_t done, std::span<const std::byte> piece) {
+        std::transform(wide.begin(), wide.begin() + static_cast<std::ptrdiff_t>(piece.size() / 8),
+                       tensor.as<float>() + done / 8,
+                       [](double x) { return static_cast<float>(x); });
+      });
+  return tensor;
+}
+
 }  // namespace
 
 const Tensor* SafeTensors::find(const std::string& name) const {
@@ -266,11 +364,16 @@ const Tensor* SafeTensors::find(const std::string& name) const {
 SafeTensors read_safetensors(const InputFile& file) {
   SafeTensors out;
   std::uint64_t data = 0;
+  int rounded = 0;
   for (const Place& p : read_header(file, data, out.metadata)) {
-    Tensor tensor = Tensor::empty(p.shape, p.type);
-    file.read(data + p.begin, {static_cast<std::byte*>(tensor.data()), p.bytes});
-    out.tensors.push_back({p.name, std::move(tensor)});
+    if (p.read_as)
+      out.tensors.push_back({p.name, read_tensor(file, data, p)});
+    else
+      out.unread.push_back({p.name, p.kind});
+    rounded += p.rounded;
   }
+  if (rounded > 0)
+    out.notes.push_back(file.name() + ": " + counted(rounded, "tensor") + " of f64 rounded to f32");
   return out;
 }
 
@@ -287,6 +390,17 @@ std::map<std::string, std::string> read_safetensors_metadata(const std::filesyst
   std::uint64_t data = 0;
   read_header(InputFile(path), data, metadata);
   return metadata;
+}
+
+void check_safetensors(const std::filesystem::path& path) {
+  const InputFile file(path);
+  std::map<std::string, std::string> metadata;
+  std::uint64_t data = 0;
+  std::vector<std::byte> room(checksums::kPiece);
+  for (const Place& p : read_header(file, data, metadata))
+    read_pieces(
+        file, data, p, [&](std::uint64_t) { return room.data(); },
+        [](std::uint64_t, std::span<const std::byte>) {});
 }
 
 }  // namespace gossamer

@@ -1,5 +1,11 @@
 // The safetensors file format (github.com/huggingface/safetensors): named tensors, read with every
 // check of the format, written atomically (temporary file, fsync, rename, fsync of the folder).
+//
+// Files of ours hold checksums: the metadata string "gossamer_xxh3" is, with spaces between, 16
+// digits of XXH3-64 of all that follows these digits in the header, and then 16 for the bytes of
+// each tensor in the order of their bytes. Every read checks what it reads. They count only if the
+// header begins as we write it, `{ "__metadata__":{"gossamer_xxh3":"`, with a space that no other
+// program puts there: one that copies our metadata into a file of its own makes no false promise.
 // Threads: any; who writes a path last wins.
 #pragma once
 
@@ -14,19 +20,29 @@
 
 namespace gossamer {
 
+// A tensor of a file that was skipped: Gossamer has no type for it ("BOOL", "I16", "F8_E4M3" …), or
+// it has more dimensions than a Shape.
+struct UnreadTensor {
+  std::string name, kind;
+};
 struct SafeTensors {
-  std::vector<NamedTensor> tensors;  // in the order of their bytes
-  std::map<std::string, std::string> metadata;
+  std::vector<NamedTensor> tensors;             // in the order of their bytes; those of F64 as f32
+  std::map<std::string, std::string> metadata;  // without the checksums
+  std::vector<UnreadTensor> unread;
+  std::vector<std::string> notes;                     // what the user should know: what was rounded
   const Tensor* find(const std::string& name) const;  // nullptr if missing
 };
 
-// IoError names the file and the defect (header too large, not JSON, duplicate key, unknown type,
-// hole, overlap, cut short …). F64 and integers that Gossamer has no type for are refused by name.
+// IoError names the file and the defect: header too large, not JSON, duplicate key, hole, overlap,
+// cut short, another checksum than it was written with …
 SafeTensors read_safetensors(const std::filesystem::path&);
 SafeTensors read_safetensors(const InputFile&);
-// Only the metadata, after the same checks: the file is whole if this returns, but no tensor is
+// Only the metadata, after the checks of the header: the file has its length, but no tensor is
 // read.
 std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path&);
+// IoError unless the file is whole: all the checks, of every tensor's bytes too if it has
+// checksums.
+void check_safetensors(const std::filesystem::path&);
 // copies
 SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name_for_errors);
 

@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "gossamer/core/safetensors.h"
+#include "gossamer/core/safetensors_checksums.h"
+#include "gossamer/core/xxh3.h"
 
 namespace gossamer {
 namespace {
@@ -66,6 +68,12 @@ class AtomicFile {
       from += put;
       n -= static_cast<std::size_t>(put);
     }
+  }
+
+  // Over what is there already.
+  void write_at(off_t offset, std::string_view bytes) {
+    if (::lseek(fd_, offset, SEEK_SET) != offset) fail_errno(path_, "seek", errno);
+    write(bytes.data(), bytes.size());
   }
 
   void commit() {
@@ -128,6 +136,27 @@ int order_of(DType type) {
   return 6;
 }
 
+// Hashed and written piece by piece, so that memory is read once.
+std::uint64_t write_hashed(AtomicFile& file, const Tensor& tensor) {
+  std::span<const std::byte> rest(static_cast<const std::byte*>(tensor.data()), tensor.bytes());
+  Xxh3 hash;
+  while (!rest.empty()) {
+    const auto piece = rest.first(std::min(checksums::kPiece, rest.size()));
+    hash.add(piece);
+    file.write(piece.data(), piece.size());
+    rest = rest.subspan(piece.size());
+  }
+  return hash.digest();
+}
+
+// Where the digits of checksum i begin in a header.
+std::size_t digits_at(std::size_t i) {
+  return checksums::kMark.size() + i * (checksums::kDigits + 1);
+}
+void set_digits(std::string& header, std::size_t i, std::uint64_t sum) {
+  header.replace(digits_at(i), checksums::kDigits, checksums::digits(sum));
+}
+
 std::string quoted(const std::string& text, const std::filesystem::path& path) {
   try {
     return nlohmann::json(text).dump();
@@ -152,14 +181,14 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     return x != y ? x < y : a.name < b.name;
   });
   std::set<std::string> names;
-  std::string header = "{";
-  if (!metadata.empty()) {
-    header += "\"__metadata__\":{";
-    for (const auto& [key, value] : metadata)
-      header += quoted(key, path) + ":" + quoted(value, path) + ",";
-    header.back() = '}';
-    header += ',';
-  }
+  std::string header(checksums::kMark);
+  // room for the digits of the header and of each tensor
+  for (std::size_t i = 0; i <= sorted.size(); ++i)
+    header += (i > 0 ? " " : "") + checksums::digits(0);
+  header += '"';
+  for (const auto& [key, value] : metadata)
+    if (key != checksums::kKey) header += "," + quoted(key, path) + ":" + quoted(value, path);
+  header += "},";
   std::uint64_t offset = 0;
   for (NamedTensor& t : sorted) {
     check<IoError>(t.name != "__metadata__", path.string(),
@@ -175,17 +204,17 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
               std::to_string(offset + t.tensor.bytes()) + "]},";
     offset += t.tensor.bytes();
   }
-  if (header.back() == ',')
-    header.back() = '}';
-  else
-    header += '}';
+  header.back() = '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
 
   AtomicFile file(path);
   const std::uint64_t length = header.size();
   file.write(&length, 8);
   file.write(header.data(), header.size());
-  for (const NamedTensor& t : sorted) file.write(t.tensor.data(), t.tensor.bytes());
+  for (std::size_t i = 0; i < sorted.size(); ++i)
+    set_digits(header, 1 + i, write_hashed(file, sorted[i].tensor));
+  set_digits(header, 0, xxh3(std::as_bytes(std::span(header).subspan(digits_at(1) - 1))));
+  file.write_at(8, header);
   file.commit();
 }
 

@@ -10,6 +10,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/pickle.h"
+#include "gossamer/core/printable.h"
 #include "gossamer/core/zip.h"
 
 namespace gossamer {
@@ -76,7 +77,7 @@ class Reader {
     for (std::size_t i = 0; i + 1 < dict.parts.size(); i += 2) {
       const Value &key = pickle.part(dict, i), &value = pickle.part(dict, i + 1);
       if (key.kind != Kind::text || !is_tensor(pickle, value)) continue;
-      tensor_ = shown(key.text);
+      tensor_ = printable(key.text, 100);
       check<IoError>(names.insert(key.text).second, where(), "is there twice");
       out_.tensors.push_back({key.text, tensor(pickle, value)});
     }
@@ -96,7 +97,7 @@ class Reader {
     for (const ZipEntry& e : entries_)
       if (e.name.ends_with("/data.pkl") && std::ranges::count(e.name, '/') == 1) {
         check<IoError>(root_.empty(), file_.name(), ": holds two pickles, ", root_, "data.pkl and ",
-                       shown(e.name));
+                       printable(e.name, 100));
         root_ = e.name.substr(0, e.name.size() - 8);
       }
     check<IoError>(!root_.empty(), file_.name(),
@@ -111,7 +112,7 @@ class Reader {
     return at == by_name_.end() ? nullptr : at->second;
   }
   std::string content(const ZipEntry& e, std::uint64_t cap) const {
-    check<IoError>(e.size <= cap, file_.name(), ": ", shown(e.name), " has ", e.size,
+    check<IoError>(e.size <= cap, file_.name(), ": ", printable(e.name, 100), " has ", e.size,
                    " bytes; the limit is ", cap);
     std::string text(e.size, '\0');
     read_zip_entry(file_, e, std::as_writable_bytes(std::span(text)));
@@ -141,7 +142,7 @@ class Reader {
     std::string keys;
     for (std::size_t i = 0;
          root.kind == Kind::dict && i < std::min<std::size_t>(16, root.parts.size()); i += 2)
-      keys += (keys.empty() ? "" : ", ") + shown(pickle.part(root, i).text);
+      keys += (keys.empty() ? "" : ", ") + printable(pickle.part(root, i).text, 100);
     fail<IoError>(file_.name(), ": holds no state dict, but ",
                   root.kind == Kind::dict ? "a dict of: " + keys : "another object",
                   ". Wanted: names and tensors, as torch.save(model.state_dict(), FILE) writes "
@@ -253,17 +254,18 @@ class Reader {
     const auto known = storages_.find(key.text);
     if (known != storages_.end()) {
       check<IoError>(known->second.type == type && known->second.data.numel() == elements, where(),
-                     "shares storage ", shown(key.text), ", which has another type or size there");
+                     "shares storage ", printable(key.text, 100),
+                     ", which has another type or size there");
       rounded_ += type->bytes == 8 && type->dtype == DType::f32;
       return known->second.data;
     }
     const ZipEntry* e = entry("data/" + key.text);
-    check<IoError>(e != nullptr, where(), "wants the entry ", shown(root_ + "data/" + key.text),
-                   ", which is missing");
+    check<IoError>(e != nullptr, where(), "wants the entry ",
+                   printable(root_ + "data/" + key.text, 100), ", which is missing");
     check<IoError>(
         e->size % type->bytes == 0 && e->size / type->bytes == static_cast<std::uint64_t>(elements),
-        where(), "wants ", elements, " elements of ", type->bytes, " bytes, but ", shown(e->name),
-        " has ", e->size, " bytes");
+        where(), "wants ", elements, " elements of ", type->bytes, " bytes, but ",
+        printable(e->name, 100), " has ", e->size, " bytes");
     Tensor data = Tensor::empty({elements}, *type->dtype);
     if (type->bytes == size_of(*type->dtype)) {
       read_zip_entry(file_, *e, {static_cast<std::byte*>(data.data()), e->size});

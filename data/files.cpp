@@ -62,12 +62,6 @@ void check_encoded_size(std::uint64_t bytes, const std::string& name) {
                    " MiB");
 }
 
-std::string printable(std::string name) {
-  for (char& c : name)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = '?';
-  return name;
-}
-
 File::File(std::string path) : path_(std::move(path)) {
   // O_NONBLOCK: without it, a pipe would wait for a writer for ever. It does not affect files.
   fd_ = with_retries([&] { return ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC); });

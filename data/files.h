@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
+#include "gossamer/core/printable.h"
 
 namespace gossamer::data {
 
@@ -16,9 +17,6 @@ namespace gossamer::data {
 constexpr std::size_t kMaxEncoded = std::size_t{64} << 20;
 // DataError above it, before memory is asked for
 void check_encoded_size(std::uint64_t bytes, const std::string& name);
-
-// The name with '?' for control characters: names are written to terminals and lists.
-std::string printable(std::string name);
 
 // A file, open for reading. Errors that may pass (a network that is away for a moment) are tried
 // again for 1.6 s. DataError, with path and reason: the file is missing, cut short, or can't be

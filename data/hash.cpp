@@ -1,16 +1,8 @@
-// XXH3 by the xxHash library, compiled in; CRC-32C by the CPU's own instruction where there is one.
+// CRC-32C by the CPU's own instruction where there is one.
 #include "gossamer/data/hash.h"
 
-#define XXH_INLINE_ALL
-#if defined(__AVX512F__)
-// AVX2, because GCC 12 warns about its own AVX-512 header (bug 105593). A picture is hashed in a
-// microsecond either way.
-#define XXH_VECTOR 2
-#endif
 #include <array>
 #include <cstring>
-
-#include <xxhash.h>
 
 namespace gossamer::data {
 namespace {
@@ -47,10 +39,6 @@ std::uint32_t by_table(std::uint32_t crc, std::span<const std::byte> bytes) {
 #endif
 
 }  // namespace
-
-std::uint64_t xxh3(std::span<const std::byte> bytes, std::uint64_t seed) {
-  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
-}
 
 std::uint32_t crc32c(std::span<const std::byte> bytes) {
 #if defined(__x86_64__)

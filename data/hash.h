@@ -1,13 +1,13 @@
-// Checksums: XXH3-64 (ours: packed shards, index files) and CRC-32C (TFRecord).
+// Checksums of data: core's XXH3-64 (packed shards, index files) and CRC-32C (TFRecord).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-namespace gossamer::data {
+#include "gossamer/core/xxh3.h"
 
-std::uint64_t xxh3(std::span<const std::byte>, std::uint64_t seed = 0);
+namespace gossamer::data {
 
 // Castagnoli; the nine bytes "123456789" give e3069283.
 std::uint32_t crc32c(std::span<const std::byte>);

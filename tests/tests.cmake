@@ -99,6 +99,8 @@ target_sources(test_fuzz PRIVATE ${fuzzers})
 
 add_executable(bench_passes tests/bench/passes.cpp)
 target_link_libraries(bench_passes PRIVATE gossamer::core gossamer_flags)
+add_executable(bench_checksums tests/bench/checksums.cpp)
+target_link_libraries(bench_checksums PRIVATE gossamer::core gossamer_flags)
 # What the cores can do, and the kernels beside it.
 add_library(core_peak STATIC tests/bench/core_peak.cpp)
 target_link_libraries(core_peak PUBLIC gossamer::core PRIVATE gossamer_flags gossamer::hwy)

@@ -38,7 +38,7 @@ void refuse_other_things(const std::string& folder) {
     const std::string name = it->path().filename().string();
     check<ConfigError>(name == "train" || name == "val" || name.starts_with('.'),
                        "data pack: ", folder, " holds other things than train/ and val/ (",
-                       data::printable(name), "); name a new or empty folder");
+                       printable(name), "); name a new or empty folder");
   }
 }
 

@@ -19,7 +19,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
-#include "gossamer/data/text/utf8.h"
+#include "gossamer/core/utf8.h"
 #include "gossamer/models/sampling.h"
 
 namespace gossamer::apps {
@@ -54,7 +54,7 @@ class Stream {
   void add(const std::string& bytes) {
     text_ += bytes;
     const std::string_view left = std::string_view(text_).substr(shown_);
-    std::size_t whole = data::valid_utf8(left);
+    std::size_t whole = valid_utf8(left);
     if (left.size() - whole >= 4) whole = left.size();  // no character will come of it
     show(whole);
   }

@@ -16,8 +16,8 @@
 #include "gossamer/apps/train/translation_model.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/utf8.h"
 #include "gossamer/data/text/bleu.h"
-#include "gossamer/data/text/utf8.h"
 
 namespace gossamer::apps {
 namespace {
@@ -36,7 +36,7 @@ class Lines {
     for (std::string line; lines.size() < most && std::getline(in(), line);) {
       ++read_;
       if (line.ends_with('\r')) line.pop_back();
-      const std::size_t valid = data::valid_utf8(line);
+      const std::size_t valid = valid_utf8(line);
       check<DataError>(valid == line.size(), place(0), ": byte ", valid + 1,
                        " of the line is no UTF-8");
       lines.push_back(std::move(line));

@@ -5,10 +5,10 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/utf8.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/marks.h"
-#include "gossamer/data/text/utf8.h"
 
 namespace gossamer::data {
 namespace {

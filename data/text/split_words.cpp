@@ -9,7 +9,7 @@
 #include <pcre2.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/text/utf8.h"
+#include "gossamer/core/utf8.h"
 
 namespace gossamer::data {
 namespace {

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/printable.h"
 #include "gossamer/dist/graph/graph_shapes.h"
 
 namespace gossamer::dist::shapes {
@@ -35,13 +36,6 @@ std::optional<T> number(std::string_view word) {
   return value;
 }
 
-// for a message: no control characters, not too long
-std::string shown(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, 40)) out += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  return out + (text.size() > 40 ? "…" : "");
-}
-
 }  // namespace
 
 std::vector<Edge> parse_edges(std::string_view text, const std::string& path, int n) {
@@ -59,14 +53,15 @@ std::vector<Edge> parse_edges(std::string_view text, const std::string& path, in
       check<ConfigError>(ok, "graph file ", path, ", line ", line_number, ": ", parts...);
     };
     const auto a = number<int>(first), b = number<int>(second);
-    want(a && b && fourth.empty(), "\"", shown(whole), "\" is not \"worker worker [rate]\"");
+    want(a && b && fourth.empty(), "\"", printable(whole, 40),
+         "\" is not \"worker worker [rate]\"");
     for (const int worker : {*a, *b})
       want(worker >= 0 && worker < n, "worker ", worker, "; there are 0 to ", n - 1);
     want(*a != *b, "worker ", *a, " is its own neighbour; an edge joins two workers");
     double rate = 1;
     if (!third.empty()) {
       const auto given = number<double>(third);
-      want(given && *given >= kLeastRate && *given <= kMostRate, "rate \"", shown(third),
+      want(given && *given >= kLeastRate && *given <= kMostRate, "rate \"", printable(third, 40),
            "\"; it must be a number from 1e-6 to 1e6");
       rate = *given;
     }

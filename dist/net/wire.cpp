@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "gossamer/core/printable.h"
 #include "gossamer/dist/net/siphash.h"
 
 namespace gossamer::dist::wire {
@@ -216,10 +217,7 @@ Bytes to_bytes(const std::string& s) {
 }
 
 std::string printable(std::span<const std::uint8_t> bytes) {
-  std::string out;
-  for (std::uint8_t b : bytes.first(std::min<std::size_t>(bytes.size(), 500)))
-    out += b >= 32 && b < 127 ? static_cast<char>(b) : '?';
-  return out;
+  return gossamer::printable({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, 500);
 }
 
 }  // namespace gossamer::dist::wire

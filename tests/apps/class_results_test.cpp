@@ -269,10 +269,12 @@ TEST_F(ClassResults, EvalAveragesSeveralModels) {
 TEST_F(ClassResults, EvalAveragesOnlyModelsThatAreAlike) {
   ASSERT_EQ(run(tiny({"run.name=a"})).code, 0);
   ASSERT_EQ(run(tiny({"run.name=larger", "data.size=40"})).code, 0);
-  std::string renamed = read_text(folder / "runs/a/model.safetensors");
-  const std::size_t name = renamed.find("circle");
+  SafeTensors renamed = read_safetensors(folder / "runs/a/model.safetensors");
+  std::string& classes = renamed.metadata.at("classes");
+  const std::size_t name = classes.find("circle");
   ASSERT_NE(name, std::string::npos);
-  write_text(folder / "renamed.safetensors", renamed.replace(name, 6, "sphere"));
+  classes.replace(name, 6, "sphere");
+  write_safetensors(folder / "renamed.safetensors", renamed.tensors, renamed.metadata);
   const auto with = [&](const std::string& other) {
     const Result r = run({"eval", "runs/a/model.safetensors", other, "data.val=s/val"});
     EXPECT_EQ(r.code, 2) << other;

@@ -122,7 +122,7 @@ TEST(Tar, ResolvesHardLinksOrSaysThatItCant) {
 }
 
 TEST(Tar, ReplacesControlCharactersInNames) {
-  EXPECT_EQ(index_of(tar_member("cat/\x1b[2J\n.jpg", "x"))[0].name, "cat/?[2J?.jpg");
+  EXPECT_EQ(index_of(tar_member("cat/\x1b[2J\n.jpg", "x"))[0].name, "cat/\\x1b[2J\\x0a.jpg");
   EXPECT_EQ(
       index_of(tar_member("p", pax("path", "cat/\a.jpg"), 'x') + tar_member("s", "x"))[0].name,
       "cat/?.jpg");

@@ -14,7 +14,7 @@
 #include "gossamer/data/text/byte_pairs.h"
 #include "gossamer/data/text/characters.h"
 #include "gossamer/data/text/split_words.h"
-#include "gossamer/data/text/utf8.h"
+#include "gossamer/core/utf8.h"
 
 namespace gossamer::data {
 namespace {

@@ -3,7 +3,7 @@
 //
 // sources: class_report class_results html
 // sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
-// sources: flat cuda_none op_blocks input_file free_memory
+// sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3
 // libraries: -lfmt
 #include "gossamer/apps/report/class_report.h"
 

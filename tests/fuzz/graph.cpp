@@ -2,7 +2,7 @@
 // through all that is made of it. The first byte is the number of workers.
 //
 // sources: graph graph_file graph_shapes graph_constants sparse_laplacian translation
-// sources: linear_algebra rounds random
+// sources: linear_algebra rounds random printable utf8
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>

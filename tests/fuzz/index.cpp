@@ -1,7 +1,7 @@
 // Fuzz target of the index of packed shards and index files: any bytes give samples inside the file
 // or a DataError, and what is accepted is written and read back alike. Checksums are made right.
 //
-// sources: index_file packed index names hash files
+// sources: index_file packed index names hash files printable utf8 xxh3
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -12,6 +12,7 @@
 #include "gossamer/data/formats/packed.h"
 #include "gossamer/data/hash.h"
 
+using namespace gossamer;
 using namespace gossamer::data;
 
 // core's, of which the rest would need tensors; nothing is written here. Weak: where all of core is

@@ -2,6 +2,7 @@
 // labels, or a DataError.
 //
 // sources: pickled pickle cifar class_names devkit index names files hash input_file
+// sources: printable utf8 xxh3
 // libraries: -lz -lfmt
 #include "gossamer/data/formats/pickled.h"
 

@@ -1,15 +1,18 @@
-// libFuzzer: no bytes make the safetensors reader do worse than throw IoError, and what it accepts
-// is written and read back alike.
+// libFuzzer: no bytes make the safetensors reader do worse than throw IoError in words that a
+// terminal can show; what it accepts is written and read back alike, and a change of one bit of
+// what is written is seen.
 //
 // sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
-// sources: flat cuda_none op_blocks input_file free_memory
+// sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3
 #include "gossamer/core/safetensors.h"
 
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/printable.h"
 
 using namespace gossamer;
 
@@ -25,12 +28,22 @@ static std::string framed(const std::uint8_t* data, std::size_t size) {
                     header + tail);
 }
 
+static void flip_a_bit(const std::filesystem::path& path, unsigned choice) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto at = static_cast<std::streamoff>(std::filesystem::file_size(path) * choice / 256);
+  file.seekg(at);
+  const int byte = file.get();
+  file.seekp(at);
+  file.put(static_cast<char>(byte ^ 1 << choice % 8));
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string bytes = framed(data, size);
   SafeTensors first;
   try {
     first = parse_safetensors(std::as_bytes(std::span(bytes)), "input");
-  } catch (const IoError&) {
+  } catch (const IoError& error) {
+    if (printable(error.what()) != error.what()) std::abort();
     return 0;
   }
   static const std::filesystem::path path =
@@ -45,5 +58,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       std::abort();
     if (std::memcmp(same->data(), t.tensor.data(), t.tensor.bytes()) != 0) std::abort();
   }
-  return 0;
+  check_safetensors(path);
+  flip_a_bit(path, data[size - 1]);
+  try {
+    check_safetensors(path);
+  } catch (const IoError&) {
+    return 0;
+  }
+  std::abort();
 }

@@ -1,7 +1,7 @@
 // Fuzz target of the tar index: any bytes give entries inside the archive or a DataError. Checksums
 // are made right, or nothing random would get past the first header.
 //
-// sources: tar names files
+// sources: tar names files printable utf8
 #include "gossamer/data/formats/tar.h"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Fuzz target of files of text: any bytes give lines, which together are the file, or a DataError.
 //
-// sources: text_file utf8 files
+// sources: text_file utf8 files printable
 // libraries: -lz
 #include "gossamer/data/text/text_file.h"
 
@@ -12,8 +12,9 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/data/text/utf8.h"
+#include "gossamer/core/utf8.h"
 
+using namespace gossamer;
 using namespace gossamer::data;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -2,7 +2,7 @@
 // their record, or a DataError. Checksums are made right, or nothing random would get past the
 // first length.
 //
-// sources: tfrecord index names hash files
+// sources: tfrecord index names hash files printable utf8 xxh3
 #include "gossamer/data/formats/tfrecord.h"
 
 #include <algorithm>

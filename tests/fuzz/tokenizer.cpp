@@ -3,6 +3,7 @@
 // vocabularies get the bytes that they lack.
 //
 // sources: byte_pairs merges byte_names characters split_words utf8 tokenizer files hash
+// sources: printable xxh3
 // libraries: -lpcre2-8
 #include <cstdlib>
 #include <nlohmann/json.hpp>

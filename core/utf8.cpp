@@ -1,10 +1,10 @@
 // The Unicode Standard, table 3-7: well-formed byte sequences.
-#include "gossamer/data/text/utf8.h"
+#include "gossamer/core/utf8.h"
 
 #include <cstdint>
 #include <cstring>
 
-namespace gossamer::data {
+namespace gossamer {
 
 std::size_t utf8_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
@@ -40,4 +40,4 @@ std::size_t valid_utf8(std::string_view text) {
   return at;
 }
 
-}  // namespace gossamer::data
+}  // namespace gossamer
