@@ -32,10 +32,12 @@ std::string type_of(const std::string&) { return "a string"; }
 std::string type_of(bool) { return "true or false"; }
 std::string type_of(i64) { return "a whole number"; }
 std::string type_of(double) { return "a number"; }
+std::string type_of(const Amount&) { return std::string("a number or ") + kAmountForms; }
 template <class T>
 std::string type_of(const OrAuto<T>&) {
   return type_of(T()) + " or \"auto\"";
 }
+std::string type_of(const std::vector<Amount>&) { return "a list of numbers or amounts"; }
 template <class T>
 std::string type_of(const std::vector<T>&) {
   return "a list of " + type_of(T()).substr(2) + "s";
@@ -77,6 +79,12 @@ void read(const toml::node& n, const std::string& where, const char* key, double
   else if (const auto whole = n.value_exact<std::int64_t>())
     out = static_cast<double>(*whole);
   else
+    wrong_type(where, key, type_of(out), type_text(n));
+}
+void read(const toml::node& n, const std::string& where, const char* key, Amount& out) {
+  if (n.is_number())
+    out = {*n.value<double>()};
+  else if (const auto text = n.value_exact<std::string>(); !text || !parse_amount(*text, out))
     wrong_type(where, key, type_of(out), type_text(n));
 }
 template <class T>
@@ -122,6 +130,9 @@ void parse(const std::string& text, const char* key, i64& out) {
 void parse(const std::string& text, const char* key, double& out) {
   parse_number(text, key, out, type_of(out));
 }
+void parse(const std::string& text, const char* key, Amount& out) {
+  if (!parse_amount(text, out)) wrong_type("command line", key, type_of(out), "\"" + text + "\"");
+}
 template <class T>
 void parse(const std::string& text, const char* key, OrAuto<T>& out) {
   OrAuto<T> given;
@@ -164,6 +175,9 @@ std::string text_of(double v) {
   // the shortest text that reads back as the same number
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
   return {buffer, end};
+}
+std::string text_of(const Amount& v) {
+  return v.unit == Amount::Unit::plain ? to_text(v) : json_text(to_text(v));
 }
 template <class T>
 std::string text_of(const OrAuto<T>& v) {

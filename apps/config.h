@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/apps/amount.h"
 #include "gossamer/core/dtype.h"
 
 namespace gossamer::apps {
@@ -38,14 +39,16 @@ struct Config {
     std::string shard = "auto", cpus, resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
     i64 length = 256;  // of text, in ids
-    std::vector<double> mean, std, size_milestones;
+    std::vector<double> mean, std;
+    std::vector<Amount> size_milestones;
     double cache_gb = 0, val_split = 0;
     bool strict_images = false;
   } data;
   struct {
     std::string method = "a2cid2", graph = "ring", dtype = "f32", pairing = "handshake",
                 quota = "poisson", isa = "auto";
-    double rate = 1, epochs = 12, ema = 0;
+    double rate = 1, ema = 0;
+    Amount epochs{12};
     i64 batch = 32, accumulate = 1, seed = 0, bn_batches = 20, patience = 0;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";
     Auto threads, loss_scale;
@@ -58,7 +61,8 @@ struct Config {
   } train;
   struct {
     std::string method = "dpsgd", target = "plateau";
-    std::vector<double> phases, fractions{0.25};
+    std::vector<Amount> phases;
+    std::vector<double> fractions{0.25};
     double measure = 0.02, factor = 1;
     i64 most = 100;
   } control;
@@ -70,12 +74,13 @@ struct Config {
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
     Auto accumulate;
     std::string schedule = "cosine", scaling = "auto";
-    double warmup_epochs = 1, warmup_from = 0, final = 0, gamma = 0.1;
-    std::vector<double> milestones{0.5, 0.75};
+    Amount warmup_epochs{1};
+    double warmup_from = 0, final = 0, gamma = 0.1;
+    std::vector<Amount> milestones{{0.5}, {0.75}};
     std::vector<std::string> factors;
   } optim;
   struct {
-    double every = 0, consensus_every = 0;
+    Amount every, consensus_every;
     i64 batch = 64;
     std::string of = "own";
   } eval;
@@ -84,7 +89,7 @@ struct Config {
     bool trace = false, report = true, tensorboard = true, log_exchanges = false;
     std::vector<i64> trace_steps;
     i64 log_every = 10, keep = 2, keep_best = 1;
-    double checkpoint_every = 0;
+    Amount checkpoint_every;
   } run;
   struct {
     double connect_timeout_s = 60, heartbeat_s = 0.25, dead_after_s = 2, collective_timeout_s = 120,

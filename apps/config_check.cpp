@@ -118,6 +118,27 @@ void validate(const Config& c, int workers, int per_machine) {
     require(is_auto || (given.value >= least && given.value <= most), key,
             "\"auto\" or " + std::to_string(least) + " to " + std::to_string(most));
   };
+  // Only a checkpoint may come by the clock: what workers do together, and what a run computes,
+  // must not depend on their speed.
+  const auto amount = [&](const std::string& key, const Amount& a) {
+    require(a.value >= 0, key, "0 or more");
+    require(!a.is_time() || key == "run.checkpoint_every", key,
+            "in epochs, steps or samples: it must not depend on how fast the workers are");
+  };
+  const auto ascending_parts = [&](const std::string& key, const std::vector<Amount>& parts) {
+    const bool ascending = std::ranges::adjacent_find(parts, [](const Amount& a, const Amount& b) {
+                             return a.unit != b.unit || a.value >= b.value;
+                           }) == parts.end();
+    require(ascending && std::ranges::all_of(
+                             parts,
+                             [](const Amount& a) {
+                               return a.value > 0 && (a.unit != Amount::Unit::plain || a.value < 1);
+                             }),
+            key,
+            "ascending fractions of the run, above 0 and below 1, or ascending amounts of one "
+            "unit");
+    for (const Amount& a : parts) amount(key, a);
+  };
   // Their own checks below know the values with a number (cuda:1, aer:4, dirichlet:0.3), or name
   // what fits the other keys.
   const std::set<std::string_view> checked_below{"data.shard", "train.device", "train.graph",
@@ -126,6 +147,7 @@ void validate(const Config& c, int workers, int per_machine) {
     if constexpr (std::is_same_v<std::decay_t<decltype(field)>, std::string>)
       if (const auto names = choices(key); !names.empty() && !checked_below.contains(key))
         one_of(key, field, names);
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, Amount>) amount(key, field);
   });
   auto_or("model.classes", c.model.classes, 2, 10000000);
   const bool text = c.task != "pictures";
@@ -179,10 +201,7 @@ void validate(const Config& c, int workers, int per_machine) {
                                        (c.data.size.value == 0 || s <= c.data.size.value);
                               }),
           "data.sizes", "sides of 1 pixel to data.size");
-  require(std::ranges::all_of(c.data.size_milestones, [](double m) { return m > 0 && m < 1; }) &&
-              std::ranges::adjacent_find(c.data.size_milestones, std::greater_equal<>()) ==
-                  c.data.size_milestones.end(),
-          "data.size_milestones", "ascending fractions of the run, above 0 and below 1");
+  ascending_parts("data.size_milestones", c.data.size_milestones);
   const std::vector<std::string> crops{"auto", "none", "pad-crop-flip", "resized-crop-flip"};
   require(!c.data.augment.empty() && std::ranges::find(crops, c.data.augment[0]) != crops.end(),
           "data.augment",
@@ -234,9 +253,7 @@ void validate(const Config& c, int workers, int per_machine) {
           "above 0, at most 10");
   require(c.train.outer_momentum.value >= 0 && c.train.outer_momentum.value < 1,
           "train.outer_momentum", "\"auto\", or at least 0 and below 1");
-  require(std::ranges::all_of(c.control.phases, [](double p) { return p > 0 && p < 1; }) &&
-              std::ranges::is_sorted(c.control.phases),
-          "control.phases", "ascending fractions of the run, above 0 and below 1");
+  ascending_parts("control.phases", c.control.phases);
   require(c.control.fractions.size() == c.control.phases.size() + 1 &&
               std::ranges::all_of(c.control.fractions, [](double f) { return f >= 0; }),
           "control.fractions",
@@ -257,11 +274,12 @@ void validate(const Config& c, int workers, int per_machine) {
           "2 or more with train.mixup or train.cutmix: they blend images of a batch");
   require(c.train.seed >= 0, "train.seed", "0 or more");
   require(c.train.patience >= 0, "train.patience", "0 or more");
-  require(c.train.patience == 0 || (c.eval.every > 0 && c.data.val[0] != "none"), "train.patience",
+  require(c.train.patience == 0 || (c.eval.every.value > 0 && c.data.val[0] != "none"),
+          "train.patience",
           "0 unless the run evaluates on the way: give eval.every=EPOCHS and a data.val");
   require(c.train.patience == 0 || workers == 1 || c.eval.of == "mean", "train.patience",
           "0 unless eval.of=mean: several workers stop together, by the average of their models");
-  require(c.train.epochs > 0 && std::isfinite(c.train.epochs), "train.epochs", "above 0");
+  require(c.train.epochs.value > 0, "train.epochs", "above 0");
   require(c.train.bn_batches >= 0 && c.train.bn_batches <= 1000000, "train.bn_batches",
           "0 or more");
   auto_or("train.threads", c.train.threads, 1, 1024);
@@ -278,21 +296,15 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.optim.label_smoothing >= 0 && c.optim.label_smoothing < 1, "optim.label_smoothing",
           "in [0, 1)");
   require(c.optim.clip_norm >= 0, "optim.clip_norm", "0 or more");
-  require(c.optim.warmup_epochs >= 0, "optim.warmup_epochs", "0 or more");
   require(c.optim.warmup_from >= 0 && std::isfinite(c.optim.warmup_from), "optim.warmup_from",
           "0 or more");
   require(c.optim.final >= 0 && std::isfinite(c.optim.final), "optim.final", "0 or more");
   require(c.optim.gamma > 0 && std::isfinite(c.optim.gamma), "optim.gamma", "above 0");
-  require(std::ranges::all_of(c.optim.milestones, [](double m) { return m > 0 && m < 1; }) &&
-              std::ranges::adjacent_find(c.optim.milestones, std::greater_equal<>()) ==
-                  c.optim.milestones.end(),
-          "optim.milestones", "ascending fractions of the run, above 0 and below 1");
-  require(c.eval.consensus_every >= 0, "eval.consensus_every", "0 or more");
+  ascending_parts("optim.milestones", c.optim.milestones);
   require(
       c.run.trace_steps.empty() || (c.run.trace_steps.size() == 2 && c.run.trace_steps[0] >= 0 &&
                                     c.run.trace_steps[0] <= c.run.trace_steps[1]),
       "run.trace_steps", "two step numbers, the first not after the last, or an empty list");
-  require(c.eval.every >= 0, "eval.every", "0 or more");
   require(c.eval.batch >= 1 && c.eval.batch <= 65536, "eval.batch", "1 to 65536");
   require(!c.run.name.empty() && c.run.name.find('/') == std::string::npos && c.run.name[0] != '.',
           "run.name", "a plain folder name");
@@ -305,7 +317,6 @@ void validate(const Config& c, int workers, int per_machine) {
             "timing");
   require(c.run.keep >= 1, "run.keep", "1 or more");
   require(c.run.keep_best >= 0 && c.run.keep_best <= 1000, "run.keep_best", "0 to 1000");
-  require(c.run.checkpoint_every >= 0, "run.checkpoint_every", "0 or more");
   require(c.dist.heartbeat_s > 0, "dist.heartbeat_s", "above 0");
   require(c.dist.dead_after_s >= 2 * c.dist.heartbeat_s, "dist.dead_after_s",
           "at least twice dist.heartbeat_s, " + value_text(c, "dist.heartbeat_s"));

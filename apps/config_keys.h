@@ -55,7 +55,7 @@ void each_key(C& c, F&& f) {
     "progressive resolution: smaller sides before data.size, one for each of size_milestones, e.g. "
     "[128, 160]");
   f("data.size_milestones", c.data.size_milestones,
-    "fractions of the run at which the next size begins, e.g. [0.35, 0.7]");
+    "fractions of the run at which the next size begins, e.g. [0.35, 0.7], or amounts");
   f("data.eval_size", c.data.eval_size, "side for evaluation and classify; auto: data.size");
   f("data.resize", c.data.resize,
     "evaluation: shorter side before the centre crop; auto: eval_size, above 64 eval_size * "
@@ -106,7 +106,9 @@ void each_key(C& c, F&& f) {
     "decay of an exponential moving average of the model after every gradient, e.g. 0.9999, with "
     "timm's warm-up; it is evaluated beside the model, and written as model-ema.safetensors; "
     "0: none");
-  f("train.epochs", c.train.epochs, "passes over the training set by all workers together");
+  f("train.epochs", c.train.epochs,
+    "passes over the training set by all workers together; or an amount, as for all keys of this "
+    "kind: \"2000 steps\" of each worker, \"20M samples\" of all (images, tokens)");
   f("train.patience", c.train.patience,
     "with eval.every: so many evaluations without a better one (see run.best_by) end the run; "
     "several workers: with eval.of=mean, and until one is lost; 0: none does");
@@ -159,7 +161,7 @@ void each_key(C& c, F&& f) {
     "plateau: fractions of the distance measured without control; online: factor * learning rate * "
     "gradient norm");
   f("control.phases", c.control.phases,
-    "plateau: fractions of the run at which the next phase begins");
+    "plateau: fractions of the run at which the next phase begins, or amounts");
   f("control.fractions", c.control.fractions,
     "plateau: target of each phase, one more than control.phases; 0: exact averages; 1: no "
     "control");
@@ -196,18 +198,21 @@ void each_key(C& c, F&& f) {
     "learning rate over the samples seen by all workers: constant | step | cosine | one-cycle | "
     "inverse-sqrt");
   f("optim.warmup_epochs", c.optim.warmup_epochs,
-    "linear rise to the peak; these epochs are part of train.epochs");
+    "linear rise to the peak, in epochs or as an amount (\"500 steps\"); it is part of "
+    "train.epochs");
   f("optim.warmup_from", c.optim.warmup_from, "learning rate at the start of the rise");
   f("optim.final", c.optim.final, "cosine, one-cycle: learning rate at the end");
-  f("optim.milestones", c.optim.milestones, "step: fractions of the run");
+  f("optim.milestones", c.optim.milestones,
+    "step: fractions of the run, or amounts: [\"30 epochs\", \"60 epochs\"]");
   f("optim.gamma", c.optim.gamma, "step: factor at each milestone");
-  f("eval.every", c.eval.every, "epochs between evaluations on the way; 0: only at the end");
+  f("eval.every", c.eval.every,
+    "epochs between evaluations on the way, or an amount (\"2000 steps\"); 0: only at the end");
   f("eval.of", c.eval.of,
     "several workers: own: each evaluates its own model on its share of the images, without "
     "waiting | mean: all wait for each other and evaluate the average of their models");
   f("eval.consensus_every", c.eval.consensus_every,
-    "epochs between exact measurements of the consensus distance, at which all workers wait for "
-    "each other; 0: never");
+    "epochs, or an amount, between exact measurements of the consensus distance, at which all "
+    "workers wait for each other; 0: never");
   f("eval.batch", c.eval.batch, "images of a batch in evaluation");
   f("run.name", c.run.name, "name of the run's folder; auto: MODEL-METHOD");
   f("run.dir", c.run.dir, "results are written to DIR/NAME");

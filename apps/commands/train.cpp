@@ -19,6 +19,7 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
 #include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/run.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/core/error.h"
@@ -35,7 +36,7 @@ nlohmann::json results_in(const std::filesystem::path& run_folder) {
   return summary.is_object() ? summary : nlohmann::json::object();
 }
 
-void say_resume(const Config& config, double epoch, const ResumePoint& from) {
+void say_resume(const Config& config, int workers, double epoch, const ResumePoint& from) {
   std::string text = "resuming from " + from.checkpoint.string();
   if (!from.defect.empty()) text += ", which is not whole: " + from.defect;
   for (const std::string& other : from.passed_over)
@@ -44,11 +45,11 @@ void say_resume(const Config& config, double epoch, const ResumePoint& from) {
   if (const auto origin = config.origin.find("model.init");
       origin != config.origin.end() && origin->second == "command line")
     say("model.init is not read again: the weights are those of the checkpoint");
-  if (const double epochs = from.samples / epoch; epochs >= config.train.epochs)
+  if (from.samples >= run_samples(config, workers, epoch))
     say(
-        fmt::format("{:.4g} epochs are done, and train.epochs={:.4g} wants no more: only the "
+        fmt::format("{:.4g} epochs are done, and train.epochs={} wants no more: only the "
                     "results are written",
-                    epochs, config.train.epochs));
+                    from.samples / epoch, to_text(config.train.epochs)));
   // What a run is at the end is not a checkpoint, so the newest one may be much older.
   std::error_code error;
   const double finished = results_in(from.run_folder).value("samples", 0.0);
@@ -73,14 +74,15 @@ bool goes_on_with_patience(const Config& then, const Config& now) {
 }
 
 // The results are there, of as many epochs as are wanted now.
-bool is_finished(const Config& config, const ResumePoint& from) {
+bool is_finished(const Config& config, int workers, double epoch, const ResumePoint& from) {
   const std::filesystem::path folder = config.run_folder();
   std::error_code error;
   if (!std::filesystem::equivalent(folder, from.run_folder, error)) return false;
   for (const char* file : {"summary.json", "model.safetensors", "config.toml"})
     if (!std::filesystem::exists(folder / file)) return false;
   const Config then = load_config({(folder / "config.toml").string()});
-  return then.train.epochs >= config.train.epochs && !goes_on_with_patience(then, config);
+  return run_samples(then, workers, epoch) >= run_samples(config, workers, epoch) &&
+         !goes_on_with_patience(then, config);
 }
 
 // What the tensors of a checkpoint may not show. ConfigError: they belong to another model.
@@ -103,9 +105,10 @@ int say_finished(const Config& config, bool json) {
   const bool early = stopped_early(folder);
   say(fmt::format("{} is finished ({}); to train on, give more: {}", folder.string(),
                   early ? fmt::format("train.patience={}", config.train.patience)
-                        : fmt::format("train.epochs={:.4g}", config.train.epochs),
+                        : "train.epochs=" + to_text(config.train.epochs),
                   early ? fmt::format("train.patience={}, or 0", 2 * config.train.patience)
-                        : fmt::format("train.epochs={:.4g}", 2 * config.train.epochs)));
+                        : "train.epochs=" +
+                              to_text({2 * config.train.epochs.value, config.train.epochs.unit})));
   std::ifstream summary(folder / "summary.json");
   if (json) std::cout << summary.rdbuf() << std::flush;
   return 0;
@@ -211,11 +214,13 @@ bool check_start(const Start& start) {
   dist::LaunchInfo place = start.place;
   place.size = start.workers();
   const std::unique_ptr<Task> task = make_task(config, place, {});
-  if (start.resume && start.writes() && is_finished(config, *start.resume)) return false;
+  if (start.resume && start.writes() &&
+      is_finished(config, start.workers(), task->epoch(), *start.resume))
+    return false;
   if (start.resume) {
     check_same_model(config, *start.resume);
     task->check_resume(*start.resume);
-    say_resume(config, task->epoch(), *start.resume);
+    say_resume(config, start.workers(), task->epoch(), *start.resume);
   }
   if (!config.model.init.empty() || !config.model.freeze.empty() || !config.optim.factors.empty()) {
     std::vector<std::string> notes;  // each worker has them again

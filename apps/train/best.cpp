@@ -76,7 +76,7 @@ bool is_better(const Score& a, const Score& b, const std::string& by) {
 }
 
 bool keeps_best(const Config& c, int workers) {
-  return c.run.keep_best > 0 && c.eval.every > 0 && (workers == 1 || c.eval.of == "mean");
+  return c.run.keep_best > 0 && c.eval.every.value > 0 && (workers == 1 || c.eval.of == "mean");
 }
 
 // Of a whole file with a score in its header.

@@ -10,7 +10,7 @@
 namespace gossamer::apps {
 
 Evaluations::Evaluations(Worker& w) : w_(w), epoch_(w.task->epoch()) {
-  if (!w.task->validates() || w.config.eval.every <= 0) return;
+  if (!w.task->validates() || w.config.eval.every.value <= 0) return;
   if (of_mean()) mean_ = std::make_unique<ModelCopy>(w);
   if (w.ema) ema_ = std::make_unique<ModelCopy>(w);
   if (!keeps_best(w.config, w.place.size) || w.place.rank != 0 || !w.folder.writes()) return;

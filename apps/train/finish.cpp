@@ -18,6 +18,7 @@
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/best.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/autograd.h"
@@ -445,7 +446,7 @@ class Finish {
       for (const std::string& text : warnings_) say.warn(text);
       for (const std::string& text : files.problems()) say.warn(text);
     } else {
-      const double budget = w_.config.train.epochs * w_.task->epoch();
+      const double budget = run_samples(w_.config, w_.place.size, w_.task->epoch());
       say.note(fmt::format(
           "dry run  peak memory of a worker: {:.0f} MiB resident, {:.0f} MiB of tensors{}; "
           "the whole run of {:.0f} {} would take about {}; nothing was written",

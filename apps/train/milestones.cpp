@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
@@ -24,9 +25,13 @@ Milestones::Milestones(Worker& w)
       measure_at_(w.place.size > 1 ? first(w.config.eval.consensus_every) : INFINITY),
       all_meet_(!w.place.rejoin) {}
 
-double Milestones::first(double every_epochs) const {
-  if (every_epochs <= 0) return INFINITY;
-  const double step = every_epochs * epoch_;
+double Milestones::in_samples(const Amount& every) const {
+  return samples_of(every, run_units(w_.config, w_.place.size, epoch_));
+}
+
+double Milestones::first(const Amount& every) const {
+  if (every.value <= 0) return INFINITY;
+  const double step = in_samples(every);
   return (std::floor(w_.start_samples / step) + 1) * step;
 }
 
@@ -35,7 +40,7 @@ void Milestones::after_step() {
   look(seen);  // first, so that the checkpoint knows of it
   if (seen >= save_at_) {
     w_.save(fmt::format("epoch-{:07.2f}", save_at_ / epoch_));
-    save_at_ += w_.config.run.checkpoint_every * epoch_;
+    save_at_ += in_samples(w_.config.run.checkpoint_every);
   }
 }
 
@@ -71,7 +76,7 @@ bool Milestones::together(const char* what, const std::function<void()>& step) {
 }
 
 void Milestones::evaluate(double seen) {
-  const double at = evaluate_at_, every = w_.config.eval.every * epoch_;
+  const double at = evaluate_at_, every = in_samples(w_.config.eval.every);
   evaluate_at_ += every;
   if (evaluations_.of_mean() &&
       together("evaluating the average", [&] { evaluations_.evaluate_mean(at); }))
@@ -92,7 +97,7 @@ void Milestones::evaluate(double seen) {
 // (quiesce). A worker that is done early takes part in the rest in last(), so none waits in vain.
 void Milestones::measure_consensus() {
   const double at = measure_at_;
-  measure_at_ += w_.config.eval.consensus_every * epoch_;
+  measure_at_ += in_samples(w_.config.eval.consensus_every);
   together("measuring the consensus distance", [&] {
     const trace::Scope scope("consensus distance");
     const auto began = Clock::now();

@@ -14,7 +14,8 @@ class Milestones {
   void last();  // after the loop
 
  private:
-  double first(double every_epochs) const;  // multiple of that after the start, in samples
+  double in_samples(const Amount&) const;
+  double first(const Amount& every) const;  // multiple of that after the start, in samples
   // Evaluations and measurements until `seen` samples.
   void look(double seen);
   void evaluate(double seen);

@@ -27,17 +27,38 @@ double scaled_rate(const Config& c, int workers, double rate) {
                 : rate;
 }
 
-nn::Schedule run_schedule(const Config& c, int workers, double total, double epoch) {
+RunUnits run_units(const Config& c, int workers, double epoch) {
+  return {.epoch = epoch, .step = static_cast<double>(c.gradient_samples() * workers)};
+}
+
+double run_samples(const Config& c, int workers, double epoch) {
+  return samples_of(c.train.epochs, run_units(c, workers, epoch));
+}
+
+std::vector<double> parts_of_run(const std::vector<Amount>& amounts, const Config& c, int workers,
+                                 double epoch) {
+  std::vector<double> parts;
+  for (const Amount& a : amounts)
+    if (const double part =
+            part_of(a, run_samples(c, workers, epoch), run_units(c, workers, epoch));
+        part < 1)
+      parts.push_back(part);
+  return parts;
+}
+
+nn::Schedule run_schedule(const Config& c, int workers, double epoch) {
+  const double total = run_samples(c, workers, epoch),
+               warmup = samples_of(c.optim.warmup_epochs, run_units(c, workers, epoch));
   const double given = c.optim.learning_rate.value, rate = given != 0   ? given
                                                            : is_adam(c) ? 1e-3
                                                                         : 0.1;
   return nn::make_schedule({.kind = c.optim.schedule,
                             .peak = scaled_rate(c, workers, rate),
                             .total = total,
-                            .warmup = std::min(c.optim.warmup_epochs * epoch, 0.5 * total),
+                            .warmup = std::min(warmup, 0.5 * total),
                             .warmup_from = c.optim.warmup_from,
                             .final = c.optim.final,
-                            .milestones = c.optim.milestones,
+                            .milestones = parts_of_run(c.optim.milestones, c, workers, epoch),
                             .gamma = c.optim.gamma});
 }
 
@@ -101,7 +122,6 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
   o.payload = c.dist.payload;
   o.control = {.method = c.control.method,
                .target = c.control.target,
-               .phases = c.control.phases,
                .fractions = c.control.fractions,
                .measure = c.control.measure,
                .factor = c.control.factor,

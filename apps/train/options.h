@@ -13,14 +13,20 @@
 
 namespace gossamer::apps {
 
-// total: images of the run; epoch: images of an epoch.
 // The learning rate that an optim.learning_rate means for so many workers (optim.scaling).
 double scaled_rate(const Config&, int workers, double rate);
-nn::Schedule run_schedule(const Config&, int workers, double total, double epoch);
+// epoch: samples of the training set.
+RunUnits run_units(const Config&, int workers, double epoch);
+// The samples of a run (train.epochs).
+double run_samples(const Config&, int workers, double epoch);
+// Parts of the run, 0 to 1, without those that begin after its end.
+std::vector<double> parts_of_run(const std::vector<Amount>&, const Config&, int workers,
+                                 double epoch);
+nn::Schedule run_schedule(const Config&, int workers, double epoch);
 std::vector<nn::RateFactor> rate_factors(const Config&);  // optim.factors; ConfigError
 std::unique_ptr<Optimizer> run_optimizer(const Config&, FlatParams&, int workers);
-// per_machine: workers of this machine. What depends on the run (samples, callbacks) is left to the
-// caller.
+// per_machine: workers of this machine. What depends on the run (samples, phases, callbacks) is
+// left to the caller.
 dist::MethodOptions method_options(const Config&, int per_machine);
 
 // Threads of each of the workers on this machine.

@@ -33,6 +33,8 @@ PictureTask::PictureTask(const Config& config, const dist::LaunchInfo& place, De
       sets_(open_data(config, place.size)),
       prepare_(on_device(pictures(config), device)),
       step_(prepare_, TrainingLoss(config, place.rank)) {
+  size_milestones_ = parts_of_run(config.data.size_milestones, config, place.size,
+                                  static_cast<double>(sets_.train->size()));
   if (config.data.cache_gb <= 0) return;
   cache_ = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
   sets_.train = data::cached(sets_.train, cache_);
@@ -119,7 +121,8 @@ std::vector<std::string> PictureTask::open_loader() {
 
 int PictureTask::side(double progress) const {
   for (std::size_t i = 0; i < config_.data.sizes.size(); ++i)
-    if (progress < config_.data.size_milestones[i]) return static_cast<int>(config_.data.sizes[i]);
+    if (i >= size_milestones_.size() || progress < size_milestones_[i])
+      return static_cast<int>(config_.data.sizes[i]);
   return prepare_.train_size;
 }
 

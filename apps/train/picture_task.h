@@ -57,6 +57,7 @@ class PictureTask : public Task {
   DataSets sets_;
   std::shared_ptr<data::Cache> cache_;  // of both sets; none if data.cache_gb is 0
   Pictures prepare_;
+  std::vector<double> size_milestones_;  // parts of the run
   PictureStep step_;
   std::unique_ptr<data::Loader> loader_;
   SampleOrder order_;

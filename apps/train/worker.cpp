@@ -69,11 +69,11 @@ void Worker::open_task() {
   for (const std::string& line : task->notes()) progress.note("data     " + line);
   if (place.rank == 0) folder.add_bad_images(task->left_out());
   const double epoch = task->epoch();
-  schedule = run_schedule(config, place.size, config.train.epochs * epoch, epoch);
+  schedule = run_schedule(config, place.size, epoch);
   total_samples = options.dry_run
                       ? start_samples + static_cast<double>(options.dry_steps *
                                                             config.gradient_samples() * place.size)
-                      : config.train.epochs * epoch;
+                      : run_samples(config, place.size, epoch);
 }
 
 void Worker::make_model(bool from_checkpoint) {
@@ -146,6 +146,7 @@ void Worker::make_method() {
     graph = dist::make_graph(graph_name, place.size, config.train.rate > 0 ? config.train.rate : 1,
                              place.local_size);
   dist::MethodOptions options = method_options(config, place.local_size);
+  options.control.phases = parts_of_run(config.control.phases, config, place.size, task->epoch());
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;
@@ -219,7 +220,7 @@ void Worker::describe(const std::vector<std::string>& table,
       total_samples / task->epoch(), place.size, config.train.batch,
       config.train.accumulate > 1 ? fmt::format(" x {} accumulated", config.train.accumulate) : "",
       start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
-  if (task->validates() && config.eval.every > 0 && config.run.keep_best > 0 &&
+  if (task->validates() && config.eval.every.value > 0 && config.run.keep_best > 0 &&
       !keeps_best(config, place.size))
     progress.note(
         "best     not kept, since each worker evaluates its own model; with "

@@ -92,7 +92,7 @@ TEST(Config, OverridesWinAndAreChecked) {
   set_key(c, "run.name=a=b");
   EXPECT_EQ(c.train.batch, 64);
   EXPECT_EQ(c.data.train.size(), 2u);
-  EXPECT_EQ(c.optim.milestones, (std::vector<double>{0.3, 0.6}));
+  EXPECT_EQ(c.optim.milestones, (std::vector<Amount>{{0.3}, {0.6}}));
   EXPECT_EQ(c.run.name, "a=b");
   EXPECT_EQ(error_of([&] { set_key(c, "train.btach=1"); }),
             "command line: unknown key \"train.btach\"; did you mean \"train.batch\"?");
@@ -203,7 +203,8 @@ TEST(Config, LearningRateAndScalingFollowTheOptimizerUnlessTheyAreGiven) {
     set_key(c, "optim.schedule=constant");
     set_key(c, "optim.warmup_epochs=0");
     for (const std::string& each : assignments) set_key(c, each);
-    return run_schedule(c, 4, 1000, 100)(500);
+    set_key(c, "train.epochs=10");
+    return run_schedule(c, 4, 100)(500);
   };
   EXPECT_DOUBLE_EQ(peak({}), 0.1 * 4 * 32 / 256);
   EXPECT_DOUBLE_EQ(peak({"optim.scaling=none"}), 0.1);
@@ -258,6 +259,58 @@ TEST(Config, RangesAreCheckedAndTheTextSaysWhereTheValueCameFrom) {
   const Config c = parse_config("[train]\nepochs = -1\n", "f.toml");
   EXPECT_THAT(error_of([&] { validate(c, 1); }), HasSubstr("f.toml:2:10: train.epochs = -1"));
   EXPECT_NO_THROW(validate(Config(), 4));
+}
+
+TEST(Config, AmountsHaveOneGrammarInFilesAndOnTheCommandLine) {
+  Config c = parse_config(
+      "[train]\nepochs = \"20M samples\"\n[optim]\nwarmup_epochs = \"500 steps\"\nmilestones = "
+      "[\"30 epochs\", \"1 epoch\"]\n[eval]\nevery = 0.5\n",
+      "f.toml");
+  EXPECT_EQ(c.train.epochs, (Amount{20e6, Amount::Unit::samples}));
+  EXPECT_EQ(c.optim.warmup_epochs, (Amount{500, Amount::Unit::steps}));
+  EXPECT_EQ(c.optim.milestones[1], (Amount{1, Amount::Unit::epochs}));
+  EXPECT_EQ(c.eval.every, Amount{0.5});
+  for (const auto& [text, written] : {std::pair{"3", "3"},
+                                      {"3epochs", "\"3 epochs\""},
+                                      {"2k steps", "\"2000 steps\""},
+                                      {"1.5M tokens", "\"1500000 samples\""},
+                                      {"9036M images", "\"9036M samples\""}}) {
+    set_key(c, std::string("train.epochs=") + text);
+    EXPECT_EQ(value_text(c, "train.epochs"), written);
+    EXPECT_EQ(parse_config(to_toml(c), "again").train.epochs, c.train.epochs) << text;
+  }
+  for (const char* text : {"", "many", "3 ages", "20M", "1e999 steps", "3 epochs more", "nan"})
+    EXPECT_THAT(error_of([&] { set_key(c, std::string("train.epochs=") + text); }),
+                HasSubstr("command line: train.epochs wants a number or an amount such as"))
+        << text;
+}
+
+TEST(Config, AmountsInUnitsThatAreRealSamplesAreCounted) {
+  const RunUnits run{.epoch = 1000, .step = 64};
+  EXPECT_EQ(samples_of({3}, run), 3000);
+  EXPECT_EQ(samples_of({3, Amount::Unit::epochs}, run), 3000);
+  EXPECT_EQ(samples_of({3, Amount::Unit::steps}, run), 192);
+  EXPECT_EQ(samples_of({3, Amount::Unit::samples}, run), 3);
+  EXPECT_EQ(part_of({0.25}, 4000, run), 0.25);
+  EXPECT_EQ(part_of({1, Amount::Unit::epochs}, 4000, run), 0.25);
+  EXPECT_EQ((Amount{1.5, Amount::Unit::minutes}).seconds(), 90);
+}
+
+TEST(Config, AmountsThatMakeNoSenseAreRefusedWithTheReason) {
+  const auto invalid = [](const std::string& assignment) {
+    Config c;
+    set_key(c, assignment);
+    return error_of([&] { validate(c, 4); });
+  };
+  for (const char* key : {"train.epochs", "optim.warmup_epochs", "optim.milestones", "eval.every",
+                          "eval.consensus_every", "control.phases"})
+    EXPECT_THAT(invalid(std::string(key) + "=10 min"),
+                HasSubstr("in epochs, steps or samples: it must not depend on how fast"))
+        << key;
+  EXPECT_THAT(invalid("eval.every=-1 steps"), HasSubstr("0 or more"));
+  EXPECT_THAT(invalid("optim.milestones=30 epochs,20 epochs"), HasSubstr("ascending"));
+  EXPECT_THAT(invalid("optim.milestones=0.5,20 epochs"), HasSubstr("amounts of one unit"));
+  EXPECT_EQ(invalid("optim.milestones=20 epochs,30 epochs"), "no error");
 }
 
 TEST(Config, SynchronousMethodsRefuseRestartsBeforeTheStart) {

@@ -28,6 +28,10 @@ TEST(Recipe, EveryFileOfTheConfigsIsValid) {
   EXPECT_GE(files, 5);
 }
 
+double epoch_of(const Config& c, const Amount& milestone) {
+  return part_of(milestone, run_samples(c, 1, 1), run_units(c, 1, 1)) * c.train.epochs.value;
+}
+
 TEST(Recipe, OfNinetyEpochsIsThePublishedOne) {
   const fs::path folder = fs::path(GOSSAMER_SOURCE_DIR) / "apps/configs";
   const Config paper = load_config({(folder / "imagenet-paper90.toml").string()}),
@@ -35,15 +39,13 @@ TEST(Recipe, OfNinetyEpochsIsThePublishedOne) {
   EXPECT_EQ(paper.optim.milestones.size(), 3u);
   for (const auto& [milestone, epoch] :
        {std::pair{0, 30.0}, std::pair{1, 60.0}, std::pair{2, 80.0}})
-    EXPECT_DOUBLE_EQ(
-        paper.optim.milestones[static_cast<std::size_t>(milestone)] * paper.train.epochs, epoch);
+    EXPECT_DOUBLE_EQ(epoch_of(paper, paper.optim.milestones[static_cast<std::size_t>(milestone)]),
+                     epoch);
   EXPECT_EQ(paper.optim.weight_decay, 1e-4);
   EXPECT_EQ(dle.optim.weight_decay, 1.0 / 32768);
   EXPECT_EQ(dle.optim.label_smoothing, 0.1);
   EXPECT_EQ(dle.optim.momentum, 0.875);
 }
-
-double fraction_of_epochs(const Config& c, double fraction) { return fraction * c.train.epochs; }
 
 // Learning rate, sizes and phases as the sources of the files' first lines say.
 TEST(Recipe, OfOtherProgramsAreTheirs) {
@@ -51,24 +53,23 @@ TEST(Recipe, OfOtherProgramsAreTheirs) {
     return load_config({GOSSAMER_SOURCE_DIR "/apps/configs/" + name + ".toml"});
   };
   const auto peak = [](const Config& c, int workers) {
-    const double total = c.train.epochs;
-    return run_schedule(c, workers, total, 1)(c.optim.warmup_epochs);
+    return run_schedule(c, workers, 1)(samples_of(c.optim.warmup_epochs, run_units(c, workers, 1)));
   };
   for (const auto& [name, epochs, larger_from] :
        {std::tuple{"imagenet-fast16", 16.0, 12.0}, {"imagenet-fast32", 32.0, 25.0}}) {
     const Config c = recipe(name);
-    EXPECT_EQ(c.train.epochs, epochs);
-    EXPECT_EQ(fraction_of_epochs(c, c.data.size_milestones.at(0)), larger_from);
+    EXPECT_EQ(c.train.epochs, Amount{epochs});
+    EXPECT_EQ(epoch_of(c, c.data.size_milestones.at(0)), larger_from);
     EXPECT_DOUBLE_EQ(peak(c, 8), 1.7);
   }
   EXPECT_DOUBLE_EQ(peak(recipe("imagenet-adam-aer"), 32), 1.5e-3);
   const Config paper = recipe("cifar10-resnet18-paper");
-  EXPECT_EQ(fraction_of_epochs(paper, paper.optim.milestones.at(0)), 50);
-  EXPECT_EQ(fraction_of_epochs(paper, paper.optim.milestones.at(1)), 75);
+  EXPECT_EQ(epoch_of(paper, paper.optim.milestones.at(0)), 50);
+  EXPECT_EQ(epoch_of(paper, paper.optim.milestones.at(1)), 75);
   EXPECT_DOUBLE_EQ(peak(paper, 4), 0.1 * 4 * 128 / 256);
   const Config control = recipe("cifar10-resnet20-consensus");
   EXPECT_EQ(control.control.phases, control.optim.milestones);
-  EXPECT_EQ(control.train.epochs, 300);
+  EXPECT_EQ(control.train.epochs, Amount{300});
   EXPECT_TRUE(control.optim.nesterov);
 }
 
