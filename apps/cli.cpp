@@ -231,6 +231,8 @@ void add_data(CLI::App& app, int& code) {
         "Decode every picture; list damaged and unusual ones (exit code 3 if any is damaged)");
     DataCheckCommand& c = run_on(a, data_check, code);
     a.add_option("paths", c.paths, kSet)->required();
+    a.add_flag("--quick", c.quick,
+               "decode only 1,000 pictures, spread evenly; names, classes and labels are all read");
     a.add_option("--threads", c.threads, "threads that decode")->capture_default_str();
     add_json(a, c.json);
   }

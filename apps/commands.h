@@ -203,6 +203,7 @@ int make_shapes(const MakeShapesCommand&);
 struct DataCheckCommand {
   std::vector<std::string> paths;
   int threads = 2;
+  bool quick = false;  // only 1,000 pictures of each part are decoded
   bool json = false;
 };
 int data_check(const DataCheckCommand&);  // 3: there are damaged pictures

@@ -14,6 +14,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/spelling.h"
+#include "gossamer/core/utf8.h"
 
 namespace gossamer::apps {
 namespace {
@@ -57,7 +58,7 @@ std::string type_text(const toml::node& node) {
 }
 void read(const toml::node& n, const std::string& where, const char* key, std::string& out) {
   if (const auto v = n.value_exact<std::string>())
-    out = *v;
+    out = from_text(*v);
   else
     wrong_type(where, key, type_of(out), type_text(n));
 }
@@ -148,7 +149,7 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
   std::vector<T> values;
   try {
     if (text.starts_with('[')) {
-      const toml::table table = toml::parse("list = " + text);
+      const toml::table table = toml::parse("list = " + to_text(text));
       check<ConfigError>(table.size() == 1, "more follows the list");
       read(*table.get("list"), "command line", key, values);
     } else {
@@ -166,8 +167,17 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
 }
 
 // --- to TOML
-// TOML escapes basic strings as JSON does.
-std::string text_of(const std::string& v) { return json_text(v); }
+// TOML escapes basic strings as JSON does, and DEL. Bytes that are no UTF-8 (in the name of a file)
+// are kept: see to_text().
+std::string text_of(const std::string& v) {
+  std::string out;
+  for (const char c : json_text(to_text(v)))
+    if (c == 0x7F)
+      out += "\\u007f";
+    else
+      out += c;
+  return out;
+}
 std::string text_of(bool v) { return v ? "true" : "false"; }
 std::string text_of(i64 v) { return std::to_string(v); }
 std::string text_of(double v) {

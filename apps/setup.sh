@@ -2,7 +2,7 @@
 # and how the project is built. Names of Debian 12 and Ubuntu 24.04.
 packages=(g++ cmake ninja-build
   libdnnl-dev libhwy-dev libgloo-dev libasio-dev libfmt-dev nlohmann-json3-dev libcli11-dev
-  libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libstb-dev libxxhash-dev libpcre2-dev
+  libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libxxhash-dev libpcre2-dev
   libonnx-dev libprotobuf-dev)
 test_packages=(libgtest-dev libgmock-dev clang-format-14)
 

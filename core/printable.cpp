@@ -2,6 +2,7 @@
 #include "gossamer/core/printable.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "gossamer/core/utf8.h"
 
@@ -36,6 +37,15 @@ std::string printable(std::string_view text, std::size_t most) {
     }
   }
   return out;
+}
+
+bool has_escapes(std::string_view name) {
+  const auto is_digit = [&](std::size_t at) {
+    return at < name.size() && std::isxdigit(static_cast<unsigned char>(name[at]));
+  };
+  for (std::size_t at = 0; (at = name.find("\\x", at)) != std::string_view::npos; ++at)
+    if (is_digit(at + 2) && is_digit(at + 3)) return true;
+  return false;
 }
 
 }  // namespace gossamer

@@ -46,6 +46,12 @@ void check_safetensors(const std::filesystem::path&);
 // copies
 SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name_for_errors);
 
+// The metadata as they stand in a header, each as `,"KEY":"VALUE"`. IoError, beginning with
+// `where`: one is no UTF-8.
+// Who writes a file at the end of long work can so find this out at its beginning.
+std::string metadata_text(const std::map<std::string, std::string>& metadata,
+                          const std::string& where);
+
 // Replaces `path` in one step: readers see the old or the new file, never half of one. IoError
 // names the path and errno's text.
 void write_safetensors(const std::filesystem::path&, const std::vector<NamedTensor>&,

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gossamer/core/printable.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/safetensors_checksums.h"
 #include "gossamer/core/xxh3.h"
@@ -157,11 +158,11 @@ void set_digits(std::string& header, std::size_t i, std::uint64_t sum) {
   header.replace(digits_at(i), checksums::kDigits, checksums::digits(sum));
 }
 
-std::string quoted(const std::string& text, const std::filesystem::path& path) {
+std::string quoted(const std::string& text, const std::string& where) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::exception&) {
-    fail<IoError>(path.string(), ": a tensor's name or a metadata string is not valid UTF-8");
+    fail<IoError>(where, ": \"", printable(text), "\" is no UTF-8 text");
   }
 }
 
@@ -171,6 +172,14 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
   AtomicFile file(path);
   file.write(bytes.data(), bytes.size());
   file.commit();
+}
+
+std::string metadata_text(const std::map<std::string, std::string>& metadata,
+                          const std::string& where) {
+  std::string text;
+  for (const auto& [key, value] : metadata)
+    if (key != checksums::kKey) text += "," + quoted(key, where) + ":" + quoted(value, where);
+  return text;
 }
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
@@ -186,9 +195,7 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   for (std::size_t i = 0; i <= sorted.size(); ++i)
     header += (i > 0 ? " " : "") + checksums::digits(0);
   header += '"';
-  for (const auto& [key, value] : metadata)
-    if (key != checksums::kKey) header += "," + quoted(key, path) + ":" + quoted(value, path);
-  header += "},";
+  header += metadata_text(metadata, path.string()) + "},";
   std::uint64_t offset = 0;
   for (NamedTensor& t : sorted) {
     check<IoError>(t.name != "__metadata__", path.string(),
@@ -196,8 +203,8 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     check<IoError>(names.insert(t.name).second, path.string(), ": two tensors are called \"",
                    t.name, "\"");
     if (!t.tensor.device().is_cpu()) t.tensor = t.tensor.to(Device::cpu());
-    header +=
-        quoted(t.name, path) + ":{\"dtype\":\"" + file_name_of(t.tensor.dtype()) + "\",\"shape\":[";
+    header += quoted(t.name, path.string()) + ":{\"dtype\":\"" + file_name_of(t.tensor.dtype()) +
+              "\",\"shape\":[";
     for (int d = 0; d < t.tensor.rank(); ++d)
       header += (d > 0 ? "," : "") + std::to_string(t.tensor.shape(d));
     header += "],\"data_offsets\":[" + std::to_string(offset) + "," +

@@ -1,6 +1,7 @@
 // The Unicode Standard, table 3-7: well-formed byte sequences.
 #include "gossamer/core/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -38,6 +39,44 @@ std::size_t valid_utf8(std::string_view text) {
     }
   }
   return at;
+}
+
+namespace {
+
+// U+EF80 to U+EFFF.
+bool stands_for_byte(std::string_view character) {
+  return character.size() == 3 && character[0] == '\xEE' &&
+         (character[1] == '\xBE' || character[1] == '\xBF');
+}
+
+}  // namespace
+
+std::string to_text(std::string_view bytes) {
+  std::string out;
+  while (!bytes.empty()) {
+    const std::size_t length = utf8_length(bytes);
+    const std::string_view character = bytes.substr(0, std::max<std::size_t>(length, 1));
+    for (const char c : character)
+      if (length == 0 || stands_for_byte(character))
+        out += {'\xEE', static_cast<char>(0xBE | (c & 0x40) >> 6),
+                static_cast<char>(0x80 | (c & 0x3F))};
+      else
+        out += c;
+    bytes.remove_prefix(character.size());
+  }
+  return out;
+}
+
+std::string from_text(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();)
+    if (stands_for_byte(text.substr(at, 3))) {
+      out += static_cast<char>(0x80 | (text[at + 1] & 1) << 6 | (text[at + 2] & 0x3F));
+      at += 3;
+    } else {
+      out += text[at++];
+    }
+  return out;
 }
 
 }  // namespace gossamer

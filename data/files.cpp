@@ -2,13 +2,10 @@
 // with pread it is an error with the file's name.
 #include "gossamer/data/files.h"
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <string_view>
 #include <thread>
 
 #include <fcntl.h>
@@ -16,6 +13,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 
 namespace gossamer::data {
 namespace {
@@ -105,14 +103,7 @@ std::string first_of(const std::vector<std::string>& names) {
 }
 
 bool is_image_name(const std::string& name) {
-  static constexpr std::array<std::string_view, 7> endings{"jpg", "jpeg", "jpe", "jfif",
-                                                           "png", "bmp",  "gif"};
-  const std::size_t dot = name.rfind('.');
-  if (dot == std::string::npos) return false;
-  std::string ending = name.substr(dot + 1);
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return std::ranges::find(endings, ending) != endings.end();
+  return has_ending(name, {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif"});
 }
 
 }  // namespace gossamer::data

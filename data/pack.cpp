@@ -9,6 +9,7 @@
 #include <set>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/data/codec/image_reader.h"
 #include "gossamer/data/codec/jpeg_encode.h"
 #include "gossamer/data/codec/limits.h"
@@ -58,6 +59,16 @@ std::vector<std::byte> prepared(std::span<const std::byte> bytes, const std::str
   if (longer <= o.max_side && plain && encoded.size() >= bytes.size())
     return {bytes.begin(), bytes.end()};
   return encoded;
+}
+
+// "a.png" that became a JPEG is called "a.png.jpg".
+std::string packed_name(const std::string& name, std::span<const std::byte> bytes) {
+  return has_ending(name, {".png", ".gif", ".bmp"}) && picture_facts(bytes).format == Format::jpeg
+             ? name + ".jpg"
+             : name;
+}
+bool is_reencoded(const std::string& packed_name) {
+  return has_ending(packed_name, {".png.jpg", ".gif.jpg", ".bmp.jpg"});
 }
 
 // A hash of how a shard is made: options, classes, names and labels.
@@ -139,7 +150,7 @@ class Packer {
     for (fs::directory_iterator it(folder_, error); !error && it != fs::directory_iterator();
          it.increment(error)) {
       const std::string name = it->path().string();
-      if (ours.contains(name) || it->path().filename().string().starts_with('.')) continue;
+      if (ours.contains(name) || is_hidden(it->path().filename().string())) continue;
       check<ConfigError>(
           !name.ends_with(kPackEnding), name,
           ": a shard of another set, or cut otherwise; remove it or pack into another folder");
@@ -192,6 +203,8 @@ class Packer {
   void count(const Index& index, const std::string& path) {
     report_.images += index.size();
     report_.bytes += fs::file_size(path);
+    index.names.each(
+        [&](i64, const std::string& name) { report_.reencoded += is_reencoded(name); });
     report_.left_out.insert(report_.left_out.end(), index.left_out.begin(), index.left_out.end());
   }
 
@@ -234,7 +247,7 @@ class Packer {
       for (; from < to && ready[static_cast<std::size_t>(from - first)].done; ++from) {
         const Ready& out = ready[static_cast<std::size_t>(from - first)];
         if (out.defect.empty())
-          writer.add(set_.name(from), set_.label(from), out.bytes);
+          writer.add(packed_name(set_.name(from), out.bytes), set_.label(from), out.bytes);
         else
           writer.leave_out(out.defect);
       }

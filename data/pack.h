@@ -12,7 +12,7 @@
 namespace gossamer::data {
 
 struct PackOptions {
-  // Larger pictures are shrunk. All are encoded again: 4:2:0, optimised Huffman tables.
+  // Larger pictures are shrunk. All are encoded again as JPEG: 4:2:0, optimised Huffman tables.
   int max_side = 500, quality = 90;
   bool copy = false;  // keep the files as they are
   // a damaged picture is a DataError instead of being left out
@@ -23,6 +23,7 @@ struct PackOptions {
 
 struct PackReport {
   i64 images = 0, shards = 0, kept_shards = 0;  // kept: complete from an earlier run
+  i64 reencoded = 0;                            // PNG, GIF, BMP; now JPEG called NAME.png.jpg
   std::uint64_t bytes = 0;                      // of all shards
   std::vector<std::string> left_out;            // "name: what is wrong"
   // false: stopped early; finished shards stay, and the same call continues after them

@@ -8,6 +8,7 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/core/plural.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/pack.h"
@@ -36,9 +37,9 @@ void refuse_other_things(const std::string& folder) {
   for (fs::directory_iterator it(folder, none); !none && it != fs::directory_iterator();
        it.increment(none)) {
     const std::string name = it->path().filename().string();
-    check<ConfigError>(name == "train" || name == "val" || name.starts_with('.'),
-                       "data pack: ", folder, " holds other things than train/ and val/ (",
-                       printable(name), "); name a new or empty folder");
+    check<ConfigError>(name == "train" || name == "val" || is_hidden(name), "data pack: ", folder,
+                       " holds other things than train/ and val/ (", printable(name),
+                       "); name a new or empty folder");
   }
 }
 
@@ -47,6 +48,7 @@ JsonObject to_json(const data::PackReport& r, double seconds) {
   out.add("images", r.images)
       .add("shards", r.shards)
       .add("kept_shards", r.kept_shards)
+      .add("became_jpeg", r.reencoded)
       .add("bytes", r.bytes);
   return out.add("left_out", r.left_out).add("seconds", seconds).add("whole", r.whole);
 }
@@ -55,6 +57,11 @@ void print(const data::PackReport& r, const std::string& folder, double seconds)
   fmt::print("{} in {} ({} from an earlier run), {:.1f} MB: {} ({:.1f} s)\n",
              counted(r.images, "image"), counted(r.shards, "shard"), r.kept_shards,
              static_cast<double>(r.bytes) / 1e6, folder, seconds);
+  if (r.reencoded > 0)
+    fmt::print(
+        "{} of them, PNG, GIF or BMP, became JPEG and end with .jpg now; --copy keeps files as "
+        "they are\n",
+        r.reencoded);
   if (!r.left_out.empty()) fmt::print("left out, because damaged: {}\n", r.left_out.size());
   for (const std::string& text : r.left_out) fmt::print("  {}\n", text);
   if (!r.whole) fmt::print("stopped; the same command continues after the finished shards\n");

@@ -39,7 +39,7 @@ class Agent {
       answers_.flush();
       for (const std::string& line : commands_.take()) {
         last_command = Clock::now();
-        execute(Json::parse(line, nullptr, false));
+        execute(agent_message<Json>(line));
       }
       while (const auto number = signals_.next())
         if (*number != SIGCHLD) return 128 + *number;

@@ -17,6 +17,9 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+
+#include "gossamer/core/utf8.h"
 
 namespace gossamer::apps {
 
@@ -31,11 +34,26 @@ inline std::string refused_protocol(const char* who, int theirs) {
          std::to_string(kAgentProtocol) + "; install the same gossamer on all hosts";
 }
 
-// The line of a message, without its end; bytes that are not UTF-8 are replaced. Json is
-// nlohmann::json, which only the callers include.
 template <class Json>
-std::string agent_line(const Json& message) {
-  return message.dump(-1, ' ', false, Json::error_handler_t::replace);
+void change_texts(Json& message, std::string (*change)(std::string_view)) {
+  if (message.is_string())
+    message = change(message.template get<std::string>());
+  else if (message.is_structured())
+    for (Json& each : message) change_texts(each, change);
+}
+
+// The line of a message, without its end, and back. Paths may have bytes that are not UTF-8, which
+// JSON cannot hold. Json is nlohmann::json, which only the callers include.
+template <class Json>
+std::string agent_line(Json message) {
+  change_texts(message, to_text);
+  return message.dump();
+}
+template <class Json>
+Json agent_message(const std::string& line) {
+  Json message = Json::parse(line, nullptr, false);
+  change_texts(message, from_text);
+  return message;
 }
 
 }  // namespace gossamer::apps

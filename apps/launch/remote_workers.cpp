@@ -110,7 +110,7 @@ class RemoteWorkers final : public HostWorkers {
     for (const std::string& line : errors_->take())
       events.push_back({WorkerEvent::Kind::output, -1, 2, line});
     for (const std::string& line : events_->take()) {
-      const Json e = Json::parse(line, nullptr, false);
+      const auto e = agent_message<Json>(line);
       if (e.is_object() && e.contains("event"))
         receive(e, events);
       else if (!line.empty())  // a login message of the other machine

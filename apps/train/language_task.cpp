@@ -116,10 +116,14 @@ std::unique_ptr<nn::Module> LanguageTask::make_model(bool from_start,
   return net;
 }
 
+std::map<std::string, std::string> LanguageTask::model_header() const {
+  return language_metadata(config_.model.name, model_);
+}
+
 void LanguageTask::save_model(const std::filesystem::path& path, nn::Module& net,
                               const FlatParams& params,
                               const std::map<std::string, std::string>& more) const {
-  auto metadata = language_metadata(config_.model.name, model_);
+  auto metadata = model_header();
   metadata.insert(more.begin(), more.end());
   models::save_gpt2(path, static_cast<const models::Gpt2&>(net), &params, metadata);
 }

@@ -97,10 +97,14 @@ std::unique_ptr<nn::Module> PictureTask::make_model(bool from_start,
                         notes);
 }
 
+std::map<std::string, std::string> PictureTask::model_header() const {
+  return model_metadata(config_.model.name, prepare_, sets_.train->classes());
+}
+
 void PictureTask::save_model(const std::filesystem::path& path, nn::Module& net,
                              const FlatParams& params,
                              const std::map<std::string, std::string>& more) const {
-  auto metadata = model_metadata(config_.model.name, prepare_, sets_.train->classes());
+  auto metadata = model_header();
   metadata.insert(more.begin(), more.end());
   nn::save(path, net, params, params.values(), metadata);
 }

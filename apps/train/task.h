@@ -51,6 +51,8 @@ class Task {
   virtual std::unique_ptr<nn::Module> make_model(bool from_start,
                                                  std::vector<std::string>& notes) const = 0;
   DType compute() const { return compute_; }  // type in which the layers compute
+  // The texts of its model's header.
+  virtual std::map<std::string, std::string> model_header() const = 0;
   // Writes the f32 values. more: further entries of the header.
   virtual void save_model(const std::filesystem::path&, nn::Module&, const FlatParams&,
                           const std::map<std::string, std::string>& more = {}) const = 0;
@@ -103,7 +105,8 @@ class Task {
 // An evaluation's numbers by their names in TensorBoard, where the loss is val_loss.
 Task::Numbers board_numbers(Task::Numbers, bool ema);
 
-// Opens the data of config.task. DataError, ConfigError as the data and the model say.
+// Opens the data of config.task. DataError, ConfigError as the data and the model say, also about
+// texts that could not be written at the end.
 std::unique_ptr<Task> make_task(const Config&, const dist::LaunchInfo&, Device);
 
 }  // namespace gossamer::apps

@@ -208,10 +208,14 @@ std::unique_ptr<nn::Module> TranslationTask::make_model(bool from_start,
   return net;
 }
 
+std::map<std::string, std::string> TranslationTask::model_header() const {
+  return translation_metadata(model_);
+}
+
 void TranslationTask::save_model(const std::filesystem::path& path, nn::Module& net,
                                  const FlatParams& params,
                                  const std::map<std::string, std::string>& more) const {
-  auto metadata = translation_metadata(model_);
+  auto metadata = model_header();
   metadata.insert(more.begin(), more.end());
   nn::save(path, net, params, params.values(), metadata);
 }

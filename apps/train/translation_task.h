@@ -32,6 +32,7 @@ class TranslationTask : public TextTask<data::PairLoader> {
 
   std::unique_ptr<nn::Module> make_model(bool from_start,
                                          std::vector<std::string>& notes) const override;
+  std::map<std::string, std::string> model_header() const override;
   void save_model(const std::filesystem::path&, nn::Module&, const FlatParams&,
                   const std::map<std::string, std::string>&) const override;
   void save_beside_model(const std::filesystem::path&) const override;

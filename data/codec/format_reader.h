@@ -21,6 +21,7 @@ class FormatReader {
 
 std::unique_ptr<FormatReader> jpeg_reader(JpegHuffman);  // jpeg.cpp; may be opened again
 std::unique_ptr<FormatReader> png_reader();              // png.cpp
-std::unique_ptr<FormatReader> other_reader();            // image_other.cpp: BMP, GIF
+std::unique_ptr<FormatReader> gif_reader();              // gif.cpp
+std::unique_ptr<FormatReader> bmp_reader();              // bmp.cpp
 
 }  // namespace gossamer::data

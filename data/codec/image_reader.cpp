@@ -2,6 +2,7 @@
 #include "gossamer/data/codec/image_reader.h"
 
 #include <cstring>
+#include <string_view>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/format_reader.h"
@@ -10,13 +11,31 @@
 namespace gossamer::data {
 namespace {
 
-template <std::size_t n>
-bool begins_with(std::span<const std::byte> bytes, const unsigned char (&magic)[n]) {
-  return bytes.size() >= n && std::memcmp(bytes.data(), magic, n) == 0;
+bool has(std::span<const std::byte> file, std::size_t at, std::string_view magic) {
+  return file.size() >= at + magic.size() &&
+         std::memcmp(file.data() + at, magic.data(), magic.size()) == 0;
 }
 
-constexpr unsigned char kJpeg[] = {0xFF, 0xD8},
-                        kPng[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+bool is_jpeg(std::span<const std::byte> file) { return has(file, 0, "\xFF\xD8"); }
+
+const char* foreign_format(std::span<const std::byte> file) {
+  if (has(file, 0, "RIFF") && has(file, 8, "WEBP")) return "a WebP picture";
+  if (has(file, 0, "II*") || has(file, 0, "MM")) return "a TIFF picture";
+  if (has(file, 4, "ftyp")) return "a HEIF or AVIF picture";
+  if (has(file, 0, "<") || has(file, 0, "\xEF\xBB\xBF<")) return "a text (HTML or SVG)";
+  return nullptr;
+}
+
+std::unique_ptr<FormatReader> reader_of(std::span<const std::byte> file, const std::string& name) {
+  if (has(file, 0, "\x89PNG\r\n\x1A\n")) return png_reader();
+  if (has(file, 0, "GIF87a") || has(file, 0, "GIF89a")) return gif_reader();
+  if (has(file, 0, "BM")) return bmp_reader();
+  check<DataError>(!file.empty(), name, ": the file is empty");
+  if (const char* format = foreign_format(file))
+    fail<DataError>(name, ": this is ", format,
+                    "; convert it to JPEG or PNG (JPEG, PNG, BMP and GIF are read)");
+  fail<DataError>(name, ": not a picture of a known format (JPEG, PNG, BMP and GIF are read)");
+}
 
 class PixelReader final : public FormatReader {
  public:
@@ -54,9 +73,9 @@ ImageReader::~ImageReader() = default;
 ImageSize ImageReader::open(std::span<const std::byte> file, const std::string& name) {
   close();
   name_ = name;
-  const bool jpeg = begins_with(file, kJpeg);
+  const bool jpeg = is_jpeg(file);
   if (jpeg && !jpeg_) jpeg_ = jpeg_reader(huffman_);
-  if (!jpeg) other_ = begins_with(file, kPng) ? png_reader() : other_reader();
+  if (!jpeg) other_ = reader_of(file, name);
   FormatReader* const format = jpeg ? jpeg_.get() : other_.get();
   size_ = format->open(file, name);
   format_ = format;

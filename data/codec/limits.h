@@ -13,7 +13,7 @@ namespace gossamer::data {
 constexpr int kMaxSide = 30'000;
 constexpr i64 kMaxPixels = 100'000'000;
 // What a decoder may hold at once. Baseline JPEG and plain PNG are read by rows and need little;
-// progressive JPEG and interlaced PNG are held whole, GIF several times. With the file itself
+// progressive JPEG and interlaced PNG are held whole. With the file itself
 // (kMaxEncoded) it stays below 256 MB.
 constexpr i64 kMaxMemory = i64{176} << 20;
 // What decoding may cost, in about nanoseconds of a 3 GHz Zen 4. It is estimated before decoding

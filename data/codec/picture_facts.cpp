@@ -6,6 +6,8 @@
 #include <cctype>
 #include <cstring>
 
+#include "gossamer/core/file_names.h"
+
 namespace gossamer::data {
 namespace {
 
@@ -123,15 +125,11 @@ PictureFacts picture_facts(Span bytes) {
 
 std::vector<std::string> oddities(const PictureFacts& f, const std::string& name) {
   std::vector<std::string> found;
-  std::string ending = name.substr(name.rfind('.') + 1);
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const bool jpeg = ending == "jpg" || ending == "jpeg" || ending == "jpe" || ending == "jfif";
-  const Format said = jpeg              ? Format::jpeg
-                      : ending == "png" ? Format::png
-                      : ending == "gif" ? Format::gif
-                      : ending == "bmp" ? Format::bmp
-                                        : f.format;
+  const Format said = has_ending(name, {".jpg", ".jpeg", ".jpe", ".jfif"}) ? Format::jpeg
+                      : has_ending(name, {".png"})                         ? Format::png
+                      : has_ending(name, {".gif"})                         ? Format::gif
+                      : has_ending(name, {".bmp"})                         ? Format::bmp
+                                                                           : f.format;
   if (said != f.format) found.push_back(std::string(name_of(f.format)) + " named " + name_of(said));
   if (f.format == Format::jpeg && f.components == 4) found.emplace_back("CMYK");
   if (f.components == 1 || (f.format == Format::png && f.components == 2))

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/cifar.h"
@@ -31,8 +32,7 @@ constexpr std::size_t kMaxPaths = 100'000;  // that "{0..99999}" may stand for
 
 // train-00000-of-01024, x.tfrecord, x.tfrecords
 bool is_tfrecord_name(const std::string& name) {
-  if (name.ends_with(".tfrecord") || name.ends_with(".tfrecords") || name.ends_with(".tfrec"))
-    return true;
+  if (has_ending(name, {".tfrecord", ".tfrecords", ".tfrec"})) return true;
   const std::size_t of = name.rfind("-of-");
   return of != std::string::npos && of >= 5 && name.size() > of + 4 &&
          name.find_first_not_of("0123456789", of + 4) == std::string::npos &&
@@ -41,15 +41,14 @@ bool is_tfrecord_name(const std::string& name) {
 
 // Shards of different kinds are never joined. Empty: the name is not that of a shard.
 std::string kind_of_shard(const std::string& name) {
-  if (name.ends_with(kPackEnding)) return "packed";
-  if (name.ends_with(".tar")) return "tar";
+  if (has_ending(name, {kPackEnding})) return "packed";
+  if (has_ending(name, {".tar"})) return "tar";
   return is_tfrecord_name(name) ? "tfrecord" : "";
 }
 
 // Compressed tars, which are to be unpacked first, and the like.
 bool is_compressed_name(const std::string& name) {
-  return name.ends_with(".tgz") || name.ends_with(".gz") || name.ends_with(".xz") ||
-         name.ends_with(".zst");
+  return has_ending(name, {".tgz", ".gz", ".bz2", ".xz", ".zst"});
 }
 
 // The part of a data set that the name of a shard says: one of its words is train, val, validation
@@ -115,7 +114,7 @@ void check_complete(const std::vector<std::string>& shards, const fs::path& fold
     set = {set.first + 1, std::stol(found[3])};
   }
   for (const auto& [name, set] : sets) {
-    const bool packed = name.ends_with(kPackEnding);
+    const bool packed = has_ending(name, {kPackEnding});
     check<DataError>(
         set.first == set.second, code::damaged, folder.string(), ": holds ", set.first, " of ",
         set.second, packed ? " packed" : "", " shards ", printable(name), ". ",
@@ -136,7 +135,7 @@ Content look_into(const fs::path& folder) {
   for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
        it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.starts_with('.')) continue;
+    if (is_hidden(name)) continue;
     if (it->is_directory(ignored))
       found.folders.insert(name);
     else if (name == "ILSVRC2012_img_train_t3.tar")
@@ -164,7 +163,7 @@ std::vector<std::string> with_pictures(const fs::path& parent,
     for (fs::directory_iterator it(parent / *name, error); !error && it != fs::directory_iterator();
          it.increment(error)) {
       const std::string file = it->path().filename().string();
-      if (file.starts_with('.') || !is_image_name(file)) continue;
+      if (is_hidden(file) || !is_image_name(file)) continue;
       found.push_back(*name + "/");
       break;
     }
@@ -264,10 +263,10 @@ void expand(const std::string& path, std::vector<std::string>& out) {
        !error && it != fs::directory_iterator() && count < 6; it.increment(error)) {
     const std::string name = it->path().filename().string();
     std::error_code ignored;
-    const bool folder = it->is_directory(ignored),
-               archive = !kind_of_shard(name).empty() || is_compressed_name(name) ||
-                         name.ends_with(".zip") || name.ends_with(".bin");
-    if (!name.starts_with('.') && (folder || archive))
+    const bool folder = it->is_directory(ignored), archive = !kind_of_shard(name).empty() ||
+                                                             is_compressed_name(name) ||
+                                                             has_ending(name, {".zip", ".bin"});
+    if (!is_hidden(name) && (folder || archive))
       there += (count++ ? ", " : "") + printable(name) + (folder ? "/" : "");
   }
   std::string around;
@@ -316,14 +315,15 @@ Index read_by_kind(const Container& found) {
   FileReader reader(file);
   const auto start = reader.at(0, std::min<std::size_t>(file.size(), 512));
   const std::string name = fs::path(path).filename().string();
-  if (looks_like_pack(start) || name.ends_with(kPackEnding)) return index_packed(reader, path);
-  if (name.ends_with(".tar") || looks_like_tar(start)) return index_tar_file(path);
+  if (looks_like_pack(start) || has_ending(name, {kPackEnding})) return index_packed(reader, path);
+  if (has_ending(name, {".tar"}) || looks_like_tar(start)) return index_tar_file(path);
   if (looks_like_tfrecord(start) || is_tfrecord_name(name)) return index_tfrecord(reader, path);
   if (looks_like_pickle(start)) return index_pickled(InputFile(path));
   // Only its size tells a CIFAR file. If the size is wrong, the name shows what was meant.
   if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
-  if (name.ends_with(".bin")) return index_cifar(path, name == "train.bin" || name == "test.bin");
+  if (has_ending(name, {".bin"}))
+    return index_cifar(path, name == "train.bin" || name == "test.bin");
   if (is_compressed_name(name)) return index_tar_file(path);
   if (is_image_name(name))
     fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", kWanted);
@@ -345,7 +345,7 @@ Index read_container(const Container& found) {
 }
 
 Index index_container(const Container& found) {
-  if (!found.folder && !found.path.ends_with(kPackEnding))
+  if (!found.folder && !has_ending(found.path, {kPackEnding}))
     if (std::optional<Index> stored = load_index(found.path)) return std::move(*stored);
   return read_container(found);
 }

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/plural.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
@@ -99,6 +100,7 @@ class IndexedSet final : public Dataset {
     std::set<std::string> names;
     for (const Index& part : parts_) names.insert(part.classes.begin(), part.classes.end());
     classes_.assign(names.begin(), names.end());
+    note_escapes();
     for (Index& part : parts_) {
       check<DataError>(
           (part.wrapping == Wrapping::planes) == (parts_[0].wrapping == Wrapping::planes),
@@ -173,6 +175,17 @@ class IndexedSet final : public Dataset {
   }
 
  private:
+  void note_escapes() {
+    std::vector<std::string> escaped;
+    std::ranges::copy_if(classes_, std::back_inserter(escaped), has_escapes);
+    if (!escaped.empty())
+      notes_.push_back(
+          parts_[0].path + ": " + counted(escaped.size(), "class name") +
+          " with bytes that are no printable UTF-8; they are written as \\xNN in files "
+          "and messages (" +
+          first_of(escaped) + ")");
+  }
+
   std::size_t part(i64 i) const {
     return static_cast<std::size_t>(std::ranges::upper_bound(begin_, i) - begin_.begin()) - 1;
   }

@@ -32,7 +32,7 @@ std::vector<std::string> cifar_classes(const std::string& path, bool hundred) {
   if (fs::is_regular_file(list, ignored))
     for (const std::string& line : read_lines(list.string()))
       if (const std::size_t end = line.find_last_not_of(' '); end != std::string::npos)
-        names.push_back(printable(line.substr(0, end + 1)));
+        names.push_back(line.substr(0, end + 1));
   if (names.size() == (hundred ? 100u : 10u) &&
       std::ranges::adjacent_find(names, std::greater_equal<>()) == names.end())
     return names;

@@ -224,7 +224,7 @@ Index index_flat_tar(const Members& members, const std::string& path) {
     if (is_image_name(name) && images++ == 0) first = name;
   });
   check<DataError>(truth.has_value(), code::no_truth, path, ": its ", images,
-                   " images lie in no class folder (", first,
+                   " images lie in no class folder (", printable(first),
                    ", …), have no .cls or .json beside them, and no ground truth was found. For "
                    "ImageNet's validation images put ",
                    "ILSVRC2012_devkit_t12.tar.gz or LOC_val_solution.csv next to the archive; "

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
@@ -28,8 +29,8 @@ Listing list(const fs::path& folder) {
   fs::directory_iterator it(folder, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (name.starts_with('.')) continue;  // .DS_Store, .ipynb_checkpoints
-    std::error_code unreadable;           // a dangling link counts as neither
+    if (is_hidden(name)) continue;
+    std::error_code unreadable;  // a dangling link counts as neither
     if (it->is_directory(unreadable))
       found.folders.push_back(name);
     else if (is_image_name(name))
@@ -79,13 +80,7 @@ Index index_image_folder(const std::string& folder) {
                     top.others.empty() ? "" : " (" + first_of(top.others) + ")",
                     ". Wanted: ", folder, "/CLASS/NAME.jpg.");
   }
-  std::vector<std::string> classes, empty;
-  for (const std::string& name : top.folders) classes.push_back(printable(name));
-  std::ranges::sort(classes);
-  const auto twice = std::ranges::adjacent_find(classes);
-  check<DataError>(twice == classes.end(), code::not_understood, folder,
-                   ": two class folders differ in control characters alone (",
-                   twice == classes.end() ? "" : *twice, "); rename one.");
+  std::vector<std::string> empty;
   IndexBuilder builder(folder, Wrapping::file);
   // a folder with folders or archives in it: perhaps the user meant that one
   std::string full;
@@ -98,11 +93,10 @@ Index index_image_folder(const std::string& folder) {
     const i64 before = builder.size();
     bool archives = false;
     for (const auto& [place, inside] : all) {
-      for (const std::string& image : inside.images)
-        builder.add(place + "/" + image, printable(name));
+      for (const std::string& image : inside.images) builder.add(place + "/" + image, name);
       for (const std::string& other : inside.others) {
         others.push_back(place + "/" + other);
-        archives = archives || other.ends_with(".tar") || other.ends_with(kPackEnding);
+        archives = archives || has_ending(other, {".tar", kPackEnding});
       }
     }
     direct = direct || !all[name].images.empty() || (is_wnid(name) && builder.size() > before);

@@ -56,6 +56,10 @@ struct Index {
   i64 size() const { return names.size(); }
 };
 
+// Gives the classes names that can be shown (printable(), core/utf8.h), sorts them, and moves the
+// labels along. DataError: two classes are then called alike.
+void settle_classes(Index&);
+
 class IndexBuilder {
  public:
   IndexBuilder(std::string path, Wrapping, Naming = Naming::words);
@@ -64,7 +68,7 @@ class IndexBuilder {
   void add(std::string_view name, const std::string& class_name, std::uint64_t offset = 0,
            std::uint64_t bytes = 0);
   i64 size() const { return index_.size(); }
-  Index finish();  // sorts the classes
+  Index finish();  // settles the classes
 
  private:
   int id(const std::string& class_name);

@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 
@@ -165,20 +166,20 @@ class Indexer {
   }
 
   [[noreturn]] void damaged(std::uint64_t at, const std::string& what) const {
-    fail<DataError>(path_, ": unreadable tar at byte ", at, ": ", what, ". Copy or pack it again.");
+    fail<DataError>(path_, ": unreadable tar at byte ", at, ": ", printable(what),
+                    ". Copy or pack it again.");
   }
 
   std::string name_of(const std::byte* header) const {
-    if (!next_.name.empty()) return printable(next_.name);
+    if (!next_.name.empty()) return next_.name;
     const std::string_view name = field(header, 0, 100);
     // GNU writes "ustar  " and uses the prefix otherwise
     const bool ustar = std::memcmp(header + 257, "ustar\0", 6) == 0;
     const std::string_view prefix = ustar ? field(header, 345, 155) : std::string_view();
-    return printable(prefix.empty() ? std::string(name)
-                                    : std::string(prefix) + "/" + std::string(name));
+    return prefix.empty() ? std::string(name) : std::string(prefix) + "/" + std::string(name);
   }
   std::string link_of(const std::byte* header) const {
-    return printable(next_.link.empty() ? std::string(field(header, 157, 100)) : next_.link);
+    return next_.link.empty() ? std::string(field(header, 157, 100)) : next_.link;
   }
 
   void extend(char type, std::uint64_t at, std::uint64_t size) {
@@ -197,17 +198,11 @@ class Indexer {
     while (name.starts_with("./")) name.erase(0, 2);
     return name;
   }
-  // "._cat.jpg": macOS packs a file's attributes as a file
-  static bool hidden(const std::string& name) {
-    const std::size_t slash = name.rfind('/');
-    return name.compare(slash == std::string::npos ? 0 : slash + 1, 1, ".") == 0;
-  }
-
   // A second name of an earlier file: tar stores the content of a hard-linked file once.
   void add_link(const std::string& given, const std::string& target, std::uint64_t at,
                 const std::string& folder) {
     const std::string name = plain(given);
-    if (hidden(name) || !is_image_name(name)) return;
+    if (is_hidden(name) || !is_image_name(name)) return;
     for (; listed_ < static_cast<std::size_t>(members_.size()); ++listed_)
       by_name_[members_.names.at(static_cast<i64>(listed_))] = listed_;
     const auto found = by_name_.find(folder + plain(target));
@@ -220,8 +215,8 @@ class Indexer {
   void add(std::string name, std::uint64_t offset, std::uint64_t bytes, const std::string& folder,
            int depth) {
     name = plain(std::move(name));
-    if (hidden(name)) return;
-    if (depth == 0 && name.ends_with(".tar")) {
+    if (is_hidden(name)) return;
+    if (depth == 0 && has_ending(name, {".tar"})) {
       const std::size_t slash = name.rfind('/');
       const std::size_t from = slash == std::string::npos ? 0 : slash + 1;
       const std::string stem = name.substr(from, name.size() - from - 4);

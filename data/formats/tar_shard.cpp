@@ -5,6 +5,8 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
+#include "gossamer/core/plural.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
@@ -40,14 +42,16 @@ Index index_tar_file(const std::string& path) {
   const std::string stem = std::filesystem::path(path).stem().string();
   // ImageNet's train archive, unpacked one level
   const std::string around = is_wnid(stem) ? stem + "/" : "";
-  i64 images = 0, flat = 0, pictured = 0, numbered = 0, described = 0;
+  i64 images = 0, flat = 0, pictured = 0, numbered = 0, described = 0, others = 0;
+  std::vector<std::string> first_others;
   members.names.each([&](i64, const std::string& name) {
     const bool image = is_image_name(name);
     images += image;
+    if (!image && others++ < 4) first_others.push_back(name);
     flat += image && class_of(around + name).empty();
     pictured += is_picture_kind(webdataset_kind(name));
-    numbered += name.ends_with(".cls");
-    described += name.ends_with(".json") || name.ends_with(".txt");
+    numbered += has_ending(name, {".cls"});
+    described += has_ending(name, {".json", ".txt"});
   });
   check<DataError>(images > 0, code::nothing, path, ": no images: the archive holds ",
                    members.size(), " files, none of them a picture by its name. ",
@@ -64,7 +68,13 @@ Index index_tar_file(const std::string& path) {
     if (is_image_name(name))
       builder.add(name, class_of(around + name), members.offset[k], members.bytes[k]);
   });
-  return builder.finish();
+  Index index = builder.finish();
+  if (others > 0)
+    index.notes.push_back(path + ": " + counted(others, "file") +
+                          " left out, by a name that does not end like those of pictures that can "
+                          "be read (" +
+                          first_of(first_others) + ")");
+  return index;
 }
 
 }  // namespace gossamer::data

@@ -161,7 +161,7 @@ class ExampleParser {
         found_.label_rank = r;
       }
     }
-    if (key == "image/class/synset") found_.synset = printable(text(bytes_value(feature)));
+    if (key == "image/class/synset") found_.synset = text(bytes_value(feature));
     if (key == "image/filename") found_.file = printable(text(bytes_value(feature)));
   }
 

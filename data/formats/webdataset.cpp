@@ -1,11 +1,10 @@
 // WebDataset shards: groups members into samples and finds the label of each.
 #include "gossamer/data/formats/webdataset.h"
 
-#include <algorithm>
-#include <cctype>
 #include <nlohmann/json.hpp>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 
@@ -72,7 +71,7 @@ class Grouper {
     });
     flush();
     check<DataError>(unlabelled_ == 0, code::no_truth, path_, ": ", unlabelled_, " of ", images_,
-                     " images have no label, the first: ", first_unlabelled_,
+                     " images have no label, the first: ", printable(first_unlabelled_),
                      ". A WebDataset sample needs KEY.cls with a number beside KEY.jpg, or "
                      "KEY.json with \"label\".");
     Index index = builder_.finish();
@@ -82,7 +81,8 @@ class Grouper {
 
  private:
   void put(Piece& piece, i64 member, const std::string& name) const {
-    check<DataError>(piece.member < 0, code::not_understood, path_, ": ", piece.name, " and ", name,
+    check<DataError>(piece.member < 0, code::not_understood, path_, ": ", printable(piece.name),
+                     " and ", printable(name),
                      " are the same part of one sample, whose key ends at the first dot. Rename "
                      "one, or take the dots out of the keys.");
     piece = {member, name};
@@ -102,15 +102,15 @@ class Grouper {
       found = trimmed(label_of_json(text(sample_.json.member, kMaxJson)).value_or(""));
     if (found.empty() && sample_.txt.member >= 0) found = text(sample_.txt.member, kMaxLabel);
     if (found.size() > kMaxLabel || found.find('\n') != std::string::npos) return {};
-    return is_number(found) ? plain_number(found) : printable(found);
+    return is_number(found) ? plain_number(found) : found;
   }
 
   void flush() {
     const auto& [member, name] = sample_.image;
     check<DataError>(member >= 0 || sample_.other.empty(), code::not_understood, path_, ": ",
-                     sample_.other,
+                     printable(sample_.other),
                      " is no picture of a sample: a key ends at the first dot, so wanted is ",
-                     sample_.key, ".jpg. Take the dots out of the keys.");
+                     printable(sample_.key), ".jpg. Take the dots out of the keys.");
     if (member < 0) return;
     ++images_;
     const std::string found = label();
@@ -119,8 +119,8 @@ class Grouper {
       return;
     }
     if (is_number(found))
-      check<DataError>(std::stol(found) < kMaxClasses, path_, ": ", name, " has label ", found,
-                       "; the largest possible is ", kMaxClasses - 1);
+      check<DataError>(std::stol(found) < kMaxClasses, path_, ": ", printable(name), " has label ",
+                       found, "; the largest possible is ", kMaxClasses - 1);
     else
       numbers_ = false;
     const auto i = static_cast<std::size_t>(member);
@@ -141,10 +141,7 @@ class Grouper {
 
 std::string webdataset_kind(const std::string& name) {
   const std::size_t dot = name.find('.', name.rfind('/') + 1);  // npos + 1 = 0
-  std::string kind = dot == std::string::npos ? "" : name.substr(dot + 1);
-  std::ranges::transform(kind, kind.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return kind;
+  return dot == std::string::npos ? "" : lower_case(std::string_view(name).substr(dot + 1));
 }
 
 bool is_picture_kind(const std::string& kind) {

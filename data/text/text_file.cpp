@@ -10,6 +10,7 @@
 #include <zlib.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/core/utf8.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
@@ -22,10 +23,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBlock = std::size_t{1} << 18;
 constexpr std::size_t kLongestLine = std::size_t{1} << 30;
 
-bool is_text_name(std::string name) {
-  if (name.starts_with('.')) return false;
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
-  return name.ends_with(".txt") || name.ends_with(".md");
+bool is_text_name(const std::string& name) {
+  return !is_hidden(name) && has_ending(name, {".txt", ".md", ".txt.gz", ".md.gz"});
 }
 
 }  // namespace
@@ -145,8 +144,8 @@ std::vector<std::string> find_text_files(const std::vector<std::string>& paths) 
     std::vector<std::string> found;
     for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
          it.increment(error)) {
-      const bool hidden = it->path().filename().string().starts_with('.');
-      if (hidden && it->is_directory(error)) it.disable_recursion_pending();
+      if (is_hidden(it->path().filename().string()) && it->is_directory(error))
+        it.disable_recursion_pending();
       if (is_text_name(it->path().filename().string()) && it->is_regular_file(error))
         found.push_back(it->path().string());
     }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/core/plural.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/data/errors.h"
@@ -420,7 +421,7 @@ void prepare_folder(const std::string& folder) {
   check<IoError>(!error, printable(folder), ": the folder can't be made: ", error.message());
   for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
        it.increment(error))
-    check<ConfigError>(it->path().filename().string().starts_with('.'), printable(folder),
+    check<ConfigError>(is_hidden(it->path().filename().string()), printable(folder),
                        ": holds other things (", printable(it->path().filename().string()),
                        "); name a new or empty folder");
 }

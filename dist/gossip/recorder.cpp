@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/utf8.h"
 
 namespace gossamer::dist {
 namespace {
@@ -72,7 +73,7 @@ RunFacts read_facts(const Line& line) {
         fmt::format("version {} of the format; this program reads version {}", version, kVersion));
   RunFacts f;
   f.method = line.text("method");
-  f.graph = line.text("graph");
+  f.graph = from_text(line.text("graph"));
   f.pairing = line.text("pairing");
   f.workers = static_cast<int>(line.whole("workers", kMostWorkers));
   f.rank = static_cast<int>(line.whole("rank", kMostWorkers));
@@ -147,7 +148,7 @@ Recorder::Recorder(const std::string& folder, const RunFacts& f)
     : path_(record_path(folder, f.rank)), file_(open(path_, "wb")) {
   const std::string names =
       fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(),
-                  Json(f.graph).dump(), Json(f.pairing).dump());
+                  Json(to_text(f.graph)).dump(), Json(f.pairing).dump());
   write(fmt::format(R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},)"
                     R"("parameters":"{:016x}","rate":{},"batch":{},"start_samples":{},)"
                     R"("total_samples":{}}})",

@@ -42,6 +42,21 @@ TEST(Config, ReadsEveryKindOfValue) {
   EXPECT_FALSE(c.optim.nesterov);
 }
 
+TEST(Config, BytesThatAreNoTextComeBack) {
+  Config c;
+  const std::string path = "/data/caf\xE9/\xEE\xBF\xA9 \"\x7F\n\\";
+  c.data.train = {path, "plain"};
+  c.run.name = c.model.init = path;
+  const std::string toml = to_toml(c);
+  EXPECT_THAT(toml, HasSubstr("caf\xEE\xBF\xA9/"));
+  const Config back = parse_config(toml, "config.toml");
+  EXPECT_EQ(back.data.train, c.data.train);
+  EXPECT_EQ(back.run.name, path);
+  EXPECT_EQ(back.model.init, path);
+  set_key(c, "data.val=[\"/caf\xE9\"]");
+  EXPECT_EQ(c.data.val, std::vector<std::string>{"/caf\xE9"});
+}
+
 TEST(Config, NamesAnUnknownKeyWithItsPlaceAndTheNearestKey) {
   EXPECT_EQ(error_of_text("[train]\n\n        btach = 32\n"),
             "file.toml:3:9: unknown key \"train.btach\"; did you mean \"train.batch\"?");

@@ -351,7 +351,7 @@ TEST(Rules, ErrorsOfLibrariesDoNotSpeakOfTheProgram) {
 TEST(Rules, PublicHeadersShowNoVendor) {
   const std::regex vendor(
       R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|jpeglib|turbojpeg|)"
-      R"(pcre2|png|toml|CLI|fmt|nlohmann|stb))");
+      R"(pcre2|png|toml|CLI|fmt|nlohmann))");
   // Internal headers of the implementations that are built on them; kernel.h includes CUDA only
   // when nvcc compiles.
   const std::set<std::string> internal{

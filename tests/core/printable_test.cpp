@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/core/utf8.h"
+
 namespace gossamer {
 namespace {
 
@@ -25,6 +27,27 @@ TEST(Printable, LongTextIsCutBetweenCharacters) {
   EXPECT_EQ(printable("abcd", 4), "abcd");
   EXPECT_EQ(printable("abcde", 4), "abcd\u2026");
   EXPECT_EQ(printable("a\u732b\u732b", 5), "a\u732b\u2026");
+}
+
+TEST(Printable, TwiceIsOnce) {
+  const std::string name = printable("caf\xE9\n");
+  EXPECT_EQ(printable(name), name);
+  EXPECT_TRUE(has_escapes(name));
+  EXPECT_FALSE(has_escapes("caf\xC3\xA9 \\xylophone \\x"));
+}
+
+TEST(Utf8, AnyBytesComeBackFromText) {
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  for (const std::string& bytes :
+       {all, std::string("caf\xE9/\xC3\xA9"), std::string("\xEE\xBF\xA9 stands for itself"),
+        std::string("\xEE\xBF"), std::string("\xED\xA0\x80")}) {
+    const std::string text = to_text(bytes);
+    EXPECT_EQ(valid_utf8(text), text.size());
+    EXPECT_EQ(from_text(text), bytes);
+  }
+  EXPECT_EQ(to_text("caf\xE9"), "caf\xEE\xBF\xA9");
+  EXPECT_EQ(to_text("caf\xC3\xA9"), "caf\xC3\xA9");
 }
 
 }  // namespace

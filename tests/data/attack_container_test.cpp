@@ -190,7 +190,7 @@ TEST_F(ContainerAttack, IndexOfEmptyTexts) {
 
 TEST_F(ContainerAttack, AStoredIndexOfTheLargestSize) {
   const std::string tar = file("a.tar", tar_member("cat/1.jpg", "one") + tar_end());
-  std::filesystem::resize_file(file("a.tar.gossamer-index", "GSINDEX2"), 8 * kGiga);
+  std::filesystem::resize_file(file("a.tar.gossamer-index", "GSINDEX3"), 8 * kGiga);
   EXPECT_EQ(attack(tar), "no error");  // it is not used
   std::filesystem::resize_file(folder / "a.tar.gossamer-index", kMaxIndexBytes);
   EXPECT_EQ(attack(tar), "no error");

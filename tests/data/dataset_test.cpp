@@ -12,6 +12,7 @@ namespace gossamer::data {
 namespace {
 
 using testing::AllOf;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -68,19 +69,75 @@ TEST(ImageFolder, SaysWhatIsWrongWithAFolder) {
   EXPECT_THAT(error_of([] { open({}); }), HasSubstr("no path given"));
 }
 
-TEST(ImageFolder, ReplacesControlCharactersInNames) {
+TEST(ImageFolder, EscapesBytesOfNamesThatAreNoText) {
   const TempFolder folder;
   folder.write("a\nb/x\x1b[31m.jpg", to_bytes("x"));
   folder.write("a/y.jpg", to_bytes("y"));
   const auto set = open({folder.str()});
-  EXPECT_THAT(set->classes(), ElementsAre("a", "a?b"));
-  EXPECT_EQ(set->name(1), "a?b/x?[31m.jpg");
+  EXPECT_THAT(set->classes(), ElementsAre("a", "a\\x0ab"));
+  EXPECT_EQ(set->name(1), "a\\x0ab/x\\x1b[31m.jpg");
   EXPECT_EQ(set->label(1), 1);
   EXPECT_EQ(text(*set, 1), "x");
   std::filesystem::remove(folder / "a\nb/x\x1b[31m.jpg");
-  EXPECT_THAT(error_of([&] { text(*set, 1); }), HasSubstr("a?b/x?[31m.jpg: can't be opened"));
-  folder.write("a\tb/x.jpg", to_bytes("x"));
-  EXPECT_THAT(refusal(folder.str()), HasSubstr("differ in control characters alone (a?b)"));
+  EXPECT_THAT(error_of([&] { text(*set, 1); }),
+              HasSubstr("a\\x0ab/x\\x1b[31m.jpg: can't be opened"));
+  folder.write("caf\xE9/x.jpg", to_bytes("x"));
+  const auto more = open({folder.str()});
+  EXPECT_THAT(more->classes(), ElementsAre("a", "a\\x0ab", "caf\\xe9"));
+  EXPECT_THAT(more->notes(), Contains(AllOf(HasSubstr("2 class names with bytes"),
+                                            HasSubstr("a\\x0ab, caf\\xe9"))));
+  folder.write("caf\\xe9/x.jpg", to_bytes("x"));  // as the other one is called
+  EXPECT_THAT(refusal(folder.str()), HasSubstr("two classes are both called caf\\xe9"));
+}
+
+// The same names whatever the container, so that a model fits all of them.
+TEST(Dataset, ClassesAreCalledAlikeInFoldersTarsAndWebDataset) {
+  const TempFolder folder;
+  folder.write("set/caf\xE9/1.jpg", to_bytes("x"));
+  folder.write("set/tea/2.jpg", to_bytes("y"));
+  const std::string tar = folder.write("a.tar", to_bytes(tar_member("caf\xE9/1.jpg", "x") +
+                                                         tar_member("tea/2.jpg", "y"))),
+                    web = folder.write(
+                        "web.tar",
+                        to_bytes(tar_member("1.jpg", "x") + tar_member("1.cls", "caf\xE9") +
+                                 tar_member("2.jpg", "y") + tar_member("2.cls", "tea")));
+  for (const std::string& path : {folder / "set", tar, web})
+    EXPECT_THAT(open({path})->classes(), ElementsAre("caf\\xe9", "tea")) << path;
+  check_same_classes(*open({folder / "set"}), *open({tar}));
+}
+
+TEST(Dataset, WhatIsHiddenIsNoClassInFoldersAndTars) {
+  const TempFolder folder;
+  std::string tar;
+  for (const std::string name : {".ipynb_checkpoints/1.jpg", "__MACOSX/cat/1.jpg", "@eaDir/1.jpg",
+                                 "cat/.ipynb_checkpoints/1.jpg", "cat/1.jpg", "cat/._1.jpg",
+                                 "lost+found/1.jpg", "dog/2.jpg"}) {
+    folder.write("set/" + name, to_bytes("x"));
+    tar += tar_member("./" + name, "x");
+  }
+  for (const std::string& path : {folder / "set", folder.write("a.tar", to_bytes(tar))}) {
+    const auto set = open({path});
+    EXPECT_THAT(set->classes(), ElementsAre("cat", "dog")) << path;
+    EXPECT_EQ(set->size(), 2) << path;
+  }
+}
+
+TEST(Dataset, EndingsMayBeUpperCase) {
+  const TempFolder folder;
+  const std::string web = tar_member("1.JPG", "x") + tar_member("1.CLS", "3") +
+                          tar_member("2.JPG", "y") + tar_member("2.CLS", "0");
+  EXPECT_EQ(open({folder.write("WEB.TAR", to_bytes(web))})->label(0), 3);
+  folder.write("set/cat/1.JPG", to_bytes("x"));
+  folder.write("set/cat/2.Png", to_bytes("x"));
+  EXPECT_EQ(open({folder / "set"})->size(), 2);
+}
+
+TEST(TarShards, SayWhatTheyLeaveOut) {
+  const TempFolder folder;
+  const std::string path =
+      folder.write("a.tar", to_bytes(tar_member("cat/1.jpg", "x") + tar_member("cat/2.webp", "y")));
+  EXPECT_THAT(open({path})->notes(),
+              Contains(AllOf(HasSubstr("1 file left out"), HasSubstr("cat/2.webp"))));
 }
 
 TEST(ImageFolder, APipeIsDamageAndDoesNotHang) {
@@ -224,7 +281,7 @@ TEST(Cifar, TakesTheFiveTrainFilesOfAFolder) {
   // Ten names in order, but with a control character, or one twice: two classes must not become
   // one.
   folder.write("batches.meta.txt", to_bytes("a\x1b[31m\nb\nc\nd\ne\nf\ng\nh\ni\nj\n"));
-  EXPECT_EQ(open({folder.str()})->classes()[0], "a?[31m");
+  EXPECT_EQ(open({folder.str()})->classes()[0], "a\\x1b[31m");
   folder.write("batches.meta.txt", to_bytes("a\na\nc\nd\ne\nf\ng\nh\ni\nj\n"));
   EXPECT_EQ(open({folder.str()})->classes().size(), 10u);
   EXPECT_EQ(open({folder.str()}, Part::train)->size(), 20);

@@ -5,6 +5,7 @@
 
 #include "data/helpers.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/safetensors.h"
 
 namespace gossamer::data {
 namespace {
@@ -451,12 +452,37 @@ TEST(Decode, ReadsBmpAndGifButNotWhatIsCut) {
   EXPECT_EQ(decode(to_bytes(two), "a.bmp").pixels, (std::vector<std::uint8_t>{1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(probe(to_bytes(two), "a.bmp").width, 2);
   EXPECT_THAT(error_of([&] { decode(to_bytes(two.substr(0, two.size() - 3)), "a.bmp"); }),
-              HasSubstr("a.bmp: damaged picture: it ends early"));
+              HasSubstr("a.bmp: damaged BMP: it ends early"));
   // One red pixel.
   const std::string gif("GIF89a\1\0\1\0\x80\0\0\xFF\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x44\1\0;", 35);
   EXPECT_EQ(decode(to_bytes(gif), "a.gif").pixels, (std::vector<std::uint8_t>{255, 0, 0}));
-  for (std::size_t cut = 6; cut < gif.size(); ++cut)
+  // The last two bytes are no pixels; Pillow does not ask for them either.
+  EXPECT_EQ(decode(to_bytes(gif.substr(0, 33)), "a.gif").pixels.size(), 3u);
+  for (std::size_t cut = 6; cut < 33; ++cut)
     EXPECT_THROW(decode(to_bytes(gif.substr(0, cut)), "a.gif"), DataError) << cut;
+}
+
+// Files of every kind of BMP and GIF, and Pillow's pixels (tests/golden/gif_bmp.py).
+TEST(Decode, GifAndBmpGivePillowsBytes) {
+  const SafeTensors golden =
+      read_safetensors(GOSSAMER_SOURCE_DIR "/tests/golden/gif_bmp.safetensors");
+  int pictures = 0;
+  for (const NamedTensor& t : golden.tensors) {
+    if (!t.name.ends_with(".file")) continue;
+    const std::string name = t.name.substr(0, t.name.size() - 5);
+    const auto file = std::as_bytes(t.tensor.span<std::uint8_t>());
+    const Tensor* const theirs = golden.find(name + ".rgb");
+    ASSERT_NE(theirs, nullptr) << name;
+    const Image ours = decode(file, name);
+    ASSERT_EQ(Shape({ours.height, ours.width, 3}), theirs->shape()) << name;
+    EXPECT_TRUE(std::ranges::equal(ours.pixels, theirs->span<std::uint8_t>())) << name;
+    // a part of it is the same part of the whole
+    const Box box{ours.width / 3, ours.height / 3, ours.width - ours.width / 3,
+                  1 + ours.height / 4};
+    EXPECT_EQ(decode_box(file, name, box).pixels, crop(ours, box).pixels) << name;
+    ++pictures;
+  }
+  EXPECT_EQ(pictures, 59);
 }
 
 TEST(Decode, NamesWhatItCantRead) {

@@ -10,11 +10,11 @@
 #include "data/helpers.h"
 #include "data/text.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/utf8.h"
 #include "gossamer/data/text/byte_names.h"
 #include "gossamer/data/text/byte_pairs.h"
 #include "gossamer/data/text/characters.h"
 #include "gossamer/data/text/split_words.h"
-#include "gossamer/core/utf8.h"
 
 namespace gossamer::data {
 namespace {

@@ -2,6 +2,7 @@
 // map, Kaggle's table, WebDataset's JSON. Any bytes give well-formed answers or a DataError.
 //
 // sources: devkit class_names webdataset index names files printable utf8
+// sources: file_names
 // libraries: -lz
 #include "gossamer/data/formats/devkit.h"
 

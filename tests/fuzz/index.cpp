@@ -2,6 +2,7 @@
 // or a DataError, and what is accepted is written and read back alike. Checksums are made right.
 //
 // sources: index_file packed index names hash files printable utf8 xxh3
+// sources: file_names
 #include <cstdlib>
 #include <cstring>
 #include <vector>

@@ -2,7 +2,7 @@
 // and libjpeg's agree, but for codes that don't exist, some of which libjpeg takes for zeros, and
 // for FF FF 00, which makes it decode an MCU twice into the same block.
 //
-// sources: image image_reader limits jpeg jpeg_huffman png image_other
+// sources: image image_reader limits jpeg jpeg_huffman png gif bmp
 // libraries: -ljpeg -lpng
 #include <algorithm>
 #include <cstddef>

@@ -3,6 +3,7 @@
 //
 // sources: pickled pickle cifar class_names devkit index names files hash input_file
 // sources: printable utf8 xxh3
+// sources: file_names
 // libraries: -lz -lfmt
 #include "gossamer/data/formats/pickled.h"
 

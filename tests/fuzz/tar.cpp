@@ -2,6 +2,7 @@
 // are made right, or nothing random would get past the first header.
 //
 // sources: tar names files printable utf8
+// sources: file_names
 #include "gossamer/data/formats/tar.h"
 
 #include <cstddef>

@@ -4,6 +4,7 @@
 
 #include "data/helpers.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/safetensors.h"
 #include "gossamer/data/text/text_set.h"
 #include "support/torch_bytes.h"
 
@@ -15,7 +16,7 @@ int fuzz_index(const std::uint8_t*, std::size_t);
 int fuzz_jpeg(const std::uint8_t*, std::size_t);
 int fuzz_pickle(const std::uint8_t*, std::size_t);
 int fuzz_pickled(const std::uint8_t*, std::size_t);
-int fuzz_png(const std::uint8_t*, std::size_t);
+int fuzz_picture(const std::uint8_t*, std::size_t);
 int fuzz_safetensors(const std::uint8_t*, std::size_t);
 int fuzz_tar(const std::uint8_t*, std::size_t);
 int fuzz_tfrecord(const std::uint8_t*, std::size_t);
@@ -42,7 +43,15 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     file = data::encode_jpeg(
         data::pattern(70, 50),
         {.quality = 80, .h = 2, .v = 2, .restart = static_cast<int>(rng.below(4))});
-  if (target == "png") file = data::make_png(data::pattern(30, 20));
+  if (target == "picture") {
+    const SafeTensors golden =
+        read_safetensors(GOSSAMER_SOURCE_DIR "/tests/golden/gif_bmp.safetensors");
+    const auto count = static_cast<std::uint32_t>(golden.tensors.size());
+    const NamedTensor& t = golden.tensors[rng.below(count)];
+    const auto bytes = std::as_bytes(t.tensor.span<std::uint8_t>());
+    file = t.name.ends_with(".file") ? data::Bytes(bytes.begin(), bytes.end())
+                                     : data::make_png(data::pattern(30, 20));
+  }
   const auto bytes_of = [](const std::string& text) {
     return std::vector<std::uint8_t>(text.begin(), text.end());
   };
@@ -102,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Target{"class_report", fuzz_class_report}, Target{"devkit", fuzz_devkit},
                     Target{"graph", fuzz_graph}, Target{"index", fuzz_index},
                     Target{"jpeg", fuzz_jpeg}, Target{"pickle", fuzz_pickle},
-                    Target{"pickled", fuzz_pickled}, Target{"png", fuzz_png},
+                    Target{"pickled", fuzz_pickled}, Target{"picture", fuzz_picture},
                     Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
                     Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
                     Target{"token_files", fuzz_token_files}, Target{"tokenizer", fuzz_tokenizer},

@@ -1,6 +1,7 @@
 // Fuzz target of files of text: any bytes give lines, which together are the file, or a DataError.
 //
 // sources: text_file utf8 files printable
+// sources: file_names
 // libraries: -lz
 #include "gossamer/data/text/text_file.h"
 

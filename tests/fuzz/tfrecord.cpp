@@ -3,6 +3,7 @@
 // first length.
 //
 // sources: tfrecord index names hash files printable utf8 xxh3
+// sources: file_names
 #include "gossamer/data/formats/tfrecord.h"
 
 #include <algorithm>

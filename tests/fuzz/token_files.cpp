@@ -4,6 +4,7 @@
 //
 // sources: token_files text_set tokenizer byte_pairs merges byte_names characters split_words utf8
 // sources: files hash printable xxh3
+// sources: file_names
 // libraries: -lpcre2-8
 #include <cstdlib>
 #include <cstring>

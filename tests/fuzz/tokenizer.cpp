@@ -4,6 +4,7 @@
 //
 // sources: byte_pairs merges byte_names characters split_words utf8 tokenizer files hash
 // sources: printable xxh3
+// sources: file_names
 // libraries: -lpcre2-8
 #include <cstdlib>
 #include <nlohmann/json.hpp>
