@@ -149,7 +149,7 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
   std::vector<T> values;
   try {
     if (text.starts_with('[')) {
-      const toml::table table = toml::parse("list = " + to_text(text));
+      const toml::table table = toml::parse("list = " + gossamer::to_text(text));
       check<ConfigError>(table.size() == 1, "more follows the list");
       read(*table.get("list"), "command line", key, values);
     } else {
@@ -171,7 +171,7 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
 // are kept: see to_text().
 std::string text_of(const std::string& v) {
   std::string out;
-  for (const char c : json_text(to_text(v)))
+  for (const char c : json_text(gossamer::to_text(v)))
     if (c == 0x7F)
       out += "\\u007f";
     else

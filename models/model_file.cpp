@@ -9,205 +9,204 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/printable.h"
 #include "gossamer/core/spelling.h"
-include "gossamer/core/printable.h"
 #include "gossamer/core/utf8.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
 
-    namespace gossamer::models {
-  namespace {
+namespace gossamer::models {
+namespace {
 
-  // Lists in a header have one entry a line.
-  std::string lines(const std::vector<std::string>& list) {
-    std::string out;
-    for (const std::string& item : list) (out += out.empty() ? "" : "\n") += item;
-    return out;
+// Lists in a header have one entry a line.
+std::string lines(const std::vector<std::string>& list) {
+  std::string out;
+  for (const std::string& item : list) (out += out.empty() ? "" : "\n") += item;
+  return out;
+}
+
+// The shortest text that is read as the same numbers.
+std::string lines(const std::array<float, 3>& list) {
+  std::vector<std::string> texts;
+  for (const float v : list) {
+    char text[40];
+    texts.emplace_back(text, std::to_chars(text, text + sizeof text, v).ptr);
+  }
+  return lines(texts);
+}
+
+std::vector<std::string> split_lines(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+bool is_known(const std::string& name) {
+  return std::ranges::any_of(list(), [&](const ModelInfo& info) { return info.name == name; });
+}
+
+std::string known_models() {
+  std::vector<std::string> names;
+  for (const ModelInfo& info : list()) names.push_back(info.name);
+  return alternatives(names);
+}
+
+class HeaderReader {
+ public:
+  explicit HeaderReader(const nn::Weights& file) : file_(file) {}
+
+  std::string text(const std::string& key) const {
+    const auto it = file_.metadata.find(key);
+    check<IoError>(it != file_.metadata.end(), file_.file, ": the header has no \"", key,
+                   "\"; was it written by another program?");
+    return it->second;
+  }
+  int whole(const std::string& key) const { return static_cast<int>(number(key, text(key))); }
+  std::array<float, 3> three(const std::string& key) const {
+    const std::vector<std::string> list = split_lines(text(key));
+    check<IoError>(list.size() == 3, file_.file, ": \"", key, "\" in the header has ", list.size(),
+                   " numbers, wanted 3");
+    return {number(key, list[0]), number(key, list[1]), number(key, list[2])};
   }
 
-  // The shortest text that is read as the same numbers.
-  std::string lines(const std::array<float, 3>& list) {
-    std::vector<std::string> texts;
-    for (const float v : list) {
-      char text[40];
-      texts.emplace_back(text, std::to_chars(text, text + sizeof text, v).ptr);
+ private:
+  float number(const std::string& key, const std::string& text) const {
+    float value = std::numeric_limits<float>::quiet_NaN();
+    try {
+      value = std::stof(text);
+    } catch (const std::exception&) {  // stays no number
     }
-    return lines(texts);
+    check<IoError>(std::abs(value) <= 1e6f, file_.file, ": \"", key, "\" in the header is \"", text,
+                   "\", not a number");
+    return value;
   }
 
-  std::vector<std::string> split_lines(const std::string& text) {
-    std::vector<std::string> out;
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) out.push_back(line);
-    return out;
-  }
+  const nn::Weights& file_;
+};
 
-  bool is_known(const std::string& name) {
-    return std::ranges::any_of(list(), [&](const ModelInfo& info) { return info.name == name; });
-  }
+}  // namespace
 
-  std::string known_models() {
-    std::vector<std::string> names;
-    for (const ModelInfo& info : list()) names.push_back(info.name);
-    return alternatives(names);
-  }
+Tensor Preprocessing::operator()(const Tensor& images, DType type) const {
+  return normalize(images, mean, std, type);
+}
 
-  class HeaderReader {
-   public:
-    explicit HeaderReader(const nn::Weights& file) : file_(file) {}
-
-    std::string text(const std::string& key) const {
-      const auto it = file_.metadata.find(key);
-      check<IoError>(it != file_.metadata.end(), file_.file, ": the header has no \"", key,
-                     "\"; was it written by another program?");
-      return it->second;
-    }
-    int whole(const std::string& key) const { return static_cast<int>(number(key, text(key))); }
-    std::array<float, 3> three(const std::string& key) const {
-      const std::vector<std::string> list = split_lines(text(key));
-      check<IoError>(list.size() == 3, file_.file, ": \"", key, "\" in the header has ",
-                     list.size(), " numbers, wanted 3");
-      return {number(key, list[0]), number(key, list[1]), number(key, list[2])};
-    }
-
-   private:
-    float number(const std::string& key, const std::string& text) const {
-      float value = std::numeric_limits<float>::quiet_NaN();
-      try {
-        value = std::stof(text);
-      } catch (const std::exception&) {  // stays no number
-      }
-      check<IoError>(std::abs(value) <= 1e6f, file_.file, ": \"", key, "\" in the header is \"",
-                     text, "\", not a number");
-      return value;
-    }
-
-    const nn::Weights& file_;
-  };
-
-  }  // namespace
-
-  Tensor Preprocessing::operator()(const Tensor& images, DType type) const {
-    return normalize(images, mean, std, type);
-  }
-
-  Preprocessing usual_preprocessing(const std::string& model) {
-    const int size = info(model).image_size;
-    if (size <= 64)
-      return {.size = size,
-              .resize = size,
-              .mean = {0.4914f, 0.4822f, 0.4465f},
-              .std = {0.2023f, 0.1994f, 0.2010f}};
+Preprocessing usual_preprocessing(const std::string& model) {
+  const int size = info(model).image_size;
+  if (size <= 64)
     return {.size = size,
-            .resize = size * 256 / 224,
-            .mean = {0.485f, 0.456f, 0.406f},
-            .std = {0.229f, 0.224f, 0.225f}};
-  }
+            .resize = size,
+            .mean = {0.4914f, 0.4822f, 0.4465f},
+            .std = {0.2023f, 0.1994f, 0.2010f}};
+  return {.size = size,
+          .resize = size * 256 / 224,
+          .mean = {0.485f, 0.456f, 0.406f},
+          .std = {0.229f, 0.224f, 0.225f}};
+}
 
-  std::map<std::string, std::string> metadata_of(const ModelHeader& h) {
-    for (std::size_t i = 0; i < h.classes.size(); ++i) {
-      check<ConfigError>(!h.classes[i].empty(), "the name of class ", i,
-                         " is empty; a model file has a name for each class");
-      check<ConfigError>(h.classes[i].find('\n') == std::string::npos, "the name of class ", i,
-                         " has a line break; a model file has one name a line");
-      check<ConfigError>(valid_utf8(h.classes[i]) == h.classes[i].size(), "the name of class ", i,
-                         ", ", printable(h.classes[i]), ", is no UTF-8");
-    }
-    return {{"format", "pt"},
-            {"model", h.model},
-            {"classes", lines(h.classes)},
-            {"image_size", std::to_string(h.pictures.size)},
-            {"resize", std::to_string(h.pictures.resize)},
-            {"filter", h.pictures.filter},
-            {"mean", lines(h.pictures.mean)},
-            {"std", lines(h.pictures.std)}};
+std::map<std::string, std::string> metadata_of(const ModelHeader& h) {
+  for (std::size_t i = 0; i < h.classes.size(); ++i) {
+    check<ConfigError>(!h.classes[i].empty(), "the name of class ", i,
+                       " is empty; a model file has a name for each class");
+    check<ConfigError>(h.classes[i].find('\n') == std::string::npos, "the name of class ", i,
+                       " has a line break; a model file has one name a line");
+    check<ConfigError>(valid_utf8(h.classes[i]) == h.classes[i].size(), "the name of class ", i,
+                       ", ", printable(h.classes[i]), ", is no UTF-8");
   }
+  return {{"format", "pt"},
+          {"model", h.model},
+          {"classes", lines(h.classes)},
+          {"image_size", std::to_string(h.pictures.size)},
+          {"resize", std::to_string(h.pictures.resize)},
+          {"filter", h.pictures.filter},
+          {"mean", lines(h.pictures.mean)},
+          {"std", lines(h.pictures.std)}};
+}
 
-  std::optional<ModelHeader> header_of(const nn::Weights& file) {
-    if (!file.metadata.contains("model")) return std::nullopt;
-    const HeaderReader read(file);
-    ModelHeader h;
-    h.model = read.text("model");
-    if (const auto task = file.metadata.find("task"); task != file.metadata.end())
-      fail<IoError>(file.file, ": is a model for task=", task->second, ", not for pictures");
-    check<IoError>(is_known(h.model), file.file, ": the model in the header is \"", h.model,
-                   "\"; known are: ", known_models());
-    h.classes = split_lines(read.text("classes"));
-    check<IoError>(!h.classes.empty(), file.file,
-                   ": \"classes\" in the header is empty, wanted one name a line");
-    Preprocessing& p = h.pictures;
-    p.size = read.whole("image_size");
-    p.resize = read.whole("resize");
-    check<IoError>(p.size >= 1 && p.size <= 4096 && p.resize >= p.size && p.resize <= 8192,
-                   file.file, ": image_size ", p.size, " and resize ", p.resize,
-                   " in the header are impossible; is the file damaged?");
-    if (file.metadata.contains("filter")) p.filter = read.text("filter");  // older files have none
-    check<IoError>(p.filter == "bilinear" || p.filter == "area", file.file,
-                   ": \"filter\" in the header is \"", p.filter, "\", wanted bilinear or area");
-    p.mean = read.three("mean");
-    p.std = read.three("std");
-    check<IoError>(std::ranges::all_of(p.std, [](float s) { return s > 0; }), file.file,
-                   ": \"std\" in the header must be above 0");
-    return h;
-  }
+std::optional<ModelHeader> header_of(const nn::Weights& file) {
+  if (!file.metadata.contains("model")) return std::nullopt;
+  const HeaderReader read(file);
+  ModelHeader h;
+  h.model = read.text("model");
+  if (const auto task = file.metadata.find("task"); task != file.metadata.end())
+    fail<IoError>(file.file, ": is a model for task=", task->second, ", not for pictures");
+  check<IoError>(is_known(h.model), file.file, ": the model in the header is \"", h.model,
+                 "\"; known are: ", known_models());
+  h.classes = split_lines(read.text("classes"));
+  check<IoError>(!h.classes.empty(), file.file,
+                 ": \"classes\" in the header is empty, wanted one name a line");
+  Preprocessing& p = h.pictures;
+  p.size = read.whole("image_size");
+  p.resize = read.whole("resize");
+  check<IoError>(p.size >= 1 && p.size <= 4096 && p.resize >= p.size && p.resize <= 8192, file.file,
+                 ": image_size ", p.size, " and resize ", p.resize,
+                 " in the header are impossible; is the file damaged?");
+  if (file.metadata.contains("filter")) p.filter = read.text("filter");  // older files have none
+  check<IoError>(p.filter == "bilinear" || p.filter == "area", file.file,
+                 ": \"filter\" in the header is \"", p.filter, "\", wanted bilinear or area");
+  p.mean = read.three("mean");
+  p.std = read.three("std");
+  check<IoError>(std::ranges::all_of(p.std, [](float s) { return s > 0; }), file.file,
+                 ": \"std\" in the header must be above 0");
+  return h;
+}
 
-  std::string model_of(const nn::Weights& file) {
-    if (const auto named = file.metadata.find("model");
-        named != file.metadata.end() && is_known(named->second))
-      return named->second;
-    const auto known = recognise(file.tensors);
-    std::vector<std::string> names;
-    for (const NamedTensor& t : file.tensors) names.push_back(t.name + t.tensor.shape().str());
-    check<IoError>(known.has_value(), file.file, ": its tensors (", nn::first_three(names),
-                   ") fit none of the known models: ", known_models());
-    return known->name;
-  }
+std::string model_of(const nn::Weights& file) {
+  if (const auto named = file.metadata.find("model");
+      named != file.metadata.end() && is_known(named->second))
+    return named->second;
+  const auto known = recognise(file.tensors);
+  std::vector<std::string> names;
+  for (const NamedTensor& t : file.tensors) names.push_back(t.name + t.tensor.shape().str());
+  check<IoError>(known.has_value(), file.file, ": its tensors (", nn::first_three(names),
+                 ") fit none of the known models: ", known_models());
+  return known->name;
+}
 
-  nn::Weights read_model_file(const std::filesystem::path& path) {
-    nn::Weights file = nn::read_weights(path);
-    check<IoError>(
-        !file.metadata.contains("layout"), file.file,
-        ": a checkpoint of one worker, to resume its run; the model of a finished run is "
-        "its model.safetensors");
-    return file;
-  }
+nn::Weights read_model_file(const std::filesystem::path& path) {
+  nn::Weights file = nn::read_weights(path);
+  check<IoError>(!file.metadata.contains("layout"), file.file,
+                 ": a checkpoint of one worker, to resume its run; the model of a finished run is "
+                 "its model.safetensors");
+  return file;
+}
 
-  const Tensor& head_of(const nn::Weights& file) {
-    const Tensor* head = file.find("fc.weight");
-    check<IoError>(head && head->rank() == 2 && head->shape(0) >= 1, file.file,
-                   ": has no fc.weight [classes, features], so a training can begin "
-                   "with it (init), but it does not classify");
-    return *head;
-  }
+const Tensor& head_of(const nn::Weights& file) {
+  const Tensor* head = file.find("fc.weight");
+  check<IoError>(head && head->rank() == 2 && head->shape(0) >= 1, file.file,
+                 ": has no fc.weight [classes, features], so a training can begin "
+                 "with it (init), but it does not classify");
+  return *head;
+}
 
-  std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
-                                          const nn::Weights& file) {
-    const nn::NoInitialValues none;
-    auto net = make(name, {.classes = static_cast<i64>(classes)});
-    nn::load(file, *net);
-    return net;
-  }
+std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
+                                        const nn::Weights& file) {
+  const nn::NoInitialValues none;
+  auto net = make(name, {.classes = static_cast<i64>(classes)});
+  nn::load(file, *net);
+  return net;
+}
 
-  OpenedModel open(const std::filesystem::path& path) {
-    const nn::Weights file = read_model_file(path);
-    OpenedModel m;
-    m.notes = file.notes;
-    if (const auto header = header_of(file)) {
-      m.name = header->model;
-      m.classes = header->classes;
-      m.pictures = header->pictures;
-    } else {
-      m.name = model_of(file);
-      for (i64 i = 0; i < head_of(file).shape(0); ++i) m.classes.push_back(std::to_string(i));
-      m.pictures = usual_preprocessing(m.name);
-      m.notes.push_back(file.file + ": taken for " + m.name + " with " +
-                        std::to_string(m.classes.size()) +
-                        " classes; pictures are prepared as it is usual for this model");
-    }
-    m.net = make_loaded(m.name, m.classes.size(), file);
-    m.net->eval();
-    return m;
+OpenedModel open(const std::filesystem::path& path) {
+  const nn::Weights file = read_model_file(path);
+  OpenedModel m;
+  m.notes = file.notes;
+  if (const auto header = header_of(file)) {
+    m.name = header->model;
+    m.classes = header->classes;
+    m.pictures = header->pictures;
+  } else {
+    m.name = model_of(file);
+    for (i64 i = 0; i < head_of(file).shape(0); ++i) m.classes.push_back(std::to_string(i));
+    m.pictures = usual_preprocessing(m.name);
+    m.notes.push_back(file.file + ": taken for " + m.name + " with " +
+                      std::to_string(m.classes.size()) +
+                      " classes; pictures are prepared as it is usual for this model");
   }
+  m.net = make_loaded(m.name, m.classes.size(), file);
+  m.net->eval();
+  return m;
+}
 
 }  // namespace gossamer::models

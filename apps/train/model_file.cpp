@@ -9,217 +9,217 @@
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
-include "gossamer/core/printable.h"
+#include "gossamer/core/printable.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 
-    namespace gossamer::apps {
-  namespace {
+namespace gossamer::apps {
+namespace {
 
-  // What the command line says wins; a CONFIG.toml may be that of another run.
-  void override_header(const Config& given, const std::string& file, LoadedModel& m) {
-    const auto said = [&](const char* key) {
-      const auto from = given.origin.find(key);
-      return from != given.origin.end() && from->second == "command line";
+// What the command line says wins; a CONFIG.toml may be that of another run.
+void override_header(const Config& given, const std::string& file, LoadedModel& m) {
+  const auto said = [&](const char* key) {
+    const auto from = given.origin.find(key);
+    return from != given.origin.end() && from->second == "command line";
+  };
+  check<ConfigError>(!said("model.name") || given.model.name == m.name,
+                     "model.name=", given.model.name, ": ", file, " says in its header that it is ",
+                     m.name);
+  Config c;
+  c.model.name = m.name;
+  c.data.eval_size.value = said("data.eval_size") ? given.data.eval_size.value : m.pictures.size;
+  c.data.resize.value = said("data.resize")
+                            ? given.data.resize.value
+                            : resize_for(m.pictures, static_cast<int>(c.data.eval_size.value));
+  if (said("data.mean")) c.data.mean = given.data.mean;
+  if (said("data.std")) c.data.std = given.data.std;
+  const Pictures p = pictures(c);
+  m.pictures.size = p.size;
+  m.pictures.resize = p.resize;
+  if (!c.data.mean.empty()) m.pictures.mean = p.mean;
+  if (!c.data.std.empty()) m.pictures.std = p.std;
+  if (said("data.filter")) m.pictures.filter = shrink_of(given.data.filter);
+}
+
+// A file that says nothing about itself.
+void assume(const nn::Weights& file, const Config& given, LoadedModel& m) {
+  Config c = given;
+  for (const std::string& key : keys_of(file, given)) set_key(c, key);
+  m.name = c.model.name;
+  for (i64 i = 0; i < models::head_of(file).shape(0); ++i) m.classes.push_back(std::to_string(i));
+  m.has_class_names = false;
+  m.pictures = pictures(c);
+  m.notes.push_back(
+      fmt::format("{}: taken for {} with {} classes; pictures: shorter side {}, centre {}, mean "
+                  "{:g} {:g} {:g}, std {:g} {:g} {:g}",
+                  file.file, m.name, m.classes.size(), m.pictures.resize, m.pictures.size,
+                  m.pictures.mean[0], m.pictures.mean[1], m.pictures.mean[2], m.pictures.std[0],
+                  m.pictures.std[1], m.pictures.std[2]));
+}
+
+std::string name_of(const nn::Weights& file, const Config& given) {
+  if (given.origin.contains("model.name")) return given.model.name;
+  try {
+    return models::model_of(file);
+  } catch (const IoError& e) {
+    fail<IoError>(e.what(), "; if it is one of them, say model.name=NAME");
+  }
+}
+
+}  // namespace
+
+std::filesystem::path weights_in(const std::filesystem::path& path) {
+  return std::filesystem::is_directory(path) ? path / "model.safetensors" : path;
+}
+
+std::filesystem::path weights_to_read(const std::filesystem::path& path) {
+  const std::filesystem::path file = weights_in(path), best = path / "best.safetensors";
+  if (file == path || std::filesystem::exists(file)) return file;
+  std::string why = path.string() + ": has no model.safetensors";
+  if (std::filesystem::exists(path / "log.jsonl"))
+    why +=
+        "; its run has not ended: `gossamer train --resume " + path.string() + "` goes on with it";
+  if (std::filesystem::exists(best)) why += "; its best model so far is " + best.string();
+  fail<IoError>(why);
+}
+
+std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,
+                                                  const std::vector<std::string>& classes) {
+  return models::metadata_of(
+      {model,
+       classes,
+       {p.size, p.resize, p.filter == data::Shrink::area ? "area" : "bilinear", p.mean, p.std}});
+}
+
+std::vector<std::string> keys_of(const nn::Weights& file, const Config& given) {
+  std::vector<std::string> keys;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    if (!given.origin.contains(key)) keys.push_back(key + "=" + value);
+  };
+  const auto add_channels = [&](const models::Preprocessing& channels) {
+    const auto list = [](const std::array<float, 3>& v) {
+      return fmt::format("{},{},{}", v[0], v[1], v[2]);
     };
-    check<ConfigError>(!said("model.name") || given.model.name == m.name,
-                       "model.name=", given.model.name, ": ", file,
-                       " says in its header that it is ", m.name);
-    Config c;
-    c.model.name = m.name;
-    c.data.eval_size.value = said("data.eval_size") ? given.data.eval_size.value : m.pictures.size;
-    c.data.resize.value = said("data.resize")
-                              ? given.data.resize.value
-                              : resize_for(m.pictures, static_cast<int>(c.data.eval_size.value));
-    if (said("data.mean")) c.data.mean = given.data.mean;
-    if (said("data.std")) c.data.std = given.data.std;
-    const Pictures p = pictures(c);
+    // an empty list in a file of all keys says as little as none
+    if (given.data.mean.empty()) keys.push_back("data.mean=" + list(channels.mean));
+    if (given.data.std.empty()) keys.push_back("data.std=" + list(channels.std));
+  };
+  const std::string name = name_of(file, given);
+  add("model.name", name);
+  if (const auto header = models::header_of(file)) {
+    add_channels(header->pictures);
+    add("data.filter", header->pictures.filter);
+  } else if (models::info(name).image_size > 64) {
+    add_channels(models::usual_preprocessing(name));
+  }
+  return keys;
+}
+
+LoadedModel load_model(const std::string& path, DType dtype, const Config& given) {
+  const nn::Weights file = models::read_model_file(path);
+  LoadedModel m;
+  m.notes = file.notes;
+  if (const auto header = models::header_of(file)) {
+    m.name = header->model;
+    m.classes = header->classes;
+    const models::Preprocessing& p = header->pictures;
     m.pictures.size = p.size;
     m.pictures.resize = p.resize;
-    if (!c.data.mean.empty()) m.pictures.mean = p.mean;
-    if (!c.data.std.empty()) m.pictures.std = p.std;
-    if (said("data.filter")) m.pictures.filter = shrink_of(given.data.filter);
+    m.pictures.filter = shrink_of(p.filter);
+    m.pictures.mean = p.mean;
+    m.pictures.std = p.std;
+    override_header(given, path, m);
+  } else {
+    assume(file, given, m);
   }
+  m.pictures.dtype = dtype;
+  m.net = models::make_loaded(m.name, m.classes.size(), file);
+  if (dtype != DType::f32)
+    m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
+                                            FlatOptions{.compute = dtype});
+  m.net->eval();
+  return m;
+}
 
-  // A file that says nothing about itself.
-  void assume(const nn::Weights& file, const Config& given, LoadedModel& m) {
-    Config c = given;
-    for (const std::string& key : keys_of(file, given)) set_key(c, key);
-    m.name = c.model.name;
-    for (i64 i = 0; i < models::head_of(file).shape(0); ++i) m.classes.push_back(std::to_string(i));
-    m.has_class_names = false;
-    m.pictures = pictures(c);
-    m.notes.push_back(
-        fmt::format("{}: taken for {} with {} classes; pictures: shorter side {}, centre {}, mean "
-                    "{:g} {:g} {:g}, std {:g} {:g} {:g}",
-                    file.file, m.name, m.classes.size(), m.pictures.resize, m.pictures.size,
-                    m.pictures.mean[0], m.pictures.mean[1], m.pictures.mean[2], m.pictures.std[0],
-                    m.pictures.std[1], m.pictures.std[2]));
+void name_classes(LoadedModel& m, const std::string& path) {
+  std::ifstream in(path);
+  check<IoError>(in.good(), path, ": cannot open this file of class names");
+  std::vector<std::string> names;
+  for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    names.push_back(printable(line));
   }
+  check<IoError>(names.size() == m.classes.size(), path, " has ", names.size(),
+                 " names of classes, the model has ", m.classes.size(), "; wanted one a line");
+  m.classes = std::move(names);
+  m.has_class_names = true;
+}
 
-  std::string name_of(const nn::Weights& file, const Config& given) {
-    if (given.origin.contains("model.name")) return given.model.name;
-    try {
-      return models::model_of(file);
-    } catch (const IoError& e) {
-      fail<IoError>(e.what(), "; if it is one of them, say model.name=NAME");
-    }
+nn::Weights initial_weights(const Config& c) {
+  try {
+    return nn::read_weights(weights_to_read(c.model.init));
+  } catch (const IoError& e) {
+    fail<IoError>("model.init: ", e.what());
   }
+}
 
-  }  // namespace
+namespace {
 
-  std::filesystem::path weights_in(const std::filesystem::path& path) {
-    return std::filesystem::is_directory(path) ? path / "model.safetensors" : path;
+// Loads into the module what fits, and returns a line that says what does not.
+std::string load_initial(const Config& c, nn::Module& net) {
+  const nn::Weights file = initial_weights(c);
+  const nn::Fit fit = nn::load_what_fits(file, net);
+  std::string line = fmt::format("{}: {} of {} tensors of the model", file.file, fit.fitting.size(),
+                                 net.state().size());
+  const auto add = [&](const char* what, const std::vector<std::string>& names) {
+    if (!names.empty()) line += fmt::format("; {}: {}", what, nn::first_three(names));
+  };
+  add("drawn, since their shapes differ", fit.misshapen);
+  add("drawn, since the file lacks them", fit.missing);
+  add("not in the model", fit.extra);
+  for (const std::string& note : file.notes) line += "; " + note;
+  return line;
+}
+
+template <class F>
+void naming(const char* key, F&& f) {
+  try {
+    f();
+  } catch (const ConfigError& e) {
+    fail<ConfigError>(key, ": ", e.what());
   }
+}
 
-  std::filesystem::path weights_to_read(const std::filesystem::path& path) {
-    const std::filesystem::path file = weights_in(path), best = path / "best.safetensors";
-    if (file == path || std::filesystem::exists(file)) return file;
-    std::string why = path.string() + ": has no model.safetensors";
-    if (std::filesystem::exists(path / "log.jsonl"))
-      why += "; its run has not ended: `gossamer train --resume " + path.string() +
-             "` goes on with it";
-    if (std::filesystem::exists(best)) why += "; its best model so far is " + best.string();
-    fail<IoError>(why);
+}  // namespace
+
+std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool from_start,
+                                           std::vector<std::string>& notes) {
+  auto net = models::make(c.model.name, {.classes = c.classes_or(classes),
+                                         .seed = static_cast<std::uint64_t>(c.train.seed)});
+  if (!c.model.init.empty() && from_start) notes.push_back("init     " + load_initial(c, *net));
+  freeze_and_check(c, *net, notes);
+  return net;
+}
+
+void freeze_and_check(const Config& c, nn::Module& net, std::vector<std::string>& notes) {
+  const std::vector<NamedTensor> all = net.parameters();
+  if (!c.model.freeze.empty()) {
+    const nn::Selection frozen(c.model.freeze);
+    naming("model.freeze", [&] { frozen.check_used(nn::names_of(all)); });
+    net.freeze(frozen);
   }
-
-  std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,
-                                                    const std::vector<std::string>& classes) {
-    return models::metadata_of(
-        {model,
-         classes,
-         {p.size, p.resize, p.filter == data::Shrink::area ? "area" : "bilinear", p.mean, p.std}});
-  }
-
-  std::vector<std::string> keys_of(const nn::Weights& file, const Config& given) {
-    std::vector<std::string> keys;
-    const auto add = [&](const std::string& key, const std::string& value) {
-      if (!given.origin.contains(key)) keys.push_back(key + "=" + value);
-    };
-    const auto add_channels = [&](const models::Preprocessing& channels) {
-      const auto list = [](const std::array<float, 3>& v) {
-        return fmt::format("{},{},{}", v[0], v[1], v[2]);
-      };
-      // an empty list in a file of all keys says as little as none
-      if (given.data.mean.empty()) keys.push_back("data.mean=" + list(channels.mean));
-      if (given.data.std.empty()) keys.push_back("data.std=" + list(channels.std));
-    };
-    const std::string name = name_of(file, given);
-    add("model.name", name);
-    if (const auto header = models::header_of(file)) {
-      add_channels(header->pictures);
-      add("data.filter", header->pictures.filter);
-    } else if (models::info(name).image_size > 64) {
-      add_channels(models::usual_preprocessing(name));
-    }
-    return keys;
-  }
-
-  LoadedModel load_model(const std::string& path, DType dtype, const Config& given) {
-    const nn::Weights file = models::read_model_file(path);
-    LoadedModel m;
-    m.notes = file.notes;
-    if (const auto header = models::header_of(file)) {
-      m.name = header->model;
-      m.classes = header->classes;
-      const models::Preprocessing& p = header->pictures;
-      m.pictures.size = p.size;
-      m.pictures.resize = p.resize;
-      m.pictures.filter = shrink_of(p.filter);
-      m.pictures.mean = p.mean;
-      m.pictures.std = p.std;
-      override_header(given, path, m);
-    } else {
-      assume(file, given, m);
-    }
-    m.pictures.dtype = dtype;
-    m.net = models::make_loaded(m.name, m.classes.size(), file);
-    if (dtype != DType::f32)
-      m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
-                                              FlatOptions{.compute = dtype});
-    m.net->eval();
-    return m;
-  }
-
-  void name_classes(LoadedModel & m, const std::string& path) {
-    std::ifstream in(path);
-    check<IoError>(in.good(), path, ": cannot open this file of class names");
-    std::vector<std::string> names;
-    for (std::string line; std::getline(in, line);) {
-      if (line.ends_with('\r')) line.pop_back();
-      names.push_back(printable(line));
-    }
-    check<IoError>(names.size() == m.classes.size(), path, " has ", names.size(),
-                   " names of classes, the model has ", m.classes.size(), "; wanted one a line");
-    m.classes = std::move(names);
-    m.has_class_names = true;
-  }
-
-  nn::Weights initial_weights(const Config& c) {
-    try {
-      return nn::read_weights(weights_to_read(c.model.init));
-    } catch (const IoError& e) {
-      fail<IoError>("model.init: ", e.what());
-    }
-  }
-
-  namespace {
-
-  // Loads into the module what fits, and returns a line that says what does not.
-  std::string load_initial(const Config& c, nn::Module& net) {
-    const nn::Weights file = initial_weights(c);
-    const nn::Fit fit = nn::load_what_fits(file, net);
-    std::string line = fmt::format("{}: {} of {} tensors of the model", file.file,
-                                   fit.fitting.size(), net.state().size());
-    const auto add = [&](const char* what, const std::vector<std::string>& names) {
-      if (!names.empty()) line += fmt::format("; {}: {}", what, nn::first_three(names));
-    };
-    add("drawn, since their shapes differ", fit.misshapen);
-    add("drawn, since the file lacks them", fit.missing);
-    add("not in the model", fit.extra);
-    for (const std::string& note : file.notes) line += "; " + note;
-    return line;
-  }
-
-  template <class F>
-  void naming(const char* key, F&& f) {
-    try {
-      f();
-    } catch (const ConfigError& e) {
-      fail<ConfigError>(key, ": ", e.what());
-    }
-  }
-
-  }  // namespace
-
-  std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool from_start,
-                                             std::vector<std::string>& notes) {
-    auto net = models::make(c.model.name, {.classes = c.classes_or(classes),
-                                           .seed = static_cast<std::uint64_t>(c.train.seed)});
-    if (!c.model.init.empty() && from_start) notes.push_back("init     " + load_initial(c, *net));
-    freeze_and_check(c, *net, notes);
-    return net;
-  }
-
-  void freeze_and_check(const Config& c, nn::Module& net, std::vector<std::string>& notes) {
-    const std::vector<NamedTensor> all = net.parameters();
-    if (!c.model.freeze.empty()) {
-      const nn::Selection frozen(c.model.freeze);
-      naming("model.freeze", [&] { frozen.check_used(nn::names_of(all)); });
-      net.freeze(frozen);
-    }
-    const std::vector<NamedTensor> trained = net.parts().parameters;
-    check<ConfigError>(!trained.empty(), "model.freeze = \"", c.model.freeze,
-                       "\" leaves no parameter to train");
-    if (trained.size() < all.size())
-      notes.push_back(fmt::format("frozen   {} of {} parameter tensors; trained: {}",
-                                  all.size() - trained.size(), all.size(),
-                                  nn::first_three(nn::names_of(trained))));
-    naming("optim.factors", [&] {
-      for (const nn::RateFactor& f : rate_factors(c))
-        f.which.check_used(nn::names_of(trained), nn::names_of(all));
-    });
-  }
+  const std::vector<NamedTensor> trained = net.parts().parameters;
+  check<ConfigError>(!trained.empty(), "model.freeze = \"", c.model.freeze,
+                     "\" leaves no parameter to train");
+  if (trained.size() < all.size())
+    notes.push_back(fmt::format("frozen   {} of {} parameter tensors; trained: {}",
+                                all.size() - trained.size(), all.size(),
+                                nn::first_three(nn::names_of(trained))));
+  naming("optim.factors", [&] {
+    for (const nn::RateFactor& f : rate_factors(c))
+      f.which.check_used(nn::names_of(trained), nn::names_of(all));
+  });
+}
 
 }  // namespace gossamer::apps

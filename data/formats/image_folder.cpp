@@ -101,7 +101,7 @@ Index index_image_folder(const std::string& folder) {
     }
     direct = direct || !all[name].images.empty() || (is_wnid(name) && builder.size() > before);
     if (full.empty() && (archives || all.size() > 1)) full = name;
-    if (builder.size() == before) empty.push_back(name);
+    if (builder.size() == before) empty.push_back(printable(name));
   }
   check<DataError>(direct, code::nothing, folder, ": no images in its ", top.folders.size(),
                    " folders (", first_of(top.folders), "). ",

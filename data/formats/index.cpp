@@ -7,63 +7,63 @@
 #include <numeric>
 
 #include "gossamer/core/error.h"
-include "gossamer/core/printable.h"
+#include "gossamer/core/printable.h"
 #include "gossamer/data/errors.h"
 
-    namespace gossamer::data {
+namespace gossamer::data {
 
-  IndexBuilder::IndexBuilder(std::string path, Wrapping wrapping, Naming naming) {
-    index_.path = std::move(path);
-    index_.wrapping = wrapping;
-    index_.naming = naming;
-  }
+IndexBuilder::IndexBuilder(std::string path, Wrapping wrapping, Naming naming) {
+  index_.path = std::move(path);
+  index_.wrapping = wrapping;
+  index_.naming = naming;
+}
 
-  int IndexBuilder::id(const std::string& class_name) {
-    // most sets list their samples class by class
-    if (last_id_ >= 0 && class_name == last_class_) return last_id_;
-    const auto [at, fresh] = ids_.try_emplace(class_name, static_cast<int>(index_.classes.size()));
-    if (fresh) index_.classes.push_back(class_name);
-    last_class_ = class_name;
-    return last_id_ = at->second;
-  }
+int IndexBuilder::id(const std::string& class_name) {
+  // most sets list their samples class by class
+  if (last_id_ >= 0 && class_name == last_class_) return last_id_;
+  const auto [at, fresh] = ids_.try_emplace(class_name, static_cast<int>(index_.classes.size()));
+  if (fresh) index_.classes.push_back(class_name);
+  last_class_ = class_name;
+  return last_id_ = at->second;
+}
 
-  void IndexBuilder::add(std::string_view name, const std::string& class_name, std::uint64_t offset,
-                         std::uint64_t bytes) {
-    index_.names.add(name);
-    index_.label.push_back(id(class_name));
-    if (index_.wrapping == Wrapping::file) return;
-    index_.offset.push_back(offset);
-    index_.bytes.push_back(static_cast<std::uint32_t>(
-        std::min<std::uint64_t>(bytes, std::numeric_limits<std::uint32_t>::max())));
-  }
+void IndexBuilder::add(std::string_view name, const std::string& class_name, std::uint64_t offset,
+                       std::uint64_t bytes) {
+  index_.names.add(name);
+  index_.label.push_back(id(class_name));
+  if (index_.wrapping == Wrapping::file) return;
+  index_.offset.push_back(offset);
+  index_.bytes.push_back(static_cast<std::uint32_t>(
+      std::min<std::uint64_t>(bytes, std::numeric_limits<std::uint32_t>::max())));
+}
 
-  void settle_classes(Index & index) {
-    for (std::string& name : index.classes) name = printable(name);
-    std::vector<int> order(index.classes.size()), rank(order.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::ranges::sort(order, {}, [&](int i) -> const std::string& {
-      return index.classes[static_cast<std::size_t>(i)];
-    });
-    std::vector<std::string> sorted;
-    for (const int i : order) {
-      rank[static_cast<std::size_t>(i)] = static_cast<int>(sorted.size());
-      sorted.push_back(std::move(index.classes[static_cast<std::size_t>(i)]));
-    }
-    const auto twice = std::ranges::adjacent_find(sorted);
-    check<DataError>(twice == sorted.end(), code::not_understood, index.path,
-                     ": two classes are both called ", twice == sorted.end() ? "" : *twice,
-                     ", once bytes that are no text are written as \\xNN; rename one.");
-    index.classes = std::move(sorted);
-    for (std::int32_t& label : index.label) label = rank[static_cast<std::size_t>(label)];
+void settle_classes(Index& index) {
+  for (std::string& name : index.classes) name = printable(name);
+  std::vector<int> order(index.classes.size()), rank(order.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](int i) -> const std::string& {
+    return index.classes[static_cast<std::size_t>(i)];
+  });
+  std::vector<std::string> sorted;
+  for (const int i : order) {
+    rank[static_cast<std::size_t>(i)] = static_cast<int>(sorted.size());
+    sorted.push_back(std::move(index.classes[static_cast<std::size_t>(i)]));
   }
+  const auto twice = std::ranges::adjacent_find(sorted);
+  check<DataError>(twice == sorted.end(), code::not_understood, index.path,
+                   ": two classes are both called ", twice == sorted.end() ? "" : *twice,
+                   ", once bytes that are no text are written as \\xNN; rename one.");
+  index.classes = std::move(sorted);
+  for (std::int32_t& label : index.label) label = rank[static_cast<std::size_t>(label)];
+}
 
-  Index IndexBuilder::finish() {
-    settle_classes(index_);
-    index_.names.shrink_to_fit();
-    index_.label.shrink_to_fit();
-    index_.offset.shrink_to_fit();
-    index_.bytes.shrink_to_fit();
-    return std::move(index_);
-  }
+Index IndexBuilder::finish() {
+  settle_classes(index_);
+  index_.names.shrink_to_fit();
+  index_.label.shrink_to_fit();
+  index_.offset.shrink_to_fit();
+  index_.bytes.shrink_to_fit();
+  return std::move(index_);
+}
 
 }  // namespace gossamer::data

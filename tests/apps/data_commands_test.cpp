@@ -102,6 +102,37 @@ TEST_F(DataCommands, CheckPackAndBenchTakeAFolderWithBothParts) {
               HasSubstr("only in train: 'dog'"));
 }
 
+TEST_F(DataCommands, AQuickCheckDecodesAThousandPictures) {
+  for (int i = 0; i < 1201; ++i)
+    write("many/c" + std::to_string(i % 3) + "/" + std::to_string(i) + ".gif",
+          std::string("GIF89a\1\0\1\0\x80\0\0\xFF\0\0\0\0\0,\0\0\0\0\1\0\1\0\0\2\2\x44\1\0;", 35));
+  const Json j = Json::parse(run({"data", "check", "many", "--quick", "--json"}).out);
+  EXPECT_EQ(j["images"], 1000);
+  EXPECT_EQ(j["of"], 1201);
+  EXPECT_EQ(j["classes"], 3);
+}
+
+// Neither path nor class is UTF-8: it is said at once, and nothing fails at the end.
+TEST_F(DataCommands, PathsAndClassesInLatin1AreTrainedOnAndResumed) {
+  for (int i = 0; i < 40; ++i)
+    write(std::string("s\xE9t/") + (i % 2 ? "caf\xE9" : "tea") + "/" + std::to_string(i) + ".jpg",
+          data::encode_jpeg(data::pattern(32, 32)));
+  const std::string note = "1 class name with bytes that are no printable UTF-8";
+  EXPECT_THAT(run({"data", "check", "s\xE9t"}).out, AllOf(HasSubstr(note), HasSubstr("caf\\xe9")));
+  const Result trained = run({"train", "data.train=s\xE9t", "data.val=s\xE9t",
+                              "model.name=resnet8-cifar", "train.batch=8", "train.epochs=1",
+                              "run.checkpoint_every=0.4", "run.dir=r\xE9", "run.name=caf\xE9"});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  EXPECT_THAT(trained.out, HasSubstr(note));
+  const fs::path at = folder / "r\xE9" / "caf\xE9";
+  EXPECT_EQ(read_safetensors_metadata(at / "model.safetensors").at("classes"), "caf\\xe9\ntea");
+  EXPECT_TRUE(Json::parse(read_text(at / "summary.json")).is_object());
+  const Result more = run({"train", "--resume", "r\xE9/caf\xE9", "train.epochs=2"});
+  EXPECT_EQ(more.code, 0) << more.err;
+  const Result eval = run({"eval", "r\xE9/caf\xE9/model.safetensors", "data.val=s\xE9t"});
+  EXPECT_EQ(eval.code, 0) << eval.err;
+}
+
 TEST_F(DataCommands, CheckGoesOnAtAnEmptyClassFolder) {
   make_set("set");
   fs::create_directories(folder / "set/bird");

@@ -81,6 +81,7 @@ TEST(ImageFolder, EscapesBytesOfNamesThatAreNoText) {
   std::filesystem::remove(folder / "a\nb/x\x1b[31m.jpg");
   EXPECT_THAT(error_of([&] { text(*set, 1); }),
               HasSubstr("a\\x0ab/x\\x1b[31m.jpg: can't be opened"));
+  folder.write("a\nb/z.jpg", to_bytes("x"));
   folder.write("caf\xE9/x.jpg", to_bytes("x"));
   const auto more = open({folder.str()});
   EXPECT_THAT(more->classes(), ElementsAre("a", "a\\x0ab", "caf\\xe9"));

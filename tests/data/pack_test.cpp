@@ -75,6 +75,21 @@ TEST(Pack, KeepsNamesLabelsAndClassesAndShrinksWhatIsLarge) {
   EXPECT_TRUE(check_pictures(*packed, 2, go_on).damaged.empty());
 }
 
+TEST(Pack, PicturesThatBecomeJpegAreCalledSoAndCounted) {
+  const TempFolder folder;
+  folder.write("set/cat/1.PNG", make_png(pattern(40, 36)));
+  folder.write("set/cat/2.jpg", encode_jpeg(pattern(40, 36)));
+  const auto set = open({folder / "set"});
+  for (int call = 0; call < 2; ++call)  // the second keeps the shard
+    EXPECT_EQ(pack(*set, folder / "out", {}, go_on).reencoded, 1) << call;
+  const auto packed = open({folder / "out"});
+  EXPECT_EQ(packed->name(0), "cat/1.PNG.jpg");
+  EXPECT_EQ(packed->name(1), "cat/2.jpg");
+  EXPECT_TRUE(check_pictures(*packed, 2, go_on).odd.empty());
+  EXPECT_EQ(pack(*set, folder / "copies", {.copy = true}, go_on).reencoded, 0);
+  EXPECT_EQ(open({folder / "copies"})->name(0), "cat/1.PNG");
+}
+
 TEST(Pack, CopiesTheSameBytes) {
   const TempFolder folder;
   make_set(folder, "set");
@@ -276,7 +291,7 @@ TEST(StoredIndex, LyingOnesAreRefused) {
   Index damaged = good;
   damaged.left_out = {"cat/2.jpg: \x1b[31mred"};
   EXPECT_EQ(decode_index(encode_index(damaged), "x", 2048).left_out,
-            (std::vector<std::string>{"cat/2.jpg: ?[31mred"}));
+            (std::vector<std::string>{"cat/2.jpg: \\x1b[31mred"}));
 }
 
 TEST(Names, ComeBackWhateverTheyAre) {
