@@ -13,6 +13,7 @@
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/core/spelling.h"
 #include "gossamer/core/utf8.h"
 
@@ -259,7 +260,7 @@ Config load_config(const std::vector<std::string>& arguments) {
   Config config;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i];
-    if (argument.find('=') == std::string::npos && argument.ends_with(".toml")) {
+    if (argument.find('=') == std::string::npos && has_ending(argument, {".toml"})) {
       check<ConfigError>(i == 0, "command line: ", argument,
                          " comes after other arguments; CONFIG.toml must be the first one");
       std::ifstream in(argument);

@@ -35,6 +35,8 @@ std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part 
         index.empty.size(), " of ", index.classes.size() + index.empty.size(),
         " class folders hold no image: ", first_of(index.empty), ". Fill or remove them.");
   }
+  check<DataError>(std::ranges::any_of(indices, [](const Index& i) { return i.size() > 0; }),
+                   code::nothing, indices[0].path, ": holds no images");
   return open_indices(std::move(indices), base, std::move(containers.notes));
 }
 

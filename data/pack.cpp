@@ -152,7 +152,7 @@ class Packer {
       const std::string name = it->path().string();
       if (ours.contains(name) || is_hidden(it->path().filename().string())) continue;
       check<ConfigError>(
-          !name.ends_with(kPackEnding), name,
+          !has_ending(name, {kPackEnding}), name,
           ": a shard of another set, or cut otherwise; remove it or pack into another folder");
       fail<ConfigError>(folder_.string(), ": holds other things than shards of this set (",
                         printable(it->path().filename().string()),

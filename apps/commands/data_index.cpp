@@ -10,6 +10,7 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/core/plural.h"
 #include "gossamer/data/dataset/find.h"
 #include "gossamer/data/errors.h"
@@ -45,7 +46,7 @@ int data_index(const DataIndexCommand& command) {
   std::vector<data::Container> files = containers_of(command.paths);
   // Folders of images and packed shards need no index.
   const auto others = std::erase_if(files, [](const data::Container& found) {
-    return found.folder || found.path.ends_with(data::kPackEnding);
+    return found.folder || has_ending(found.path, {data::kPackEnding});
   });
   DataProgress progress("index", static_cast<i64>(files.size()), command.json);
   i64 images = 0, done = 0;

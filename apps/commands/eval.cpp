@@ -20,6 +20,7 @@
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/data/errors.h"
@@ -96,8 +97,7 @@ bool is_model_file(const std::string& argument) {
       before.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") == std::string::npos;
   std::error_code error;
   return !key &&
-         (argument.ends_with(".safetensors") || argument.ends_with(".pth") ||
-          argument.ends_with(".pt") ||
+         (has_ending(argument, {".safetensors", ".pth", ".pt"}) ||
           std::filesystem::exists(std::filesystem::path(argument) / "model.safetensors", error));
 }
 

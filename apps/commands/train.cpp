@@ -23,6 +23,7 @@
 #include "gossamer/apps/train/run.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
 #include "gossamer/dist/net/launch_sources.h"
 
 namespace gossamer::apps {
@@ -179,7 +180,7 @@ void Start::find_resume_point() {
   if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
     to_start = std::min(resume->world, 1024);
   const std::string saved = (resume->run_folder / "config.toml").string();
-  if ((arguments.empty() || !arguments[0].ends_with(".toml")) && std::filesystem::exists(saved))
+  if ((arguments.empty() || !has_ending(arguments[0], {".toml"})) && std::filesystem::exists(saved))
     arguments.insert(arguments.begin(), saved);
 }
 

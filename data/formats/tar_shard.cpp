@@ -39,6 +39,11 @@ Index index_tar_file(const std::string& path) {
   const File file(path);
   FileReader reader(file);
   const Members members = list_tar(reader, path);
+  if (members.size() == 0) {  // the last shard of a writer that filled the one before
+    Index nothing = IndexBuilder(path, Wrapping::plain).finish();
+    nothing.notes.push_back(path + ": holds no files");
+    return nothing;
+  }
   const std::string stem = std::filesystem::path(path).stem().string();
   // ImageNet's train archive, unpacked one level
   const std::string around = is_wnid(stem) ? stem + "/" : "";

@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/text_data.h"
+#include "data/formats.h"
 
 namespace gossamer::apps {
 namespace {
@@ -112,6 +113,31 @@ const std::vector<Section>& sections() {
        "tar cf photos.tar -C s/train .\n",
        {"resnet50", "model.name=resnet18 data.size=32 train.epochs=1 optim.warmup_epochs=0"},
        ""},
+      {"ImageNetAsItIs",
+       "data/imagenet.md",
+       "## The archives as they are",
+       "",
+       {"resnet50",
+        "model.name=resnet18 data.size=32 train.epochs=1 train.batch=8 train.bn_batches=1"},
+       "test -s imagenet/ILSVRC2012_img_train.tar.gossamer-index\n"
+       "grep -q '\"val_images\": 8' runs/imagenet/summary.json"},
+      {"ImageNetAsFolders",
+       "data/imagenet.md",
+       "## Folders",
+       "mkdir folders folders/train folders/val\n"
+       "tar xf imagenet/ILSVRC2012_img_train.tar -C folders/train\n"
+       "for class in folders/train/*.tar; do\n"
+       "  mkdir ${class%.tar}; tar xf $class -C ${class%.tar}; rm $class; done\n"
+       "tar xf imagenet/ILSVRC2012_img_val.tar -C folders/val\n"
+       "cp imagenet/ILSVRC2012_devkit_t12.tar.gz folders\n",
+       {},
+       "gossamer data check folders | grep -q 'val: 8 of 8 images in 4 classes'"},
+      {"ImageNetPacked",
+       "data/imagenet.md",
+       "## Packed shards",
+       "",
+       {},
+       "test $(ls packed/train/*.pack packed/val/*.pack | wc -l) = 2"},
       {"Tokenize",
        "data/text/README.md",
        "# Text: from files to ids to batches",
@@ -122,11 +148,41 @@ const std::vector<Section>& sections() {
   return all;
 }
 
+// imagenet/ with the three files of ILSVRC 2012, of four classes.
+void make_imagenet(const fs::path& folder) {
+  using namespace data;
+  const std::vector<KitClass> kit{
+      {1, "n02119789"}, {2, "n02100735"}, {3, "n01440764"}, {4, "n03000684"}};
+  const auto picture = [](int i) {
+    const Bytes bytes = encode_jpeg(pattern(40 + i, 36));
+    return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  };
+  std::string train, val, truth;
+  for (const KitClass& of : kit) {
+    std::string inner;
+    for (int i = 0; i < 8; ++i)
+      inner += tar_member(of.wnid + "_" + std::to_string(i) + ".JPEG", picture(i + of.id));
+    train += tar_member(of.wnid + ".tar", inner + tar_end());
+  }
+  for (int i = 0; i < 8; ++i) {
+    val += tar_member("ILSVRC2012_val_0000000" + std::to_string(i + 1) + ".JPEG", picture(i));
+    truth += std::to_string(i % 4 + 1) + "\n";
+  }
+  const std::string inside = "ILSVRC2012_devkit_t12/data/";
+  write_text(folder / "imagenet/ILSVRC2012_img_train.tar", train + tar_end());
+  write_text(folder / "imagenet/ILSVRC2012_img_val.tar", val + tar_end());
+  write_text(
+      folder / "imagenet/ILSVRC2012_devkit_t12.tar.gz",
+      gzip(tar_member(inside + "meta.mat", make_meta_mat(kit, true)) +
+           tar_member(inside + "ILSVRC2012_validation_ground_truth.txt", truth) + tar_end()));
+}
+
 class ReadmeSection : public TextTest, public ::testing::WithParamInterface<Section> {};
 
 TEST_P(ReadmeSection, ItsCommandsRun) {
   const Section& section = GetParam();
   fs::create_symlink(GOSSAMER_SOURCE_DIR "/apps", folder / "apps");
+  if (section.page == "data/imagenet.md") make_imagenet(folder);
   fs::create_symlink(GOSSAMER_PROGRAM, folder / "gossamer");
   std::string script = "set -e\nPATH=.:$PATH\n" + section.before;
   std::size_t shortened = 0;

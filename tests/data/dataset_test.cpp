@@ -133,6 +133,16 @@ TEST(Dataset, EndingsMayBeUpperCase) {
   EXPECT_EQ(open({folder / "set"})->size(), 2);
 }
 
+TEST(TarShards, OneWithoutFilesIsPassedOverAndNamed) {
+  const TempFolder folder;
+  const std::string full = folder.write("a-0.tar", to_bytes(tar_member("cat/1.jpg", "x"))),
+                    empty = folder.write("a-1.tar", to_bytes(tar_end()));
+  const auto set = open({folder.str()});
+  EXPECT_EQ(set->size(), 1);
+  EXPECT_THAT(set->notes(), Contains(HasSubstr("a-1.tar: holds no files")));
+  EXPECT_THAT(refusal(empty), HasSubstr("holds no images"));
+}
+
 TEST(TarShards, SayWhatTheyLeaveOut) {
   const TempFolder folder;
   const std::string path =
