@@ -288,7 +288,7 @@ TEST(Config, AmountsHaveOneGrammarInFilesAndOnTheCommandLine) {
   for (const auto& [text, written] : {std::pair{"3", "3"},
                                       {"3epochs", "\"3 epochs\""},
                                       {"2k steps", "\"2000 steps\""},
-                                      {"1.5M tokens", "\"1500000 samples\""},
+                                      {"1.5M tokens", "\"1500k samples\""},
                                       {"9036M images", "\"9036M samples\""}}) {
     set_key(c, std::string("train.epochs=") + text);
     EXPECT_EQ(value_text(c, "train.epochs"), written);

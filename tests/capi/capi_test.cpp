@@ -410,9 +410,10 @@ TEST_F(CApi, LinesGoToTheInstalledFunction) {
   gsm_trainer* trainer = trainer_of_two_classes();
   MUST(gsm_trainer_save(trainer, file("m").c_str(), nullptr));
   MUST(gsm_trainer_free(trainer));
-  // Without its header the file says less: "model" has another name.
+  // Without its header the file says less: "model" has another name, and so have the checksums.
   std::string bytes = contents(file("m"));
   bytes.replace(bytes.find("\"model\""), 7, "\"other\"");
+  bytes.replace(bytes.find("\"gossamer_xxh3\""), 15, "\"somebody_xxh3\"");
   std::ofstream(file("m"), std::ios::binary) << bytes;
   gsm_model* model = nullptr;
   MUST(gsm_model_open(file("m").c_str(), &model));
