@@ -410,10 +410,11 @@ TEST_F(CApi, LinesGoToTheInstalledFunction) {
   gsm_trainer* trainer = trainer_of_two_classes();
   MUST(gsm_trainer_save(trainer, file("m").c_str(), nullptr));
   MUST(gsm_trainer_free(trainer));
-  // Without its header the file says less: "model" has another name, and so have the checksums.
+  // As another program might write it: "model" has another name, and it promises no checksums, for
+  // the space stands elsewhere than where we put it.
   std::string bytes = contents(file("m"));
   bytes.replace(bytes.find("\"model\""), 7, "\"other\"");
-  bytes.replace(bytes.find("\"gossamer_xxh3\""), 15, "\"somebody_xxh3\"");
+  bytes.replace(bytes.find("{ \"__metadata__\":"), 17, "{\"__metadata__\": ");
   std::ofstream(file("m"), std::ios::binary) << bytes;
   gsm_model* model = nullptr;
   MUST(gsm_model_open(file("m").c_str(), &model));
