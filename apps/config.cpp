@@ -331,6 +331,14 @@ std::vector<KeyText> key_texts(const Config& config) {
   return out;
 }
 
+std::vector<std::pair<std::string, std::string>> common_values(const Config& config) {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const KeyText& key : key_texts(config))
+    if (std::ranges::find(kOwnKeys, key.name) == std::end(kOwnKeys))
+      out.emplace_back(key.name, key.value);
+  return out;
+}
+
 std::vector<std::string> nearest_keys(const std::string& wrong) {
   const std::string section = section_of(wrong), name = last_part(wrong);
   for (const OtherName& other : kOtherNames)

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossamer/apps/amount.h"
@@ -142,6 +143,8 @@ struct KeyText {
   std::string name, type, value, about;  // value: as TOML
 };
 std::vector<KeyText> key_texts(const Config& = {});
+// Key and value of all that the workers of a run must have alike (kOwnKeys in config_keys.h).
+std::vector<std::pair<std::string, std::string>> common_values(const Config&);
 // The values that the key takes; empty: there is no list of them. Of train.graph and data.shard the
 // list has only those without a number. (config_check.cpp)
 std::vector<std::string> choices(const std::string& key);

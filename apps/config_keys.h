@@ -268,6 +268,47 @@ void each_key(C& c, F&& f) {
     "(dist/faults/inject.h)");
 }
 
+// Keys in which the workers of a run may differ: what belongs to a machine, what only says how a
+// worker reports, and limits of its patience. All others are compared at the start.
+inline constexpr std::string_view kOwnKeys[] = {
+    "model.init",  // a path; of the weights the mean is taken
+    "data.train",
+    "data.val",
+    "data.threads",
+    "data.cpus",
+    "data.resize_on",
+    "data.cache_gb",
+    "data.strict_images",
+    "train.device",
+    "train.cuda_graph",
+    "train.plans",
+    "train.isa",
+    "train.threads",
+    "eval.batch",
+    "run.name",
+    "run.dir",
+    "run.log_every",
+    "run.keep",
+    "run.trace",
+    "run.trace_steps",
+    "run.record",
+    "run.replay",
+    "run.log_exchanges",
+    "run.tensorboard",
+    "run.report",
+    "dist.connect_timeout_s",
+    "dist.heartbeat_s",
+    "dist.dead_after_s",
+    "dist.exchange_timeout_s",
+    "dist.collective_timeout_s",
+    "dist.min_workers",
+    "dist.restart",
+    "dist.restart_after_s",
+    "dist.read_memory",
+    "dist.nccl_ctas",
+    "dist.inject",
+};
+
 // A key of an older version. It is still accepted, with any value, because the config.toml of an
 // old run lists all keys of its time; Config::notes then says that it has no effect. A key that
 // leaves the list above gets a line here.

@@ -18,7 +18,7 @@ namespace gossamer::dist {
 namespace {
 
 struct Fact {
-  const char* name;
+  std::string name;
   std::string value;     // must be equal
   std::string shown{};   // in its place, where it says nothing to a reader
   const char* unlike{};  // how two may differ that are shown alike
@@ -31,37 +31,42 @@ std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, 
   std::string edges = std::to_string(graph.n);
   for (const Edge& e : graph.edges) edges += fmt::format(";{}-{}:{}", e.a, e.b, e.rate);
   const ConsensusControlOptions& c = o.control;
-  return {{"the model", std::to_string(params.fingerprint()),
-           fmt::format("{} parameters", params.parameter_count()), "of other names or shapes"},
-          {"the method", method},
-          {"rate", text_of(o.rate)},
-          {"the graph", edges + o.rounds, o.rounds.empty() ? graph.name : o.rounds,
-           "with other edges or rates"},
-          {"workers_per_node", std::to_string(o.workers_per_node)},
-          {"overlap", o.overlap ? "true" : "false"},
-          {"bucket_bytes", std::to_string(o.bucket_bytes)},
-          {"consensus_factor", text_of(o.consensus_factor)},
-          {"period", std::to_string(o.period)},
-          {"outer_delay", std::to_string(o.outer_delay)},
-          {"fragments", std::to_string(o.fragments)},
-          {"outer_rate", text_of(o.outer_rate)},
-          {"outer_momentum", o.outer_momentum ? text_of(*o.outer_momentum) : "the method's own"},
-          {"payload", o.payload},
-          // they decide alike, or wait for each other in vain
-          {"the method under consensus control", c.method},
-          {"the target of consensus control", c.target},
-          {"the phases of consensus control", fmt::format("{}", c.phases)},
-          {"the fractions of consensus control", fmt::format("{}", c.fractions)},
-          {"the measure of consensus control", text_of(c.measure)},
-          {"the factor of consensus control", text_of(c.factor)},
-          {"the most gossip steps of consensus control", std::to_string(c.most)},
-          {"pairing", o.pairing},
-          {"quota", o.quota},
-          // from which all draw one schedule; elsewhere each may have its own
-          {"seed", o.pairing == "schedule" ? std::to_string(o.seed) : ""},
-          {"batch", std::to_string(o.batch)},
-          {"total_samples (in C: total_steps)", text_of(o.total_samples)},
-          {"start_samples", text_of(o.start_samples)}};
+  std::vector<Fact> facts;
+  for (const auto& [name, value] : o.agree) facts.push_back({name, value});
+  const std::vector<Fact> own = {
+      {"the model", std::to_string(params.fingerprint()),
+       fmt::format("{} parameters", params.parameter_count()), "of other names or shapes"},
+      {"the method", method},
+      {"rate", text_of(o.rate)},
+      {"the graph", edges + o.rounds, o.rounds.empty() ? graph.name : o.rounds,
+       "with other edges or rates"},
+      {"workers_per_node", std::to_string(o.workers_per_node)},
+      {"overlap", o.overlap ? "true" : "false"},
+      {"bucket_bytes", std::to_string(o.bucket_bytes)},
+      {"consensus_factor", text_of(o.consensus_factor)},
+      {"period", std::to_string(o.period)},
+      {"outer_delay", std::to_string(o.outer_delay)},
+      {"fragments", std::to_string(o.fragments)},
+      {"outer_rate", text_of(o.outer_rate)},
+      {"outer_momentum", o.outer_momentum ? text_of(*o.outer_momentum) : "the method's own"},
+      {"payload", o.payload},
+      // they decide alike, or wait for each other in vain
+      {"the method under consensus control", c.method},
+      {"the target of consensus control", c.target},
+      {"the phases of consensus control", fmt::format("{}", c.phases)},
+      {"the fractions of consensus control", fmt::format("{}", c.fractions)},
+      {"the measure of consensus control", text_of(c.measure)},
+      {"the factor of consensus control", text_of(c.factor)},
+      {"the most gossip steps of consensus control", std::to_string(c.most)},
+      {"pairing", o.pairing},
+      {"quota", o.quota},
+      // from which all draw one schedule; elsewhere each may have its own
+      {"seed", o.pairing == "schedule" ? std::to_string(o.seed) : ""},
+      {"batch", std::to_string(o.batch)},
+      {"total_samples (in C: total_steps)", text_of(o.total_samples)},
+      {"start_samples", text_of(o.start_samples)}};
+  facts.insert(facts.end(), own.begin(), own.end());
+  return facts;
 }
 
 // 32 bits of a hash: exact in a double, so that it can travel through a sum.

@@ -14,6 +14,7 @@ enum Column {
   peer_plus_1,
   exchanges,
   failed,
+  refused,
   staleness_sum,
   staleness_max,
   distance_sum,
@@ -34,7 +35,7 @@ void EdgeStatistics::add(const ExchangeRecord& r) {
   if (it == edges_.end() || it->peer != r.peer) it = edges_.insert(it, EdgeStats{.peer = r.peer});
   it->seconds += r.seconds;
   if (!r.ok) {
-    ++it->failed;
+    ++(r.refused ? it->refused : it->failed);
     return;
   }
   ++it->exchanges;
@@ -53,12 +54,18 @@ std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int 
     row[peer_plus_1] = e.peer + 1;  // 0: no edge
     row[exchanges] = static_cast<double>(e.exchanges);
     row[failed] = static_cast<double>(e.failed);
+    row[refused] = static_cast<double>(e.refused);
     row[staleness_sum] = static_cast<double>(e.staleness_sum);
     row[staleness_max] = static_cast<double>(e.staleness_max);
     row[distance_sum] = e.distance_sum;
     row[seconds] = e.seconds;
   }
   return table;
+}
+
+bool rate_reached(double asked, double done, double gradients) {
+  const double wanted = asked * gradients;
+  return done >= 0.9 * wanted || wanted - done <= 5 * std::sqrt(2 * wanted);
 }
 
 RealisedRates realised_rates(std::span<const double> table, int rows,
@@ -93,8 +100,9 @@ RealisedRates realised_rates(std::span<const double> table, int rows,
       if (!row) continue;
       ++seen_by;
       sum += row[exchanges];
-      tries += row[exchanges] + row[failed];
+      tries += row[exchanges] + row[failed] + row[refused];
       e.failed = std::max(e.failed, static_cast<i64>(row[failed]));
+      e.refused = std::max(e.refused, static_cast<i64>(row[refused]));
       e.staleness_mean += row[staleness_sum];
       e.staleness_max = std::max(e.staleness_max, static_cast<i64>(row[staleness_max]));
       e.distance_mean += row[distance_sum];

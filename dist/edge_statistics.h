@@ -18,17 +18,18 @@ namespace gossamer::dist {
 struct ExchangeRecord {
   int peer = -1;
   std::uint64_t session = 0;
-  double time = 0;      // of the snapshot, on the gradient clock
-  double distance = 0;  // |x_i - x_j| of the two snapshots
-  double seconds = 0;   // from snapshot to arrival
-  i64 staleness = 0;    // own gradients between snapshot and jump
-  bool ok = true;       // false: nothing was applied
+  double time = 0;       // of the snapshot, on the gradient clock
+  double distance = 0;   // |x_i - x_j| of the two snapshots
+  double seconds = 0;    // from snapshot to arrival
+  i64 staleness = 0;     // own gradients between snapshot and jump
+  bool ok = true;        // false: nothing was applied
+  bool refused = false;  // not ok, because the distance was too far (usual_distance.h)
 };
 
 // The sum of all exchanges with one peer.
 struct EdgeStats {
   int peer = -1;
-  i64 exchanges = 0, failed = 0;
+  i64 exchanges = 0, failed = 0, refused = 0;  // refused ones are not among the failed
   // of those that were applied, as the distances
   i64 staleness_sum = 0, staleness_max = 0;
   double distance_sum = 0;
@@ -53,8 +54,8 @@ std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int 
 struct RealisedEdge {
   int a = 0, b = 0;  // a < b
   double rate = 0;   // exchanges per unit of time
-  // as counted by each end; failed: the larger count of the two
-  i64 exchanges_a = 0, exchanges_b = 0, failed = 0;
+  // as counted by each end; failed, refused: the larger count of the two
+  i64 exchanges_a = 0, exchanges_b = 0, failed = 0, refused = 0;
   double staleness_mean = 0, distance_mean = 0, seconds_mean = 0;  // over both ends
   i64 staleness_max = 0;
 };
@@ -75,5 +76,10 @@ struct RealisedRates {
 // 0 for workers whose numbers are lost.
 RealisedRates realised_rates(std::span<const double> table, int rows,
                              std::span<const double> gradients);
+
+// Whether as many exchanges were done as were asked for: 90 % of them, or all but what chance
+// explains (5 standard deviations of a Poisson process). asked: exchanges per worker and gradient.
+// done: counted by the workers that did the `gradients`; two count each exchange of theirs.
+bool rate_reached(double asked, double done, double gradients);
 
 }  // namespace gossamer::dist

@@ -1,6 +1,7 @@
 // Averaging models at the end, and with them the running statistics of batch norm.
 #include "gossamer/dist/finish.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>
@@ -12,10 +13,40 @@
 namespace gossamer::dist {
 namespace {
 
+constexpr double kMostNorms = 1000;  // of a model in the mean, in median norms
+
+// By rank; 0 of those that are gone.
+std::vector<double> gathered(Group& group, double own) {
+  std::vector<double> all(static_cast<std::size_t>(group.size()));
+  all[static_cast<std::size_t>(group.rank())] = own;
+  group.collectives().all_reduce_sum(all);
+  return all;
+}
+
+// All come to the same answer.
+std::vector<int> unfit_for_mean(const FlatParams& params, Group& group) {
+  const double norm = std::sqrt(squared_norm(params.values()));
+  // what is not finite would spread through the sum
+  const std::vector<double> all = gathered(group, std::isfinite(norm) ? 1 + norm : -1);
+  std::vector<double> finite;
+  for (const double each : all)
+    if (each > 0) finite.push_back(each - 1);
+  if (finite.empty()) return {};
+  const auto median = finite.begin() + static_cast<std::ptrdiff_t>((finite.size() - 1) / 2);
+  std::ranges::nth_element(finite, median);
+  std::vector<int> out;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const double each = all[static_cast<std::size_t>(rank)];
+    if (each < 0 || (*median > 0 && each - 1 > kMostNorms * *median)) out.push_back(rank);
+  }
+  return out;
+}
+
 // Statistics of all workers' activations together. Each saw N(m_i, v_i), so
 // mean = E m_i and var = E(v_i + m_i^2) - mean^2. The mean of the variances alone would lose the
 // spread of the means.
-std::vector<double> merged(const FlatParams& params, Collectives& all) {
+// fit: this worker's count; members: how many do.
+std::vector<double> merged(const FlatParams& params, Collectives& all, bool fit, int members) {
   const Tensor host =
       params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
   const auto flat = host.span<float>();
@@ -36,8 +67,9 @@ std::vector<double> merged(const FlatParams& params, Collectives& all) {
     }
   };
   for_variances([](double& var, double mean) { var += mean * mean; });
+  if (!fit) std::ranges::fill(sum, 0.0);
   all.all_reduce_sum(sum);
-  for (double& x : sum) x /= all.members();
+  for (double& x : sum) x /= members;
   for_variances([](double& var, double mean) { var = std::max(0.0, var - mean * mean); });
   return sum;
 }
@@ -52,23 +84,30 @@ void store(const std::vector<double>& from, FlatParams& params) {
 
 }  // namespace
 
-void merge_batch_norm(FlatParams& params, Collectives& all) { store(merged(params, all), params); }
+void merge_batch_norm(FlatParams& params, Collectives& all) {
+  store(merged(params, all, true, all.members()), params);
+}
 
-AveragedModel average_of_models(const FlatParams& params, Collectives& all,
+AveragedModel average_of_models(const FlatParams& params, Group& group,
                                 std::optional<double> weight) {
+  Collectives& all = group.collectives();
   AveragedModel out;
+  out.left_out = unfit_for_mean(params, group);
+  const bool fit = std::ranges::find(out.left_out, group.rank()) == out.left_out.end();
+  const int members = all.members() - static_cast<int>(out.left_out.size());
   out.values = params.values().clone();
   if (weight) {
-    std::vector<double> sum = {*weight};
+    std::vector<double> sum = {fit ? *weight : 0};
     all.all_reduce_sum(sum);
-    scale(out.values, static_cast<float>(*weight * all.members() / sum[0]));
+    scale(out.values, static_cast<float>(*weight * members / sum[0]));
   }
+  if (!fit) out.values.zero();
   all.all_reduce_sum(out.values);
-  scale(out.values, 1.0f / static_cast<float>(all.members()));
-  std::vector<double> square = {squared_distance(params.values(), out.values)};
+  scale(out.values, 1.0f / static_cast<float>(members));
+  std::vector<double> square = {fit ? squared_distance(params.values(), out.values) : 0};
   all.all_reduce_sum(square);
-  out.distance = std::sqrt(square[0] / all.members());
-  out.buffers = merged(params, all);
+  out.distance = std::sqrt(square[0] / members);
+  out.buffers = merged(params, all, fit, members);
   all.barrier();
   return out;
 }
@@ -87,11 +126,25 @@ std::string unfinished(int self, const std::vector<int>& late, double limit) {
       self, fmt::join(late, ", "), limit);
 }
 
-double average_models(FlatParams& params, Membership& membership) {
+AveragedModel average_models(FlatParams& params, Group& group, Membership& membership) {
   AveragedModel model;
-  membership.run([&](Collectives& all) { model = average_of_models(params, all); });
+  membership.run([&](Collectives&) { model = average_of_models(params, group); });
   adopt(params, model);
-  return model.distance;
+  return model;
+}
+
+std::string not_finite(const char* what, const Tensor& own, const Tensor& sum, Group& group) {
+  if (all_finite(sum)) return {};
+  const std::vector<double> broken = gathered(group, all_finite(own) ? 0 : 1);
+  std::vector<int> who;
+  for (int rank = 0; rank < group.size(); ++rank)
+    if (broken[static_cast<std::size_t>(rank)] > 0) who.push_back(rank);
+  return fmt::format(
+      "the sum of all workers' {0} is not finite{1}; all stop here, since each has the same sum. A "
+      "smaller learning rate, a longer warm-up or clipping of the gradient may help",
+      what,
+      who.empty() ? ", although each of them is: they are too large"
+                  : fmt::format(": those of worker(s) {} are not", fmt::join(who, ", ")));
 }
 
 double exact_consensus_distance(Tensor copy, Collectives& all) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossamer/core/flat.h"
@@ -76,14 +77,18 @@ struct MethodOptions {
   DType wire = DType::f32;
   // this worker was started again while the others went on: it takes its state from a neighbour
   bool rejoin = false;
-  // "dead", "left", "joined", "exchange failed"; from the communication thread
+  // what else all must have alike: name and value, as many and in the same order on all
+  std::vector<std::pair<std::string, std::string>> agree{};
+  // "dead", "left", "joined", "exchange failed", "exchange refused" (usual_distance.h); from the
+  // communication thread
   std::function<void(const std::string& what, int peer)> on_fault;
   // every exchange, failed ones too; from the thread that did it
   std::function<void(const ExchangeRecord&)> on_exchange;
 };
 
 struct MethodStats {
-  i64 gradients = 0, exchanges = 0, failed = 0;  // of this worker
+  // of this worker. refused: the models were too far apart (usual_distance.h); not among the failed
+  i64 gradients = 0, exchanges = 0, failed = 0, refused = 0;
   // running estimate of sqrt(mean |x_i - mean|^2) from exchanged differences; exact after finish()
   double consensus_distance = 0;
   double exposed_s = 0;   // time the training thread waited for communication
@@ -92,6 +97,8 @@ struct MethodStats {
   double bytes_sent = 0;
   double eta = 0;  // in use now (rate tracking)
   int alive = 1;
+  // after finish(): workers whose models are not in the mean, for it would be ruined (finish.h)
+  std::vector<int> left_out;
   // after finish() of a replay: events of this worker that were repeated; its parameters are then
   // those of the record
   i64 replayed = 0;

@@ -62,7 +62,10 @@ std::string Progress::text(const ProgressState& s, double now) const {
     parts.push_back({6, fmt::format("data wait {:.0f}%", 100 * wait_share_)});
   }
   if (s.exchanges) {
-    parts.push_back({8, fmt::format("exchanges/step {:.2f}", s.exchanges_per_step)});
+    const bool short_of = s.asked_per_step > 0;
+    parts.push_back({short_of ? 4 : 8,
+                     fmt::format("exchanges/step {:.2f}", s.exchanges_per_step) +
+                         (short_of ? fmt::format(" of {:.4g} asked", s.asked_per_step) : "")});
     parts.push_back({5, fmt::format("consensus {:.2g}", s.consensus)});
   }
   if (s.alive < s.workers)

@@ -17,7 +17,9 @@ struct ProgressState {
   double loss = 0;                                // of this worker, smoothed
   double learning_rate = 0;
   double data_wait_s = 0;  // of this worker since the start
-  double exchanges_per_step = 0, consensus = 0;
+  double exchanges_per_step = 0;
+  double asked_per_step = 0;  // 0: as many as were asked for
+  double consensus = 0;
   bool exchanges = false;  // whether the method has any
   int alive = 1, workers = 1;
 };

@@ -121,8 +121,8 @@ Edges edges(const RunRecord& run) {
       rounds = value.size() > 2 && dist::method_is_synchronous(value.substr(1, value.size() - 2));
   if (!summary.is_object() || !summary.contains("edges") || !summary["edges"].is_array()) return {};
   std::vector<DrawnEdge> drawn;
-  HtmlTable table({"workers", "rate", "requested", "exchanges", "failed", "staleness", "at most",
-                   "distance", "ms"});
+  HtmlTable table({"workers", "rate", "requested", "exchanges", "failed", "refused", "staleness",
+                   "at most", "distance", "ms"});
   for (const Json& e : summary["edges"]) {
     if (!e.is_object() || !std::isfinite(number(e, "rate"))) continue;
     const double wanted = rounds ? 0 : number(e, "wanted");
@@ -135,7 +135,7 @@ Edges edges(const RunRecord& run) {
     table.row({fmt::format("{} – {}", edge.a, edge.b), fmt::format("{:.3f}", edge.rate),
                rounds ? "by rounds" : fmt::format("{:.3f}", edge.requested),
                a == b ? std::to_string(a) : fmt::format("{} / {}", a, b),
-               std::to_string(whole(e, "failed")),
+               std::to_string(whole(e, "failed")), std::to_string(whole(e, "refused")),
                fmt::format("{:.2f}", number(e, "staleness_mean")),
                std::to_string(whole(e, "staleness_max")),
                fmt::format("{:.3g}", number(e, "distance_mean")),
@@ -183,6 +183,15 @@ std::string workers(const Json& summary) {
                fmt::format("{:.0f}", number(w, "damaged_images"))});
   }
   return table.empty() ? "" : "<h2>Workers</h2>" + table.html();
+}
+
+std::string warnings(const Json& summary) {
+  if (!summary.is_object() || !summary.contains("warnings") || !summary["warnings"].is_array())
+    return "";
+  std::string out;
+  for (const Json& each : summary["warnings"])
+    if (each.is_string()) out += "<li>" + html_escape(each.get<std::string>()) + "</li>";
+  return out.empty() ? "" : "<h2>Warnings</h2><ul>" + out + "</ul>";
 }
 
 // All that summary.json and the `launch` line hold; lists have tables of their own.
@@ -237,7 +246,7 @@ void write_page(const RunRecord& run, const fs::path& folder, const fs::path& pa
   const Edges graph = edges(run);
   const bool several = run.alive.size() > 1 || !run.marks.empty();
   const std::string pictures = (several ? timeline(run) : "") + graph.picture;
-  std::string body = headline(run) + curves(run);
+  std::string body = headline(run) + warnings(run.summary) + curves(run);
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
   const std::string parts = trace_player(folder);
   body += parts + exchange_report(run) + faults(run) + graph.table + workers(run.summary) +

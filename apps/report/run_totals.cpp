@@ -46,6 +46,7 @@ std::vector<JsonObject> RunTotals::each_worker() const {
         .add("gradients", at(r, gradients))
         .add("skipped_steps", at(r, skipped_steps));
     row.add("exchanges", at(r, exchanges)).add("failed", at(r, failed));
+    row.add("refused", at(r, refused));
     row.add("exposed_s", at(r, exposed_s))
         .add("exposed_fraction", at(r, exposed_s) / at(r, wall_s))
         .add("transfer_s", at(r, transfer_s))
@@ -69,6 +70,7 @@ void add_rates(JsonObject& s, const dist::RealisedRates& rates, const dist::Grap
     row.add("a", e.a).add("b", e.b).add("rate", e.rate).add("wanted", graph.rate(e.a, e.b));
     row.add("exchanges_a", e.exchanges_a).add("exchanges_b", e.exchanges_b);
     row.add("failed", e.failed)
+        .add("refused", e.refused)
         .add("staleness_mean", e.staleness_mean)
         .add("staleness_max", e.staleness_max)
         .add("distance_mean", e.distance_mean);

@@ -17,6 +17,7 @@ class RunTotals {
     skipped_steps,
     exchanges,
     failed,
+    refused,
     exposed_s,
     transfer_s,
     bytes_sent,

@@ -43,7 +43,7 @@ void Evaluations::evaluate_mean(double seen) {
   const trace::Scope scope("evaluate");
   dist::Collectives& all = w_.group->collectives();
   const auto average = [&](ModelCopy& copy) {
-    dist::adopt(*copy.params, dist::average_of_models(*copy.params, all));
+    dist::adopt(*copy.params, dist::average_of_models(*copy.params, *w_.group));
   };
   mean_->take_model(w_);
   average(*mean_);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "gossamer/apps/machine.h"
+#include "gossamer/apps/report/exchange_warnings.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_totals.h"
@@ -164,9 +165,8 @@ class Finish {
   // The mean of the workers' averages, with statistics of its own, as for the model.
   void evaluate_ema() {
     const EmaInPlace model(*w_.ema, *w_.params);
-    together("averaging the EMA", [&] {
-      dist::adopt(*w_.params, dist::average_of_models(*w_.params, w_.group->collectives()));
-    });
+    together("averaging the EMA",
+             [&] { dist::adopt(*w_.params, dist::average_of_models(*w_.params, *w_.group)); });
     estimate_batch_norm();
     ema_counts_ = evaluate_share(false);
   }
@@ -180,6 +180,7 @@ class Finish {
     totals_.set(RunTotals::skipped_steps, static_cast<double>(w_.params->skipped_steps()));
     totals_.set(RunTotals::exchanges, static_cast<double>(after.exchanges));
     totals_.set(RunTotals::failed, static_cast<double>(after.failed));
+    totals_.set(RunTotals::refused, static_cast<double>(after.refused));
     totals_.set(RunTotals::exposed_s, before_.exposed_s);
     totals_.set(RunTotals::transfer_s, before_.transfer_s);
     totals_.set(RunTotals::bytes_sent, before_.bytes_sent);
@@ -193,6 +194,7 @@ class Finish {
     totals_.set(RunTotals::resident_bytes, static_cast<double>(peak_resident_bytes()));
     totals_.set_edges(after.edges);
     consensus_ = after.consensus_distance;
+    left_out_ = after.left_out;
   }
 
   void gather() {
@@ -209,6 +211,7 @@ class Finish {
             .skipped_steps = totals_.sum(RunTotals::skipped_steps),
             .exchanges = totals_.sum(RunTotals::exchanges),
             .failed = totals_.sum(RunTotals::failed),
+            .refused = totals_.sum(RunTotals::refused),
             .exposed_s = totals_.sum(RunTotals::exposed_s),
             .transfer_s = totals_.sum(RunTotals::transfer_s),
             .bytes_sent = totals_.sum(RunTotals::bytes_sent),
@@ -259,7 +262,9 @@ class Finish {
     s.add("consensus_distance", consensus_)
         .add("consensus_distance_estimate", before_.consensus_distance);
     s.add("gradients", whole.gradients).add("exchanges", whole.exchanges);
-    s.add("exchanges_failed", whole.failed).add("bytes_sent", whole.bytes_sent);
+    s.add("exchanges_failed", whole.failed)
+        .add("exchanges_refused", whole.refused)
+        .add("bytes_sent", whole.bytes_sent);
     if (!c.run.replay.empty()) s.add("replayed_events", totals_.sum(RunTotals::replayed));
     s.add("data_wait_fraction", part(whole.data_wait_s, whole.worker_s))
         .add("exposed_fraction", part(whole.exposed_s, whole.worker_s));
@@ -271,7 +276,15 @@ class Finish {
         .add("resident_bytes_rank0", totals_.at(w_.group->rank(), RunTotals::resident_bytes));
     if (c.train.method == "consensus-control") add_control(s, before_.control);
     const dist::RealisedRates rates = totals_.rates();
-    if (w_.place.size > 1) add_rates(s, rates, w_.graph);
+    if (w_.place.size > 1) {
+      add_rates(s, rates, w_.graph);
+      const double asked = dist::method_is_synchronous(c.train.method) ? 0 : c.train.rate,
+                   done = leg.exchanges + leg.refused;
+      s.add("rate_reached", dist::rate_reached(asked, done, leg.gradients));
+      s.add("left_out", left_out_);
+      std::ranges::move(exchange_warnings(rates, asked, done, leg.gradients, left_out_),
+                        std::back_inserter(warnings_));
+    }
     s.add("each_worker", totals_.each_worker());
     if (whole.legs > 1) {
       std::vector<std::string> of_last_leg{"each_worker", "peak_bytes_rank0",
@@ -466,6 +479,7 @@ class Finish {
   std::string batch_norm_;
   double consensus_ = 0;
   std::vector<std::string> warnings_;
+  std::vector<int> left_out_;
   Score best_;
   std::filesystem::path best_file_;  // empty: none is kept
   bool alone_ = false;

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/first_images.h"
@@ -64,6 +65,10 @@ std::vector<std::string> PictureTask::notes() const {
     out.push_back(fmt::format("up to {:g} GB of encoded files are kept in memory{}",
                               config_.data.cache_gb, place_.size > 1 ? ", by each worker" : ""));
   return out;
+}
+
+std::string PictureTask::outputs() const {
+  return fmt::format("{}", fmt::join(sets_.train->classes(), ", "));
 }
 
 void PictureTask::add_facts(JsonObject& facts) const {

@@ -17,6 +17,7 @@ class PictureTask : public Task {
   double epoch() const override { return static_cast<double>(sets_.train->size()); }
   bool validates() const override { return sets_.val != nullptr; }
   std::string val_hash() const override;
+  std::string outputs() const override;
   std::string description() const override;
   std::vector<std::string> notes() const override;
   std::vector<std::string> left_out() const override { return sets_.left_out; }

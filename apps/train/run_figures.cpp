@@ -17,12 +17,13 @@ constexpr std::array<std::pair<const char*, Member>, 3> kOfTheRun{
     {{"legs", &RunFigures::legs},
      {"samples", &RunFigures::samples},
      {"wall_s", &RunFigures::wall_s}}};
-constexpr std::array<std::pair<const char*, Member>, 10> kOfWorkers{
+constexpr std::array<std::pair<const char*, Member>, 11> kOfWorkers{
     {{"worker_s", &RunFigures::worker_s},
      {"gradients", &RunFigures::gradients},
      {"skipped_steps", &RunFigures::skipped_steps},
      {"exchanges", &RunFigures::exchanges},
      {"failed", &RunFigures::failed},
+     {"refused", &RunFigures::refused},
      {"exposed_s", &RunFigures::exposed_s},
      {"transfer_s", &RunFigures::transfer_s},
      {"bytes_sent", &RunFigures::bytes_sent},

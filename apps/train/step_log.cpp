@@ -26,8 +26,23 @@ void log_control(JsonObject& row, const dist::MethodStats& s) {
 
 }  // namespace
 
+namespace {
+
+double asked_rate(const Worker& w) {
+  double sum = 0;
+  if (w.config.train.rate > 0 && !dist::method_is_synchronous(w.config.train.method))
+    for (const int peer : w.graph.neighbours(w.place.rank)) sum += w.graph.rate(w.place.rank, peer);
+  return sum;
+}
+
+}  // namespace
+
 StepLog::StepLog(Worker& w)
-    : w_(w), epoch_(w.task->epoch()), logged_samples_(w.start_samples), alive_(w.place.size) {}
+    : w_(w),
+      epoch_(w.task->epoch()),
+      asked_(asked_rate(w)),
+      logged_samples_(w.start_samples),
+      alive_(w.place.size) {}
 
 void StepLog::before_step() {
   const auto& window = w_.config.run.trace_steps;
@@ -104,8 +119,8 @@ void StepLog::log_step(double seen, double learning_rate) {
   log_skipped(row);
   w_.folder.log("step", row);
   list_damaged();
-  if (!w_.config.run.log_exchanges &&
-      (s.exchanges > logged_.exchanges || s.failed > logged_.failed)) {
+  if (!w_.config.run.log_exchanges && (s.exchanges > logged_.exchanges ||
+                                       s.failed > logged_.failed || s.refused > logged_.refused)) {
     i64 staleness = 0;
     double distance = 0;
     std::map<int, i64> with;  // since the last line: exchanges with each peer
@@ -122,6 +137,7 @@ void StepLog::log_step(double seen, double learning_rate) {
                                   .add("samples", seen)
                                   .add("exchanges", exchanges)
                                   .add("failed", s.failed - logged_.failed)
+                                  .add("refused", s.refused - logged_.refused)
                                   .add("transfer_s", s.transfer_s - logged_.transfer_s)
                                   .add("bytes_sent", s.bytes_sent - logged_.bytes_sent)
                                   .add("staleness", ratio(static_cast<double>(staleness),
@@ -178,6 +194,10 @@ void StepLog::show(double seen, double learning_rate, bool last) {
                       .data_wait_s = w_.task->stats().wait_s,
                       .exchanges_per_step =
                           ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients)),
+                      .asked_per_step = dist::rate_reached(asked_, static_cast<double>(s.exchanges),
+                                                           static_cast<double>(s.gradients))
+                                            ? 0
+                                            : asked_,
                       .consensus = s.consensus_distance,
                       .exchanges = w_.exchanges(),
                       .alive = alive_,

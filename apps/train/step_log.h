@@ -29,6 +29,7 @@ class StepLog {
 
   Worker& w_;
   double epoch_;  // images
+  double asked_;  // exchanges of this worker per gradient, by the graph; 0: nobody asks
   double loss_sum_ = 0, smooth_loss_ = 0;
   std::size_t listed_ = 0;  // damaged images
   // unread: steps whose loss was not read yet

@@ -39,6 +39,8 @@ class Task {
   virtual double epoch() const = 0;           // samples of the training data
   virtual bool validates() const = 0;         // there are validation data
   virtual std::string val_hash() const = 0;
+  // What the model's outputs stand for: the names of the classes, or which tokenizer's ids.
+  virtual std::string outputs() const = 0;
   virtual std::string description() const = 0;         // of the data, one line
   virtual std::vector<std::string> notes() const = 0;  // what the user should know of them
   virtual std::vector<std::string> left_out() const { return {}; }  // damaged: "name: why"

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/inputs.h"
@@ -22,6 +23,11 @@ class TextTask : public Task {
   const char* rate_name() const override { return "tokens/s"; }
   bool validates() const override { return !val_.empty(); }
   std::vector<std::string> notes() const override { return notes_; }
+
+  std::string outputs() const override {
+    return set_.tokenizer ? "ids of the tokenizer " + std::to_string(set_.tokenizer->hash())
+                          : "ids";
+  }
 
   // With another tokenizer the same ids are other text.
   void check_resume(const ResumePoint& from) const override {

@@ -150,6 +150,8 @@ void Worker::make_method() {
   options.total_samples = total_samples;
   options.start_samples = start_samples;
   options.rejoin = place.rejoin;
+  options.agree = common_values(config);
+  options.agree.emplace_back("the classes or ids of the data", task->outputs());
   if (!device.is_cpu() && config.dist.wire == "f16") options.wire = DType::f16;
   options.on_fault = [this](const std::string& what, int peer) { fault(what, peer); };
   if (config.run.log_exchanges)
@@ -279,14 +281,19 @@ void Worker::use_gpu_group() {
 
 void Worker::fault(const std::string& what, int peer) {
   if (finished || stop_signal()) return;  // workers that leave as planned
-  if (what != "exchange failed") lost = true;
-  const bool joined = what == "joined";
+  const bool joined = what == "joined", refused = what == "exchange refused",
+             of_one_exchange = refused || what == "exchange failed";
+  if (!of_one_exchange) lost = true;
+  {
+    const std::scoped_lock lock(dead_mutex);
+    if (refused && !refused_by.insert(peer).second) return;  // said once; the summary counts them
+  }
   folder.log(joined ? "joined" : "fault", JsonObject().add("what", what).add("peer", peer));
   {
     const std::scoped_lock lock(dead_mutex);
     if (joined)
       dead.erase(peer);
-    else if (what != "exchange failed")
+    else if (!of_one_exchange)
       dead.insert(peer);
     const auto below = std::ranges::count_if(dead, [&](int r) { return r < place.rank; });
     progress.set_silent(below < place.rank);
@@ -353,6 +360,7 @@ RunFigures Worker::leg() const {
           .skipped_steps = static_cast<double>(params->skipped_steps()),
           .exchanges = static_cast<double>(s.exchanges),
           .failed = static_cast<double>(s.failed),
+          .refused = static_cast<double>(s.refused),
           .exposed_s = s.exposed_s,
           .transfer_s = s.transfer_s,
           .bytes_sent = s.bytes_sent,

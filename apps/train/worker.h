@@ -83,6 +83,7 @@ struct Worker {
   dist::Graph graph;
   // Workers that this one knows to be dead: the lowest living one speaks.
   std::set<int> dead;
+  std::set<int> refused_by;  // with whom an exchange was refused
   std::mutex dead_mutex;
   // declared after all that its thread uses, so that the thread stops first
   std::unique_ptr<dist::Method> method;

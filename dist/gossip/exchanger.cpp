@@ -291,10 +291,11 @@ void Exchanger::end_transfer() {
   if (!verdict) return;
   const int peer = transfer_.peer();
   const Event end = *std::exchange(arrived_, std::nullopt);
-  const bool ok = transfer_.end(*verdict ? &end : nullptr);
+  const Transfer::End how = transfer_.end(*verdict ? &end : nullptr);
   policy_->ended();
   policy_->advance(now());
-  if (!ok && !abandoned_ && options_.on_fault) options_.on_fault("exchange failed", peer);
+  if (how != Transfer::End::applied && !abandoned_ && options_.on_fault)
+    options_.on_fault(how == Transfer::End::refused ? "exchange refused" : "exchange failed", peer);
 }
 
 void Exchanger::drain_sender() {

@@ -86,7 +86,11 @@ void GossipMethod::step(double learning_rate) {
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
     A2cid2& numbers = state_.model.numbers;
-    numbers.eta = RateTracker::kSafety * state_.eta_at_rate_1 * state_.rate.rate();
+    const double rate_reached = state_.rate.rate();
+    numbers.eta = RateTracker::kSafety * state_.eta_at_rate_1 * rate_reached;
+    // A slow worker among fast ones does many exchanges a gradient, and eta grows with them: then a
+    // drift over a whole gradient, taken back, would leave little but its rounding errors.
+    if (options_.rate > 0) numbers.longest_gap = 2 / std::max(options_.rate, rate_reached);
     state_.model.gradient(static_cast<double>(state_.clock.count()), optimizer_, rate);
     state_.roster.gradient();
     ++state_.stats.gradients;
@@ -161,7 +165,7 @@ void GossipMethod::finish() {
   std::vector<int> here;
   for (int p = 0; p < group_.size(); ++p)
     if (p != group_.rank() && state_.roster.member(p)) here.push_back(p);
-  const double distance = average_models(params_, membership_);
+  const AveragedModel model = average_models(params_, group_, membership_);
   const std::vector<int> members = membership_.members();
   for (const int p : here)
     if (options_.on_fault && std::ranges::find(members, p) == members.end())
@@ -173,7 +177,8 @@ void GossipMethod::finish() {
   const std::scoped_lock lock(state_.mutex);
   state_.model.restart();
   state_.squared_distance = -1;
-  state_.stats.consensus_distance = distance;
+  state_.stats.consensus_distance = model.distance;
+  state_.stats.left_out = model.left_out;
   state_.stats.alive = static_cast<int>(membership_.members().size());
   finished_ = true;
 }

@@ -2,6 +2,7 @@
 #include "gossamer/dist/gossip/model.h"
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 #include <utility>
 
@@ -85,6 +86,18 @@ double GossipModel::unpack(double known) {
   if (!codes_) return known;
   Coded::decode(coding_, received_codes_, received_);
   return squared_distance(own_, received_);
+}
+
+double GossipModel::snapshot_norm() {
+  double norm = 0;
+  const auto measure = [&] {
+    norm = std::sqrt(squared_norm(own_.dtype() == DType::f32 ? own_ : own_.to(DType::f32)));
+  };
+  if (device_)
+    device_->run(Stream::exchange, measure);
+  else
+    measure();
+  return norm;
 }
 
 void GossipModel::arrived() {

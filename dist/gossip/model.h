@@ -52,6 +52,9 @@ class GossipModel {
   const Tensor& incoming() const { return codes_ ? received_codes_ : received_; }
   void pack();
   double unpack(double known);
+  // |own snapshot|, between the two halves of an exchange. Without the mutex, as pack(); waits for
+  // a GPU.
+  double snapshot_norm();
 
   // A gradient event at `t`, after the optimizer's begin_step().
   void gradient(double t, Optimizer&, float learning_rate);

@@ -15,19 +15,15 @@ namespace {
 // (gpu/edge.h) comes first and says more
 constexpr double kDrainLimit = 40;
 
-// The progress of both sides is the note of an exchange.
-std::span<const char> note_of(const Progress& own) {
-  return {reinterpret_cast<const char*>(&own), sizeof own};
-}
-Progress progress_in(const Event& e) {
-  Progress theirs;
+}  // namespace
+
+Transfer::Note Transfer::note_in(const Event& e) {
+  Note theirs;
   check<DistError>(e.note.size() == sizeof theirs, "a note of ", e.note.size(),
                    " bytes came with exchange ", e.session, "; wanted ", sizeof theirs);
   std::memcpy(static_cast<void*>(&theirs), e.note.data(), sizeof theirs);
   return theirs;
 }
-
-}  // namespace
 
 Transfer::Transfer(GossipState& state, Group& group, const MethodOptions& options)
     : state_(state), group_(group), options_(options) {}
@@ -42,7 +38,7 @@ void Transfer::begin(const Meeting& meeting) {
     state_.changed.wait(lock, [&] { return !state_.held; });
     time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
     state_.model.snapshot(time_);
-    own_progress_ = state_.roster.progress();
+    own_note_.progress = state_.roster.progress();
     gradients_ = state_.stats.gradients;
     state_.happened(
         {.kind = WorkerEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
@@ -50,11 +46,14 @@ void Transfer::begin(const Meeting& meeting) {
     trace_departure(group_.rank(), peer_, session_);
   }
   state_.model.pack();
+  if (usual_.wants_norm()) usual_.norm(state_.model.snapshot_norm());
+  own_note_.limit = usual_.limit();
   limit_ = limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();
   group_.payload().exchange(peer_, session_, state_.model.outgoing(), state_.model.incoming(),
-                            note_of(own_progress_), Seconds(limit_));
+                            {reinterpret_cast<const char*>(&own_note_), sizeof own_note_},
+                            Seconds(limit_));
 }
 
 // A partner that is frozen is noticed soon where transfers are quick, and a slow edge has the time
@@ -64,30 +63,34 @@ double Transfer::limit(int peer) {
   return limits_.try_emplace(peer, least, options_.exchange_timeout_s).first->second.limit();
 }
 
-bool Transfer::end(const Event* arrived) {
+Transfer::End Transfer::end(const Event* arrived) {
   trace_transfer(peer_, began_us_);
-  const double distance = arrived ? state_.model.unpack(arrived->squared_distance) : 0;
+  const double squared = arrived ? state_.model.unpack(arrived->squared_distance) : 0,
+               distance = std::sqrt(squared);
+  Note theirs;
+  if (arrived) theirs = note_in(*arrived);
+  const bool refused = arrived && too_far(distance, own_note_.limit, theirs.limit);
   ExchangeRecord done{.peer = peer_,
                       .session = session_,
                       .time = time_,
-                      .distance = std::sqrt(distance),
+                      .distance = distance,
                       .seconds = wall_seconds() - began_,
                       .staleness = 0,
-                      .ok = arrived != nullptr && std::isfinite(distance)};
+                      .ok = arrived && !refused,
+                      .refused = refused};
   {
     const trace::Scope scope("difference", peer_);
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
-      const Progress theirs = progress_in(*arrived);
       state_.model.arrived();
-      state_.roster.average(own_progress_, theirs);
+      state_.roster.average(own_note_.progress, theirs.progress);
       state_.rate.exchange();
       ++state_.stats.exchanges;
       state_.squared_distance =
-          state_.squared_distance < 0 ? distance : 0.9 * state_.squared_distance + 0.1 * distance;
+          state_.squared_distance < 0 ? squared : 0.9 * state_.squared_distance + 0.1 * squared;
     } else {
-      ++state_.stats.failed;
+      ++(refused ? state_.stats.refused : state_.stats.failed);
     }
     state_.happened({.kind = done.ok ? WorkerEvent::Kind::applied : WorkerEvent::Kind::failed,
                      .peer = peer_,
@@ -105,9 +108,11 @@ bool Transfer::end(const Event* arrived) {
     else if (done.seconds >= 0.9 * limit_)
       found->second.missed();
   }
+  if (done.ok) usual_.accepted(distance);
+  if (refused) usual_.refused();
   peer_ = -1;
   if (options_.on_exchange) options_.on_exchange(done);
-  return done.ok;
+  return done.ok ? End::applied : refused ? End::refused : End::failed;
 }
 
 void Transfer::abort() {

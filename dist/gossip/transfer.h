@@ -6,6 +6,7 @@
 
 #include "gossamer/dist/gossip/deadline.h"
 #include "gossamer/dist/gossip/state.h"
+#include "gossamer/dist/usual_distance.h"
 
 namespace gossamer::dist {
 
@@ -16,9 +17,10 @@ class Transfer {
   // First half of the communication event: both snapshots belong to the moment of the agreement.
   // Training goes on meanwhile.
   void begin(const Meeting&);
-  // Second half. A snapshot that did not arrive whole, or holds infinities, changes nothing.
-  // Returns whether the difference was applied.
-  bool end(const Event* arrived);  // its end, if all arrived; else null
+  // Second half. A snapshot that did not arrive whole, or is too far away (usual_distance.h: on
+  // both sides alike), changes nothing.
+  enum class End : std::uint8_t { applied, failed, refused };
+  End end(const Event* arrived);  // its end, if all arrived; else null
   // The peer is gone, or this worker goes: an exchange with it ends soon, with null.
   void abort();
   // after abort(), before the end of this object: the payload has let go of our buffers
@@ -37,7 +39,14 @@ class Transfer {
   int peer_ = -1;
   std::uint64_t session_ = 0;
   i64 gradients_ = 0;  // own, at the snapshot
-  Progress own_progress_{};
+  // What travels with a snapshot.
+  struct Note {
+    Progress progress;
+    double limit = 0;  // usual_distance.h
+  };
+  static Note note_in(const Event&);
+  Note own_note_;
+  UsualDistance usual_;
   double time_ = 0, began_us_ = 0, began_ = 0, limit_ = 0;
   std::map<int, AdaptiveDeadline> limits_;  // of each edge
 };

@@ -59,6 +59,10 @@ int AllReduceMethod::sum_gradients() {
   const double began = wall_seconds();
   bool caught_up = false;
   int members = 0;
+  std::string ruined;
+  // Where gradients are scaled, infinite ones are expected and left out; looking costs a GPU a
+  // wait.
+  const bool looks = !params_.overflow().defined() && params_.grads().device().is_cpu();
   // before members may be found gone: a rebuild needs the collectives for itself
   if (opened_ == membership_.rebuilds()) {
     do {
@@ -77,10 +81,12 @@ int AllReduceMethod::sum_gradients() {
       if (caught_up) return;
       sum_->finish();
       members = all.members();
+      if (looks) ruined = not_finite("gradients", params_.grads(), sum_->sum(), group_);
     });
   }
   stats_.exposed_s += wall_seconds() - began;
   report_deaths();
+  check<Error>(ruined.empty(), "allreduce, step ", steps_ + 1, ": ", ruined);
   if (members > 0) Tensor(params_.grads()).copy_from(sum_->sum());
   return members;
 }
@@ -199,12 +205,13 @@ void AllReduceMethod::finish() {
         [&](Collectives& all) {
           catch_up(all, true, left);
           all_finish = finishing_ == all.members();
-          if (all_finish) model = average_of_models(params_, all);
+          if (all_finish) model = average_of_models(params_, group_);
         },
         left);
   }
   adopt(params_, model);
   stats_.consensus_distance = model.distance;
+  stats_.left_out = model.left_out;
   report_deaths();
   finished_ = true;
 }

@@ -37,6 +37,7 @@ class DilocoMethod final : public SynchronousMethod {
 
  private:
   void update(double learning_rate) override;
+  bool may_refuse() const override { return with_ == With::neighbours; }
   void begin_anew() override;
   // after how many own steps of a period
   i64 due(int slot) const { return i64{options_.period} * (slot + 1) / slots(); }

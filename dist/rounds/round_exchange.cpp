@@ -134,7 +134,9 @@ const RoundExchange::Flight& RoundExchange::wait(int slot) {
     if (!p.ok || !p.receives) continue;
     if (p.codes.defined())
       Coded::decode(codes_[static_cast<std::size_t>(slot)].coding(), p.codes, p.received);
-    if (p.codes.defined() || !p.sends) p.squared_distance = squared_distance(f.piece, p.received);
+    // What was sent, not what is here: then both sides have the same distance.
+    if (p.codes.defined() || !p.sends)
+      p.squared_distance = squared_distance(f.sent.defined() ? f.sent : f.piece, p.received);
   }
   return f;
 }

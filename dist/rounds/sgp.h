@@ -24,6 +24,7 @@ class SgpMethod final : public SynchronousMethod {
  private:
   void update(double learning_rate) override;
   void launch_ahead() override;
+  bool may_refuse() const override { return false; }
   void mix_round() override;
   double part_of_values(double part) override;
   void mix_pending() override {

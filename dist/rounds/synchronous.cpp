@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
+#include <string>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
@@ -68,7 +70,9 @@ SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optim
       exchange_(group, slots(), Seconds(options.exchange_timeout_s),
                 codes_of(group, options, pieces_, error_), [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group.size())),
-      samples_(options.start_samples) {
+      samples_(options.start_samples),
+      usual_(pieces_.size()),
+      limits_(pieces_.size()) {
   check<ConfigError>(slots() < 1 << kSlotBits, name_, ": the parameters are cut into ", slots(),
                      " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
   std::iota(members_.begin(), members_.end(), 0);
@@ -147,6 +151,12 @@ Round SynchronousMethod::next_round() {
 
 void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece,
                                std::span<const char> note) {
+  if (may_refuse() && !alone()) {
+    const auto s = static_cast<std::size_t>(slot);
+    if (usual_[s].wants_norm()) usual_[s].norm(std::sqrt(squared_norm(piece)));
+    limits_[s] = usual_[s].limit();
+    note = {reinterpret_cast<const char*>(&limits_[s]), sizeof limits_[s]};
+  }
   const i64 number = next_ - 1;
   const std::uint64_t session =
       (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) |
@@ -160,6 +170,17 @@ bool SynchronousMethod::left_out(int peer, i64 round) const {
   return gone_.contains(peer) || (stopped != stopped_.end() && round >= stopped->second);
 }
 
+// What came is of no use. Of exchanges both ways both sides say so.
+bool SynchronousMethod::refuses(int slot, const RoundExchange::Part& p) const {
+  if (!p.ok) return false;
+  if (!may_refuse()) return !std::isfinite(p.squared_distance);
+  double theirs = 0;
+  check<DistError>(p.note.size() == sizeof theirs, name_, ": worker ", p.peer, " sent a note of ",
+                   p.note.size(), " bytes; wanted its limit of distances");
+  std::memcpy(&theirs, p.note.data(), sizeof theirs);
+  return too_far(std::sqrt(p.squared_distance), limits_[static_cast<std::size_t>(slot)], theirs);
+}
+
 double SynchronousMethod::arrivals(int slot,
                                    const std::function<void(const RoundExchange::Part&)>& use,
                                    const std::function<void(const RoundExchange::Part&)>& lost) {
@@ -169,16 +190,21 @@ double SynchronousMethod::arrivals(int slot,
       flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
   for (const RoundExchange::Part& p : flight.parts) {
     const double distance = p.squared_distance;
-    const bool ok = p.ok && std::isfinite(distance);
+    const bool refused = refuses(slot, p), ok = p.ok && !refused;
     ok ? use(p) : lost(p);
+    UsualDistance& usual = usual_[static_cast<std::size_t>(slot)];
+    if (ok && may_refuse()) usual.accepted(std::sqrt(distance));
+    if (refused) usual.refused();
     ExchangeRecord& record =
         round_records_
             .try_emplace(p.peer, ExchangeRecord{.peer = p.peer, .session = flight.session})
             .first->second;
     record.ok = record.ok && ok;
+    record.refused = record.refused || refused;
     record.distance += distance;
     record.seconds = std::max(record.seconds, p.seconds);
-    restart_ = restart_ || (!ok && of_now);
+    // Both sides have refused and go on; anything else has one side only, or breaks what all share.
+    restart_ = restart_ || (!ok && of_now && !(refused && may_refuse()));
   }
   if (slot + 1 < slots()) return flight.own;
   for (auto& [peer, record] : round_records_) {
@@ -188,10 +214,10 @@ double SynchronousMethod::arrivals(int slot,
       squared_distance_ =
           squared_distance_ < 0 ? record.distance : 0.9 * squared_distance_ + 0.1 * record.distance;
     } else {
-      ++stats_.failed;
+      ++(record.refused ? stats_.refused : stats_.failed);
       if (options_.on_fault && of_now && !left_out(peer, flight.round) &&
           group_.control().alive(peer))
-        options_.on_fault("exchange failed", peer);
+        options_.on_fault(record.refused ? "exchange refused" : "exchange failed", peer);
     }
     stats_.transfer_s += record.seconds;
     record.distance = std::sqrt(record.distance);
@@ -378,9 +404,14 @@ void SynchronousMethod::count_sum(const Tensor& t) {
   stats_.bytes_sent += 2.0 * (alive() - 1) / alive() * static_cast<double>(t.bytes());
 }
 
+void SynchronousMethod::check_average(const std::string& ruined) const {
+  check<Error>(ruined.empty(), name_, ", step ", steps_ + 1, ": ", ruined);
+}
+
 bool SynchronousMethod::average_exactly() {
   if (alone()) return true;
   Tensor mean = Tensor::empty(params_.values().shape(), DType::f32, params_.values().device());
+  std::string ruined;
   const bool done = meet(Purpose::average, [&](Collectives& all) {
     mean.copy_from(params_.values());
     std::vector<double> weight = {weight_in_mean().value_or(1)};
@@ -388,7 +419,9 @@ bool SynchronousMethod::average_exactly() {
     all.all_reduce_sum(mean);
     all.all_reduce_sum(weight);
     scale(mean, static_cast<float>(1 / weight[0]));
+    ruined = not_finite("models", params_.values(), mean, group_);
   });
+  check_average(ruined);
   count_sum(mean);
   if (done) Tensor(params_.values()).copy_from(mean);
   return done;
@@ -397,18 +430,22 @@ bool SynchronousMethod::average_exactly() {
 bool SynchronousMethod::average_parts(const std::vector<Tensor>& parts, int tag) {
   if (alone()) return true;
   std::vector<Tensor> means;
+  std::string ruined;
   const bool done = meet(
       Purpose::average,
       [&](Collectives& all) {
         means.clear();
+        ruined.clear();
         for (const Tensor& part : parts) {
           Tensor& mean = means.emplace_back(part.clone());
           all.all_reduce_sum(mean);
           scale(mean, 1 / static_cast<float>(all.members()));
           count_sum(mean);
+          if (ruined.empty()) ruined = not_finite("models", part, mean, group_);
         }
       },
       tag);
+  check_average(ruined);
   for (std::size_t i = 0; done && i < parts.size(); ++i) Tensor(parts[i]).copy_from(means[i]);
   return done;
 }
@@ -418,6 +455,7 @@ bool SynchronousMethod::average_coded(const Coded& own, Tensor values, int tag) 
   if (alone()) return true;
   Tensor sum = Tensor::empty({values.numel()}), codes = own.bytes().clone();
   const Tensor one = Tensor::empty({values.numel()});
+  std::string ruined;
   const bool done = meet(
       Purpose::average,
       [&](Collectives& all) {
@@ -429,8 +467,10 @@ bool SynchronousMethod::average_coded(const Coded& own, Tensor values, int tag) 
           axpy(sum, 1, one);
         }
         scale(sum, 1 / static_cast<float>(all.members()));
+        ruined = not_finite("models", values, sum, group_);
       },
       tag);
+  check_average(ruined);
   stats_.bytes_sent += (alive() - 1) * static_cast<double>(codes.bytes());
   if (done) values.copy_from(sum);
   return done;
@@ -449,8 +489,8 @@ std::optional<std::vector<double>> SynchronousMethod::sum_over_workers(std::vect
 void SynchronousMethod::finish() {
   if (finished_) return;
   AveragedModel model;
-  const auto average = [&](Collectives& all) {
-    model = average_of_models(params_, all, weight_in_mean());
+  const auto average = [&](Collectives&) {
+    model = average_of_models(params_, group_, weight_in_mean());
   };
   // A worker that heard of a death in its last step comes to begin anew; it is then done too, and
   // comes again.
@@ -472,6 +512,7 @@ void SynchronousMethod::finish() {
   }
   adopt(params_, model);
   stats_.consensus_distance = model.distance;
+  stats_.left_out = model.left_out;
   squared_distance_ = -1;
   finished_ = true;
 }

@@ -16,6 +16,7 @@
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/rounds/round_exchange.h"
+#include "gossamer/dist/usual_distance.h"
 
 namespace gossamer::dist {
 
@@ -77,6 +78,9 @@ class SynchronousMethod : public Method {
   // the end: mixes what is still on its way, since some others may have done so
   virtual void mix_pending();
   virtual void begin_anew() {}  // rounds begin at 0 with the living
+  // Whether two that exchange may both do without (usual_distance.h). False where what one sends is
+  // lost if the other does not take it, or where all must take the same.
+  virtual bool may_refuse() const { return true; }
   // push-sum: the mean is sum w x / sum w; none: 1 each
   virtual std::optional<double> weight_in_mean() const { return {}; }
 
@@ -121,7 +125,9 @@ class SynchronousMethod : public Method {
   // patience: as Membership::run(), for the first to come.
   bool meet(Purpose, FunctionRef<void(Collectives&)> work, int tag = 0,
             Seconds patience = Seconds(0));
-  void count_sum(const Tensor&);  // in bytes_sent
+  bool refuses(int slot, const RoundExchange::Part&) const;
+  void count_sum(const Tensor&);                        // in bytes_sent
+  void check_average(const std::string& ruined) const;  // Error with not_finite()'s sentence
   void handle(const Event&);
   void restart_if_needed();
   void say_stopped(bool finishing);
@@ -154,6 +160,9 @@ class SynchronousMethod : public Method {
   EdgeStatistics edges_;
   // of the round being mixed: its slots together
   std::map<int, ExchangeRecord> round_records_;
+  // of each slot
+  std::vector<UsualDistance> usual_;
+  std::vector<double> limits_;
   double squared_distance_ = -1;
   Tensor before_;  // gossip(): x. Only with consensus control
 };

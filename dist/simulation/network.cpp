@@ -13,6 +13,12 @@ namespace {
 // seconds until a worker looks at its clock again: times are rounded
 constexpr double kShortestWait = 1e-9;
 
+double norm(std::span<const double> x) {
+  double sum = 0;
+  for (const double each : x) sum += each * each;
+  return std::sqrt(sum);
+}
+
 double mean_rate(const Graph& g) {  // exchanges of a worker per unit of time
   double total = 0;
   for (const Edge& e : g.edges) total += e.rate;
@@ -128,6 +134,8 @@ void NetworkSimulation::handle(const Due& h) {
       share(h.who, h.other, -1);
       w.received = other.own;
       other.received = w.own;
+      w.their_limit = other.limit;
+      other.their_limit = w.limit;
       w.arrived = other.arrived = true;
       turn(h.who);
       return turn(h.other);
@@ -238,6 +246,8 @@ void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
   w.exchange_began_s = now_;
   const double own = meeting.t.value_or(w.clock.now(now_));
   w.mark = w.state.snapshot(own, w.own);
+  if (w.usual.wants_norm()) w.usual.norm(norm(w.own));
+  w.limit = w.usual.limit();
   watch("snapshot", i, peer, own);
   const Worker& other = at(peer);
   if (other.partner != i || other.session != w.session) return;
@@ -247,12 +257,27 @@ void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
   ++exchanges_;
 }
 
+// Workers that only agree start anywhere: there is no distance that is usual.
+bool NetworkSimulation::refuses(Worker& w) {
+  if (!problem_) return false;
+  std::vector<double> gap = w.own;
+  for (std::size_t k = 0; k < gap.size(); ++k) gap[k] -= w.received[k];
+  const double distance = norm(gap);
+  const bool refused = too_far(distance, w.limit, w.their_limit);
+  refused ? w.usual.refused() : w.usual.accepted(distance);
+  return refused;
+}
+
 void NetworkSimulation::end_exchange(int i) {
   Worker& w = at(i);
-  w.state.apply(w.mark, w.own, w.received);
-  watch("arrival", i, w.partner, w.clock.now(now_));
-  w.rate.exchange();
-  ++w.tally.exchanges;
+  if (refuses(w)) {
+    ++w.tally.refused;
+  } else {
+    w.state.apply(w.mark, w.own, w.received);
+    watch("arrival", i, w.partner, w.clock.now(now_));
+    w.rate.exchange();
+    ++w.tally.exchanges;
+  }
   w.tally.transfer_s += now_ - w.exchange_began_s;
   w.tally.repeats += w.partner == w.last_partner;
   const auto place = std::ranges::lower_bound(w.neighbours, w.partner);

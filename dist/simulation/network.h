@@ -11,6 +11,7 @@
 #include "gossamer/dist/simulation/simulated_worker.h"
 #include "gossamer/dist/simulation/simulator.h"
 #include "gossamer/dist/time.h"
+#include "gossamer/dist/usual_distance.h"
 
 namespace gossamer::dist {
 
@@ -19,6 +20,7 @@ struct WorkerTally {
   i64 gradients = 0, exchanges = 0;
   // exchanges with the partner of the time before; waits in vain
   i64 repeats = 0, dropped = 0;
+  i64 refused = 0;  // exchanges whose distance was too far (usual_distance.h)
   double compute_s = 0, waited_s = 0, transfer_s = 0;
   // exchanges with each neighbour, in the order of Graph::neighbours
   std::vector<i64> with;
@@ -61,6 +63,8 @@ class NetworkSimulation final : public Simulation {
     int partner = -1, last_partner = -1;     // partner: of the exchange under way
     std::uint64_t session = 0;
     bool arrived = false, waiting = false;
+    UsualDistance usual;
+    double limit = 0, their_limit = 0;  // of the exchange under way
     i64 waits = 0;
     double mark = 0, exchange_began_s = 0, gradient_s = 0, wait_began_s = 0;
     double next_turn_s = INFINITY;
@@ -85,6 +89,7 @@ class NetworkSimulation final : public Simulation {
   void end_wait(int i);
   void begin_exchange(int i, const Meeting&);
   void end_exchange(int i);
+  bool refuses(Worker&);
   int share(int i, int j, int change);
   void watch(const char* kind, int i, int j, double own, std::span<const double> update = {}) const;
   Now now(const Worker& w) const { return {now_, w.clock.now(now_), w.clock.mean()}; }

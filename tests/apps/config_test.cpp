@@ -80,6 +80,27 @@ TEST(Config, AcceptsRetiredKeysAndNotesThatTheyHaveNoEffect) {
   });
 }
 
+TEST(Config, WorkersMustHaveAllKeysAlikeButThoseOfOneMachine) {
+  std::vector<std::string> known, common;
+  for (const KeyText& key : key_texts()) known.push_back(key.name);
+  for (const std::string_view own : kOwnKeys)
+    EXPECT_THAT(known, ::testing::Contains(std::string(own)));
+  Config c;
+  set_key(c, "optim.learning_rate=100");
+  for (const auto& [key, value] : common_values(c)) {
+    common.push_back(key);
+    if (key == "optim.learning_rate") {
+      EXPECT_EQ(value, "100");
+    }
+  }
+  EXPECT_EQ(common.size() + std::size(kOwnKeys), known.size());
+  for (const char* key : {"optim.learning_rate", "optim.schedule", "train.seed", "model.name",
+                          "data.augment", "train.ema", "eval.of", "dist.payload"})
+    EXPECT_THAT(common, ::testing::Contains(key));
+  for (const char* key : {"data.threads", "data.cpus", "train.device", "train.threads", "run.dir"})
+    EXPECT_THAT(common, ::testing::Not(::testing::Contains(key)));
+}
+
 TEST(Config, NamesAWrongTypeWithItsPlace) {
   EXPECT_EQ(error_of_text("[train]\nbatch = \"many\"\n"),
             "file.toml:2:9: train.batch wants a whole number, not the string 'many'");

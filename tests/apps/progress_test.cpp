@@ -80,5 +80,15 @@ TEST(Progress, OtherWorkersAreSilent) {
   std::fclose(file);
 }
 
+TEST_F(ProgressLines, ARateThatIsNotReachedIsShownWithWhatWasAskedFor) {
+  ProgressState s{.samples = 10, .total = 1000, .exchanges_per_step = 1.04, .exchanges = true};
+  progress.update(s);
+  s.samples = 20, s.asked_per_step = 2;
+  now = 10;
+  progress.update(s);
+  EXPECT_THAT(lines(), ElementsAre(AllOf(HasSubstr("exchanges/step 1.04"), Not(HasSubstr("asked"))),
+                                   HasSubstr("exchanges/step 1.04 of 2 asked")));
+}
+
 }  // namespace
 }  // namespace gossamer::apps

@@ -282,7 +282,7 @@ TEST_F(Train, WorkersCanBeStartedByAnyLauncher) {
   auto first = common, second = common;
   first.insert(first.end(), {"RANK=0", "LOCAL_RANK=0"});
   second.insert(second.end(), {"RANK=1", "LOCAL_RANK=1"});
-  const pid_t other = start(tiny({}), second);
+  const pid_t other = start(tiny({"data.threads=2", "run.log_every=7"}), second);
   const Result r = run(tiny({}), first);
   int status = 0;
   waitpid(other, &status, 0);
@@ -290,6 +290,30 @@ TEST_F(Train, WorkersCanBeStartedByAnyLauncher) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(summary()["launcher"], "torchrun");
   EXPECT_EQ(summary()["workers_at_end"], 2);
+}
+
+// One of them would ruin all models, and nobody would know why.
+TEST_F(Train, WorkersThatWereStartedWithOtherKeysAreRefusedWithTheKeyAndBothValues) {
+  const auto refused = [&](const std::string& key, const std::string& one,
+                           const std::string& other) {
+    const std::vector<std::string> common{
+        "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+        "MASTER_PORT=" + std::to_string(gossamer::testing::free_port())};
+    auto first = common, second = common;
+    first.insert(first.end(), {"RANK=0", "LOCAL_RANK=0"});
+    second.insert(second.end(), {"RANK=1", "LOCAL_RANK=1"});
+    const pid_t peer = start(tiny({key + "=" + other}), second);
+    const Result r = run(tiny({key + "=" + one}), first);
+    int status = 0;
+    waitpid(peer, &status, 0);
+    EXPECT_EQ(r.code, 5) << r.err;
+    EXPECT_EQ(WEXITSTATUS(status), 5);
+    EXPECT_THAT(r.err, HasSubstr("workers 0 and 1 do not agree on " + key + ": " + one + " and " +
+                                 other + "; start all workers with the same"));
+  };
+  refused("optim.learning_rate", "0.1", "100");
+  refused("train.seed", "1", "2");
+  refused("eval.every", "0", "1");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // lines. Oracles T22 and T23.
 #include "gossamer/dist/simulation/network.h"
 
+#include <array>
 #include <cmath>
 #include <numeric>
 
@@ -10,6 +11,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/consensus.h"
 #include "gossamer/dist/simulation/coordinator.h"
+#include "gossamer/dist/simulation/problems.h"
 #include "gossamer/dist/simulation/timeline.h"
 
 namespace gossamer::dist {
@@ -316,6 +318,32 @@ TEST(SimulatedTimeline, WrongOptionsAreNamed) {
   EXPECT_THROW(plan_simulation(o), ConfigError);
   o = machines_of("ring", 5000);
   EXPECT_THROW(plan_simulation(o), ConfigError);
+}
+
+// usual_distance.h: workers of unlike speed, noise and momentum, equal starts, all ways to find
+// partners.
+TEST(SimulatedNetwork, NoExchangeIsRefusedInARunThatIsInOrder) {
+  i64 exchanges = 0;
+  for (int run = 0; run < 240; ++run) {
+    const char* const graph = std::array{"ring", "complete", "exponential"}[run % 3u];
+    SimulationOptions o = machines_of(graph, 8, run % 2 == 0 ? "a2cid2" : "adpsgd");
+    o.pairing = std::array{"handshake", "schedule"}[run / 2 % 2u];
+    o.momentum = run % 5 == 0 ? .9 : 0;
+    o.learning_rate = std::array{.001, .05, .5}[run / 4 % 3u];
+    o.machines.compute.sigma = run % 7 == 0 ? .5 : .05;
+    const auto problem = make_quadratic(8, {.dims = 6,
+                                            .curvature = run % 11 == 0 ? 0 : .5,
+                                            .heterogeneity = run % 4 == 0 ? 0 : 1.0,
+                                            .noise = run % 6 == 0 ? 0 : 1.0});
+    const SimulationPlan plan = plan_simulation(o);
+    NetworkSimulation net(plan, problem.get(), static_cast<std::uint64_t>(run));
+    net.run_until(60);
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_EQ(net.tally(i).refused, 0) << "run " << run << ", worker " << i;
+      exchanges += net.tally(i).exchanges;
+    }
+  }
+  EXPECT_GT(exchanges, 240 * 8 * 20);
 }
 
 }  // namespace

@@ -1,0 +1,16 @@
+// What the summary of a run has to say about its exchanges.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gossamer/dist/edge_statistics.h"
+
+namespace gossamer::apps {
+
+// asked: exchanges per worker and gradient; 0: nobody asked. done, gradients: of all workers, an
+// exchange counted by both of its two. left_out: of MethodStats.
+std::vector<std::string> exchange_warnings(const dist::RealisedRates&, double asked, double done,
+                                           double gradients, const std::vector<int>& left_out);
+
+}  // namespace gossamer::apps
