@@ -5,13 +5,13 @@
 #include "gossamer/core/cpu/onednn_calls.h"
 
 #include <array>
-#include <dnnl.hpp>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 
 #include <dlfcn.h>
 
+#include "gossamer/core/cpu/onednn_api.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
@@ -20,11 +20,11 @@ namespace gossamer::cpu {
 namespace {
 
 using dnnl::memory;
-using Dims = memory::dims;
+using onednn::Dims;
 
 dnnl::engine& engine() {
-  static dnnl::engine e(dnnl::engine::kind::cpu, 0);
-  return e;
+  static auto& it = *new dnnl::engine(dnnl::engine::kind::cpu, 0);  // never destroyed, as below
+  return it;
 }
 
 memory::data_type type_of(DType t) {
@@ -92,11 +92,11 @@ class OneThread {
 };
 
 // Finds or makes the call. Making takes milliseconds, so it happens under the lock: a second thread
-// waits and finds it.
+// waits and finds it. The table is never destroyed: threads may compute while the program exits.
 template <class Make>
 const Call& cached(const Key& key, Make&& make) {
   static std::mutex mutex;
-  static std::map<Key, Call> table;
+  static auto& table = *new std::map<Key, Call>;
   const std::scoped_lock lock(mutex);
   auto it = table.find(key);
   if (it == table.end()) {
@@ -130,18 +130,15 @@ auto guarded(const char* what, const ConvGeometry& g, F&& f) {
   }
 }
 
-struct Window {  // the geometry as oneDNN takes it
-  Dims strides, dilates, left, right;
-  explicit Window(const ConvGeometry& g)
-      : strides{g.stride, g.stride},
-        dilates{g.dilation - 1, g.dilation - 1},
-        left{g.padding, g.padding} {
-    const auto end = [&](i64 in, i64 out, i64 taps) {
-      return (out - 1) * g.stride + g.dilation * (taps - 1) + 1 - in - g.padding;
-    };
-    right = {end(g.h, g.ho, g.r), end(g.w, g.wo, g.s)};
-  }
-};
+onednn::Window window_of(const ConvGeometry& g) {
+  const auto end = [&](i64 in, i64 out, i64 taps) {
+    return (out - 1) * g.stride + g.dilation * (taps - 1) + 1 - in - g.padding;
+  };
+  return {{g.stride, g.stride},
+          {g.dilation - 1, g.dilation - 1},
+          {g.padding, g.padding},
+          {end(g.h, g.ho, g.r), end(g.w, g.wo, g.s)}};
+}
 
 Call finish(const dnnl::primitive& primitive, const memory::desc& wanted, const memory::desc& ours,
             const memory::desc& scratchpad, bool back) {
@@ -155,17 +152,14 @@ Call finish(const dnnl::primitive& primitive, const memory::desc& wanted, const 
   return call;
 }
 
-dnnl::convolution_forward::primitive_desc forward_desc(const ConvGeometry& g, DType t) {
-  const Window win(g);
-  const dnnl::convolution_forward::desc d(
-      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-      nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t), nhwc(t, g.n, g.ho, g.wo, g.k), win.strides,
-      win.dilates, win.left, win.right);
-  return {d, user_scratchpad(), engine()};
+onednn::Forward forward_of(const ConvGeometry& g, DType t) {
+  return onednn::forward(engine(), dnnl::prop_kind::forward_training, nhwc(t, g.n, g.h, g.w, g.c),
+                         any_weights(g, t), {}, nhwc(t, g.n, g.ho, g.wo, g.k), window_of(g),
+                         user_scratchpad());
 }
 
 Call make_forward(const ConvGeometry& g, DType t) {
-  const auto pd = forward_desc(g, t);
+  const auto pd = forward_of(g, t);
   return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
                 pd.scratchpad_desc(), false);
 }
@@ -176,41 +170,33 @@ memory::desc bias_desc(const ConvGeometry& g) {
 
 // top: rows of zeros before the first.
 Call make_inference(const ConvGeometry& g, i64 top, DType t, const ConvTail& tail) {
-  Window win(g);
+  onednn::Window win = window_of(g);
   win.right[0] += win.left[0] - top;
   win.left[0] = top;
-  const dnnl::convolution_forward::desc d(
-      dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
-      nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t), bias_desc(g), nhwc(t, g.n, g.ho, g.wo, g.k),
-      win.strides, win.dilates, win.left, win.right);
   dnnl::post_ops post;
   if (tail.add) post.append_sum(1);
-  if (tail.relu) post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  if (tail.relu) onednn::append_relu(post);
   dnnl::primitive_attr attr = user_scratchpad();
   attr.set_post_ops(post);
-  const dnnl::convolution_forward::primitive_desc pd(d, attr, engine());
+  const auto pd =
+      onednn::forward(engine(), dnnl::prop_kind::forward_inference, nhwc(t, g.n, g.h, g.w, g.c),
+                      any_weights(g, t), bias_desc(g), nhwc(t, g.n, g.ho, g.wo, g.k), win, attr);
   return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
                 pd.scratchpad_desc(), false);
 }
 
 Call make_back_data(const ConvGeometry& g, DType t) {
-  const Window win(g);
-  const dnnl::convolution_backward_data::desc d(
-      dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t),
-      nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
-  const dnnl::convolution_backward_data::primitive_desc pd(d, user_scratchpad(), engine(),
-                                                           forward_desc(g, t));
+  const auto pd = onednn::back_data(engine(), nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t),
+                                    nhwc(t, g.n, g.ho, g.wo, g.k), window_of(g), user_scratchpad(),
+                                    forward_of(g, t));
   return finish(dnnl::convolution_backward_data(pd), pd.weights_desc(), our_weights(g, t),
                 pd.scratchpad_desc(), false);
 }
 
 Call make_back_weights(const ConvGeometry& g, DType t) {
-  const Window win(g);
-  const dnnl::convolution_backward_weights::desc d(
-      dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, DType::f32),
-      nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
-  const dnnl::convolution_backward_weights::primitive_desc pd(d, user_scratchpad(), engine(),
-                                                              forward_desc(g, t));
+  const auto pd = onednn::back_weights(engine(), nhwc(t, g.n, g.h, g.w, g.c),
+                                       any_weights(g, DType::f32), nhwc(t, g.n, g.ho, g.wo, g.k),
+                                       window_of(g), user_scratchpad(), forward_of(g, t));
   return finish(dnnl::convolution_backward_weights(pd), pd.diff_weights_desc(),
                 our_weights(g, DType::f32), pd.scratchpad_desc(), true);
 }
@@ -312,6 +298,8 @@ void over_images(Op op, const ConvGeometry& g, const Tensor& w, Make&& make, int
 }
 
 }  // namespace
+
+bool has_onednn() { return true; }
 
 bool onednn_has_bf16() {
   constexpr auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -513,7 +501,7 @@ struct Product {
         post.append_sum(1);
         attr.set_post_ops(post);
       }
-      const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(da, db, dc), attr, engine());
+      const auto pd = onednn::product(engine(), da, db, dc, attr);
       return Call{dnnl::matmul(pd), {}, {}, true, pd.scratchpad_desc(), {}};
     });
     execute(call.primitive, call.scratchpad,

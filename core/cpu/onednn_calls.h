@@ -1,11 +1,13 @@
 // oneDNN behind plain functions: convolutions on NHWC tensors and gemm, for f32 and bf16 (f16:
-// never). Primitives are made once per geometry.
+// never). Primitives are made once per geometry. In a build without oneDNN all but the questions
+// throw DeviceError.
 #pragma once
 
 #include "gossamer/core/backend.h"
 
 namespace gossamer::cpu {
 
+bool has_onednn();  // this build
 void onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
 // The weights of a convolution in inference, once for each layout that the primitives wanted so
 // far. In memory they take one layout's place if all calls agree.
