@@ -18,6 +18,9 @@
 #include "gossamer/core/cpu/winograd.h"
 
 namespace gossamer {
+
+Backend& cpu_own_engine();
+
 namespace {
 
 // Forms are made when the first image of their kind comes.
@@ -78,7 +81,7 @@ class Engine final : public CpuBackend {
       return y.copy_from(wide);
     }
     if (use_direct(Pass::forward, g, x.dtype())) return cpu::direct_conv(g, x, w, y);
-    cpu::onednn_conv(g, x, w, y);
+    if (!cpu::onednn_conv(g, x, w, y)) cpu_own_engine().conv(g, x, w, y);
   }
 
   std::unique_ptr<PackedConv> pack_conv(const Tensor& w) override {
@@ -94,7 +97,8 @@ class Engine final : public CpuBackend {
     if (!onednn_ && g.groups > 1) return CpuBackend::conv_inference(g, x, weights, tail, y);
     if (use_direct(Pass::forward, g, x.dtype()))
       return cpu::direct_conv(g, x, packed.direct(g), tail, y);
-    cpu::onednn_conv(g, x, *packed.onednn, tail, y);
+    if (!cpu::onednn_conv(g, x, *packed.onednn, tail, y))
+      CpuBackend::conv_inference(g, x, weights, tail, y);
   }
 
   void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
@@ -107,7 +111,7 @@ class Engine final : public CpuBackend {
       return dx.copy_from(wide);
     }
     if (use_direct(Pass::dx, g, dy.dtype())) return cpu::direct_conv_dx(g, dy, w, dx);
-    cpu::onednn_conv_dx(g, dy, w, dx);
+    if (!cpu::onednn_conv_dx(g, dy, w, dx)) cpu_own_engine().conv_dx(g, dy, w, dx);
   }
 
   // oneDNN cannot. Where its dx of 1 x 1 is faster than ours, a pass that adds would cost more.
@@ -129,7 +133,7 @@ class Engine final : public CpuBackend {
     if (use_product(Pass::dw, g, x.dtype())) return cpu::pointwise_conv_dw(g, x, dy, dw);
     if (needs_f32(x.dtype())) return conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
     if (use_direct(Pass::dw, g, x.dtype())) return cpu::direct_conv_dw(g, x, dy, dw);
-    cpu::onednn_conv_dw(g, x, dy, dw);
+    if (!cpu::onednn_conv_dw(g, x, dy, dw)) cpu_own_engine().conv_dw(g, x, dy, dw);
   }
 
   void layer_norm(const RowNorm& n, const Tensor* add, Tensor* sum, Tensor& y) override {

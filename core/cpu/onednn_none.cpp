@@ -14,14 +14,14 @@ class OneDnnWeights {};
 bool has_onednn() { return false; }
 bool onednn_has_bf16() { return false; }
 void onednn_limit_to_avx2() {}
-void onednn_conv(const ConvGeometry&, const Tensor&, const Tensor&, Tensor&) { none(); }
+bool onednn_conv(const ConvGeometry&, const Tensor&, const Tensor&, Tensor&) { none(); }
 std::shared_ptr<OneDnnWeights> onednn_keep_weights(const Tensor&) { none(); }
 Tensor onednn_weights_as_they_came(OneDnnWeights&) { none(); }
-void onednn_conv(const ConvGeometry&, const Tensor&, OneDnnWeights&, const ConvTail&, Tensor&) {
+bool onednn_conv(const ConvGeometry&, const Tensor&, OneDnnWeights&, const ConvTail&, Tensor&) {
   none();
 }
-void onednn_conv_dx(const ConvGeometry&, const Tensor&, const Tensor&, Tensor&) { none(); }
-void onednn_conv_dw(const ConvGeometry&, const Tensor&, const Tensor&, Tensor&) { none(); }
+bool onednn_conv_dx(const ConvGeometry&, const Tensor&, const Tensor&, Tensor&) { none(); }
+bool onednn_conv_dw(const ConvGeometry&, const Tensor&, const Tensor&, Tensor&) { none(); }
 void onednn_gemm(bool, bool, const Tensor&, const Tensor&, Tensor&, bool) { none(); }
 
 }  // namespace gossamer::cpu

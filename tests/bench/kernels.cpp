@@ -220,13 +220,13 @@ void convolution(Table& table, const OwnConv& own, const ConvGeometry& g) {
     if (table.wants(name)) table.operations(name, count, own.kernel, ours, onednn, chosen);
   };
   pass(
-      "forward", [&] { own.conv(g, x, w, y); }, [&] { cpu::onednn_conv(g, x, w, y); },
+      "forward", [&] { own.conv(g, x, w, y); }, [&] { (void)cpu::onednn_conv(g, x, w, y); },
       [&] { engine.conv(g, x, w, y); });
   pass(
-      "dx", [&] { own.conv_dx(g, dy, w, dx); }, [&] { cpu::onednn_conv_dx(g, dy, w, dx); },
+      "dx", [&] { own.conv_dx(g, dy, w, dx); }, [&] { (void)cpu::onednn_conv_dx(g, dy, w, dx); },
       [&] { engine.conv_dx(g, dy, w, dx); });
   pass(
-      "dw", [&] { own.conv_dw(g, x, dy, dw); }, [&] { cpu::onednn_conv_dw(g, x, dy, dw); },
+      "dw", [&] { own.conv_dw(g, x, dy, dw); }, [&] { (void)cpu::onednn_conv_dw(g, x, dy, dw); },
       [&] { engine.conv_dw(g, x, dy, dw); });
 }
 
@@ -263,14 +263,14 @@ void layer(Table& table, const std::string& text) {
   };
   table.engine(
       of("forward"), count, [&] { engine.conv(g, x, w, y); },
-      [&] { cpu::onednn_conv(g, x, w, y); });
+      [&] { (void)cpu::onednn_conv(g, x, w, y); });
   if (g.c > 3)  // the gradient of the images is never needed
     table.engine(
         of("dx"), count, [&] { engine.conv_dx(g, dy, w, dx); },
-        [&] { cpu::onednn_conv_dx(g, dy, w, dx); });
+        [&] { (void)cpu::onednn_conv_dx(g, dy, w, dx); });
   table.engine(
       of("dw"), count, [&] { engine.conv_dw(g, x, dy, dw); },
-      [&] { cpu::onednn_conv_dw(g, x, dy, dw); });
+      [&] { (void)cpu::onednn_conv_dw(g, x, dy, dw); });
 }
 
 // Causal attention over one tensor of q, k and v: half of the products' results are never needed.
