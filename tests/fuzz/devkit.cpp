@@ -5,6 +5,7 @@
 // libraries: -lz
 #include "gossamer/data/formats/devkit.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 
