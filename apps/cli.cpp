@@ -289,7 +289,8 @@ void add_bench(CLI::App& app, int& code) {
     a.add_option("--size", c.size, "side of the images; 0: the model's own")->capture_default_str();
     a.add_option("--data", c.data, "pictures, as data.train; default: synthetic images");
     a.add_option("--data-threads", c.data_threads, "threads of the loader")->capture_default_str();
-    a.add_option("--backend", c.backend, "backend of the CPU: onednn, cpu, reference ...");
+    a.add_option("--backend", c.backend,
+                 "backend of the CPU: cpu, cpu_own (without oneDNN), reference ...");
     add_json(a, c.json);
     a.add_option("--device", c.device, "cpu, cuda or cuda:N")->capture_default_str();
     add_isa(a);

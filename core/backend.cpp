@@ -6,12 +6,11 @@
 
 namespace gossamer {
 
+Backend& cpu_engine();             // cpu/engine.cpp
+Backend& cpu_own_engine();         // cpu/engine.cpp
 Backend& reference_backend();      // cpu/reference.cpp
 Backend& cuda_backend(Device);     // cuda/backend_cuda.cpp
 Backend& cuda_emulated_backend();  // cuda/emulated.cpp
-#ifdef GOSSAMER_HAS_ONEDNN
-Backend& onednn_backend();  // cpu/onednn.cpp
-#endif
 
 namespace {
 
@@ -21,8 +20,9 @@ struct Entry {
 };
 // The first is the default of the CPU.
 constexpr Entry kTable[] = {
+    {"cpu", &cpu_engine},
 #ifdef GOSSAMER_HAS_ONEDNN
-    {"onednn", &onednn_backend},
+    {"cpu_own", &cpu_own_engine},
 #endif
     {"reference", &reference_backend},
     {"cuda_emulated", &cuda_emulated_backend},

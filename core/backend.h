@@ -2,7 +2,8 @@
 // Everything else is one formula in ops/op_*.cpp, for all devices. An op checks shapes, calls the
 // backend of its tensors' device and records the gradient; a backend checks nothing again.
 //   reference      plain loops, sums in double: the oracle of the tests
-//   onednn         the CPU: oneDNN, and own kernels where they are faster
+//   cpu            the CPU: own kernels, and oneDNN where it is faster, in builds that have it
+//   cpu_own        the same without oneDNN: what `cpu` is in the other builds
 //   cuda           a GPU: cuDNN, cuBLASLt, and passes that fuse what lies between their calls
 //   cuda_emulated  the same passes over the same blocks and threads on a CPU, for tests
 #pragma once
@@ -177,7 +178,7 @@ class Backend {
                             Tensor& losses, const Tensor& dz) = 0;
 };
 
-// the one in use; CPU: "onednn" unless set otherwise; a GPU: "cuda" (backend_cuda.h)
+// the one in use; CPU: "cpu" unless set otherwise; a GPU: "cuda" (backend_cuda.h)
 Backend& backend(Device);
 // of the CPU; DeviceError lists what this build has
 Backend& backend(const std::string& name);

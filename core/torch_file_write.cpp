@@ -27,7 +27,7 @@ std::string u32(std::uint64_t v) { return raw(static_cast<std::uint32_t>(v)); }
 std::string text(std::string_view s) { return "X" + u32(s.size()) + std::string(s); }
 std::string number(i64 n) { return "\x8a\x08" + raw(n); }
 std::string tuple(const std::string& parts) { return "(" + parts + "t"; }
-const std::string kOrderedDict = "ccollections\nOrderedDict\n)R";
+constexpr const char* kOrderedDict = "ccollections\nOrderedDict\n)R";
 
 const char* storage_of(DType type) {
   switch (type) {
@@ -114,7 +114,7 @@ void write_torch_file(const std::filesystem::path& path, const std::vector<Named
                  " bytes are too large for this format; use safetensors");
   Zip zip;
   zip.reserve(size);
-  zip.add("archive/data.pkl", "\x80\x02" + kOrderedDict + "(" + items + "u.");
+  zip.add("archive/data.pkl", std::string("\x80\x02") + kOrderedDict + "(" + items + "u.");
   zip.add("archive/byteorder", "little");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor t = tensors[i].tensor.to(Device::cpu());

@@ -75,7 +75,7 @@ Maker diloco(DilocoMethod::With with) {
 }
 
 const std::map<std::string, Entry>& registry() {
-  static const std::map<std::string, Entry> table = {
+  static const auto& table = *new std::map<std::string, Entry>{
       {"a2cid2", {false, true, "", gossip(true)}},
       {"adpsgd", {false, true, "", gossip(false)}},
       {"allreduce",

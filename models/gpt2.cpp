@@ -84,11 +84,11 @@ class Gpt2::Block : public nn::Module {
 };
 
 const std::vector<std::string>& gpt2_names() {
-  static const std::vector<std::string> names = [] {
+  static const auto& names = *new auto([] {
     std::vector<std::string> out;
     for (const Size& s : kSizes) out.emplace_back(s.name);
     return out;
-  }();
+  }());
   return names;
 }
 

@@ -27,7 +27,7 @@ ResNetOptions cifar(int n) {
 }
 
 const std::vector<Row>& table() {
-  static const std::vector<Row> rows{
+  static const auto& rows = *new std::vector<Row>{
       {{"resnet18", 224, 1000, "ImageNet, basic blocks"}, imagenet({2, 2, 2, 2}, false)},
       {{"resnet34", 224, 1000, "ImageNet, basic blocks"}, imagenet({3, 4, 6, 3}, false)},
       {{"resnet50", 224, 1000, "ImageNet, bottleneck blocks, v1.5"}, imagenet({3, 4, 6, 3}, true)},
@@ -73,11 +73,11 @@ std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& op
 const ModelInfo& info(const std::string& name) { return find(name).info; }
 
 const std::vector<ModelInfo>& list() {
-  static const std::vector<ModelInfo> infos = [] {
+  static const auto& infos = *new auto([] {
     std::vector<ModelInfo> out;
     for (const Row& row : table()) out.push_back(row.info);
     return out;
-  }();
+  }());
   return infos;
 }
 

@@ -13,6 +13,11 @@ target_link_options(gossamer_capi PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-
   $<$<NOT:$<BOOL:${GOSSAMER_SANITIZE}>>:LINKER:-z,defs>
   LINKER:--version-script=${PROJECT_SOURCE_DIR}/apps/capi/gossamer.map)
 if(GOSSAMER_INSTALL)
+  # apps/quickstart builds the program alone.
+  install(CODE "if(NOT EXISTS \"$<TARGET_FILE:gossamer_capi>\")
+    execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${PROJECT_BINARY_DIR}\"
+      --target gossamer_capi COMMAND_ERROR_IS_FATAL ANY)
+  endif()" COMPONENT library)
   install(TARGETS gossamer_capi LIBRARY COMPONENT library NAMELINK_SKIP)
   # `gossamer course` installs the static libraries of a build that may lack this one.
   install(TARGETS gossamer_capi LIBRARY COMPONENT development NAMELINK_ONLY OPTIONAL)

@@ -68,7 +68,8 @@ void settle_cpu(Config& c) {
   }
   const bool on_gpu = c.train.device != "cpu" && cuda::device_count() > 0;
   if (c.train.dtype == "auto") c.train.dtype = name_of(compute_type("auto", on_gpu));
-  if (!on_gpu && (c.train.dtype == "f16" || (c.train.dtype == "bf16" && !cpu::has_bf16())))
+  if (!on_gpu &&
+      (c.train.dtype == "f16" || (c.train.dtype == "bf16" && !cpu::products_have_bf16())))
     c.notes.push_back("train.dtype=" + c.train.dtype + ": this CPU has no instructions for " +
                       c.train.dtype + (c.train.isa == "auto" ? "" : " under train.isa") +
                       "; f32 is faster");

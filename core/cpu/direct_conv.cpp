@@ -1,6 +1,7 @@
-// Convolution on NHWC as a matrix product (products_inl.h). A row of the left matrix is found by
-// pointers: one to the channels under each tap, to zeros outside of the image. With few channels
-// the stretches would be too short, so the pixels under the window are copied side by side.
+// Convolution on NHWC as a matrix product (products_inl.h), one for each group of channels. A row
+// of the left matrix is found by pointers: one to the channels under each tap, to zeros outside of
+// the image. With few channels the stretches would be too short, so the pixels under the window are
+// copied side by side.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gossamer/core/cpu/direct_conv.cpp"
 // This file is compiled once for each kind of CPU.
@@ -14,7 +15,14 @@ HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
-bool few_channels(const ConvGeometry& g) { return g.c < 16 && g.r * g.s > 1; }
+// A group's share of the channels, of the filters and of the weights.
+struct Group {
+  i64 c, k, weights;
+  explicit Group(const ConvGeometry& g)
+      : c(g.c / g.groups), k(g.k / g.groups), weights(k * g.r * g.s * c) {}
+};
+
+bool few_channels(const ConvGeometry& g) { return Group(g).c < 16 && g.r * g.s > 1; }
 
 // Along one axis of an image: output i stands on input i step + offset, for i < count, and is
 // written to place + i place_step.
@@ -22,12 +30,17 @@ struct Axis {
   i64 count, size, step, place, place_step;
 };
 
+// The channels of a group inside a pixel, and from one pixel to the next.
+struct Pixel {
+  i64 channels, step;
+};
+
 // What a product computes: pixels of `to`, each from pixels of `from`.
 struct Map {
   i64 images;
   Axis down, across;
-  i64 from_channels;            // of a pixel of `from`
-  i64 to_h, to_w, to_channels;  // of an image of `to`
+  i64 to_h, to_w;  // of an image of `to`
+  Pixel from, to;
   struct Tap {
     i64 index, down, across;  // its matrix in the weights, its offsets
   };
@@ -36,7 +49,15 @@ struct Map {
 };
 
 Map forward_map(const ConvGeometry& g) {
-  Map m{g.n, {g.ho, g.h, g.stride, 0, 1}, {g.wo, g.w, g.stride, 0, 1}, g.c, g.ho, g.wo, g.k, {}};
+  const Group group(g);
+  Map m{g.n,
+        {g.ho, g.h, g.stride, 0, 1},
+        {g.wo, g.w, g.stride, 0, 1},
+        g.ho,
+        g.wo,
+        {group.c, g.c},
+        {group.k, g.k},
+        {}};
   for (i64 r = 0; r < g.r; ++r) {
     for (i64 s = 0; s < g.s; ++s)
       m.taps.push_back({r * g.s + s, r * g.dilation - g.padding, s * g.dilation - g.padding});
@@ -49,7 +70,9 @@ Map back_map(const ConvGeometry& g, i64 down, i64 across) {
   const auto axis = [&](i64 first, i64 size, i64 from) {
     return Axis{(size - first + g.stride - 1) / g.stride, from, 1, first, g.stride};
   };
-  Map m{g.n, axis(down, g.h, g.ho), axis(across, g.w, g.wo), g.k, g.h, g.w, g.c, {}};
+  const Group group(g);
+  Map m{g.n, axis(down, g.h, g.ho), axis(across, g.w, g.wo), g.h,
+        g.w, {group.k, g.k},        {group.c, g.c},          {}};
   for (i64 r = 0; r < g.r; ++r) {
     for (i64 s = 0; s < g.s; ++s) {
       const i64 y = down + g.padding - r * g.dilation, x = across + g.padding - s * g.dilation;
@@ -83,10 +106,20 @@ class LeftRows {
         from_(from),
         stride_(chunk),
         copies_(copies),
-        depth_(copies_ ? static_cast<i64>(m.taps.size()) * m.from_channels : m.from_channels),
+        depth_(copies_ ? static_cast<i64>(m.taps.size()) * m.from.channels : m.from.channels),
         zeros_(static_cast<std::size_t>(depth_)),
         rows_(static_cast<std::size_t>(chunk) * (copies_ ? 1 : m.taps.size())) {
-    if (copies_) window_.resize(static_cast<std::size_t>(chunk * depth_));
+    if (!copies_) return;
+    window_.resize(static_cast<std::size_t>(chunk * depth_));
+    for (const Map::Tap& t : m.taps) {
+      const bool joins = !lines_.empty() && m.from.channels == m.from.step &&
+                         lines_.back().down == t.down &&
+                         lines_.back().across + lines_.back().taps == t.across;
+      if (joins)
+        ++lines_.back().taps;
+      else
+        lines_.push_back({t.down, t.across, 1});
+    }
   }
   i64 depth() const { return depth_; }  // of a tap
   i64 taps() const { return copies_ ? 1 : static_cast<i64>(map_.taps.size()); }
@@ -95,9 +128,10 @@ class LeftRows {
   // Pixels from `first` on; after `count` of them zeros, `filled` rows in all.
   void take(i64 first, i64 count, i64 filled) {
     runs(map_, first, count, [&](i64 begin, i64 end, i64 image, i64 i, i64 j) {
+      if (copies_) return copy_run(begin, end, image, i, j);
       for (std::size_t t = 0; t < map_.taps.size(); ++t)
-        take_run(t, begin, end, image, i * map_.down.step + map_.taps[t].down,
-                 j * map_.across.step + map_.taps[t].across);
+        point_run(t, begin, end, image, i * map_.down.step + map_.taps[t].down,
+                  j * map_.across.step + map_.taps[t].across);
     });
     if (copies_) {
       for (i64 p = 0; p < count; ++p)
@@ -109,8 +143,34 @@ class LeftRows {
   }
 
  private:
-  void take_run(std::size_t t, i64 begin, i64 end, i64 image, i64 y, i64 x) {
-    const i64 step = map_.across.step, w = map_.across.size, c = map_.from_channels;
+  // Taps whose pixels lie side by side.
+  struct Line {
+    i64 down, across, taps;
+  };
+
+  void copy_run(i64 begin, i64 end, i64 image, i64 i, i64 j) {
+    const i64 w = map_.across.size, c = map_.from.channels;
+    i64 at = 0;  // in a window
+    for (const Line& line : lines_) {
+      const i64 y = i * map_.down.step + line.down, width = line.taps * c;
+      const bool row_inside = y >= 0 && y < map_.down.size;
+      const float* row = from_ + (image * map_.down.size + y) * w * map_.from.step;
+      float* to = window_.data() + begin * depth_ + at;
+      i64 x = j * map_.across.step + line.across;
+      for (i64 p = begin; p < end; ++p, x += map_.across.step, to += depth_) {
+        // taps low to high stand inside
+        const i64 low = row_inside ? std::clamp<i64>(-x, 0, line.taps) : line.taps,
+                  high = std::max(low, std::min(line.taps, w - x));
+        std::fill_n(to, low * c, 0.0f);
+        std::copy_n(row + (x + low) * map_.from.step, (high - low) * c, to + low * c);
+        std::fill(to + high * c, to + width, 0.0f);
+      }
+      at += width;
+    }
+  }
+
+  void point_run(std::size_t t, i64 begin, i64 end, i64 image, i64 y, i64 x) {
+    const i64 step = map_.across.step, w = map_.across.size, c = map_.from.step;
     // pixels begin + low to begin + high stand inside
     const bool row_inside = y >= 0 && y < map_.down.size;
     const i64 n = end - begin,
@@ -120,16 +180,6 @@ class LeftRows {
               high =
                   !row_inside || x >= w ? low : std::max(low, std::min(n, (w - 1 - x) / step + 1));
     const float* at = from_ + ((image * map_.down.size + y) * w + x) * c;
-    if (copies_) {
-      float* to = window_.data() + begin * depth_ + static_cast<i64>(t) * c;
-      for (i64 p = 0; p < n; ++p, to += depth_) {
-        if (p >= low && p < high)
-          std::copy_n(at + p * step * c, c, to);
-        else
-          std::fill_n(to, c, 0.0f);
-      }
-      return;
-    }
     const float** to = rows_.data() + static_cast<i64>(t) * stride_ + begin;
     for (i64 p = 0; p < low; ++p) to[p] = zeros_.data();
     for (i64 p = low; p < high; ++p) to[p] = at + p * step * c;
@@ -141,49 +191,60 @@ class LeftRows {
   i64 stride_;
   bool copies_;
   i64 depth_;
+  std::vector<Line> lines_;
   std::vector<float> zeros_, window_;
   std::vector<const float*> rows_;
 };
 
-// to = tail(from * b) for all pixels of the map.
+// to = tail(from * b) for all pixels of the map. Threads share the columns of b, too, where there
+// are fewer chunks than threads.
 void convolve(const Map& m, const float* from, bool copies, const Panels& b, float* to,
               const Tail& tail) {
-  const i64 pixels = m.pixels(), chunks = (pixels + kChunk - 1) / kChunk;
+  const i64 pixels = m.pixels(), chunks = (pixels + kChunk - 1) / kChunk,
+            panels = (m.to.channels + kPanel - 1) / kPanel,
+            parts = std::clamp<i64>(compute_threads() / chunks, 1, panels);
   std::vector<i64> taps;
   for (const Map::Tap& t : m.taps) taps.push_back(t.index);
   if (copies) taps = {0};
-  parallel_for(chunks, 1, [&](i64 begin, i64 end) HWY_ATTR {
+  parallel_for(chunks * parts, 1, [&](i64 begin, i64 end) HWY_ATTR {
     LeftRows left(m, from, kChunk, copies);
-    std::vector<float> unread(static_cast<std::size_t>(m.to_channels));
+    std::vector<float> unread(static_cast<std::size_t>(m.to.channels));
     std::vector<float*> places(static_cast<std::size_t>(kChunk));
-    for (i64 chunk = begin; chunk < end; ++chunk) {
-      const i64 first = chunk * kChunk, count = std::min(kChunk, pixels - first),
-                filled = round_up(count, kBlockRows);
+    for (i64 piece = begin; piece < end; ++piece) {
+      const i64 first = piece / parts * kChunk, count = std::min(kChunk, pixels - first),
+                filled = round_up(count, kBlockRows), part = piece % parts,
+                column = panels * part / parts * kPanel,
+                last_column = std::min(panels * (part + 1) / parts * kPanel, m.to.channels);
       left.take(first, count, filled);
       runs(m, first, count, [&](i64 a, i64 z, i64 image, i64 i, i64 j) {
         float* at = to + ((image * m.to_h + m.down.place + i * m.down.place_step) * m.to_w +
                           m.across.place + j * m.across.place_step) *
-                             m.to_channels;
+                             m.to.step;
         for (i64 p = a; p < z; ++p)
-          places[static_cast<std::size_t>(p)] = at + (p - a) * m.across.place_step * m.to_channels;
+          places[static_cast<std::size_t>(p)] = at + (p - a) * m.across.place_step * m.to.step;
       });
       std::fill(places.begin() + count, places.begin() + filled, unread.data());
-      multiply_chunk(left.rows(), filled, b, 0, m.to_channels, places.data(), taps, tail);
+      multiply_chunk(left.rows(), filled, b, column, last_column, places.data(), taps, tail);
     }
   });
 }
 
 Panels forward_panels(const ConvGeometry& g, std::shared_ptr<Block> block) {
+  const Group group(g);
   const i64 taps = g.r * g.s;
-  return few_channels(g) ? Panels(1, taps * g.c, g.k, std::move(block))
-                         : Panels(taps, g.c, g.k, std::move(block));
+  return few_channels(g) ? Panels(1, taps * group.c, group.k, std::move(block))
+                         : Panels(taps, group.c, group.k, std::move(block));
 }
 
 void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   note_run(Kernel::direct, HWY_TARGET);
+  const Group group(g);
+  const Map m = forward_map(g);
   const Panels b = forward_panels(g, nullptr);
-  pack_turned(b, w.as<float>());
-  convolve(forward_map(g), x.as<float>(), few_channels(g), b, y.as<float>(), {});
+  for (i64 i = 0; i < g.groups; ++i) {
+    pack_turned(b, w.as<float>() + i * group.weights);
+    convolve(m, x.as<float>() + i * group.c, few_channels(g), b, y.as<float>() + i * group.k, {});
+  }
 }
 
 PackedWeights pack(const ConvGeometry& g, const Tensor& w) {
@@ -202,12 +263,16 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
 
 void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
   note_run(Kernel::direct, HWY_TARGET);
-  const Panels b(g.r * g.s, g.k, g.c);
-  pack_straight(b, w.as<float>(), g.c, g.r * g.s * g.c);
-  for (i64 down = 0; down < g.stride; ++down) {
-    for (i64 across = 0; across < g.stride; ++across) {
-      const Map m = back_map(g, down, across);
-      if (m.pixels() > 0) convolve(m, dy.as<float>(), false, b, dx.as<float>(), {});
+  const Group group(g);
+  const Panels b(g.r * g.s, group.k, group.c);
+  for (i64 i = 0; i < g.groups; ++i) {
+    pack_straight(b, w.as<float>() + i * group.weights, group.c, g.r * g.s * group.c);
+    for (i64 down = 0; down < g.stride; ++down) {
+      for (i64 across = 0; across < g.stride; ++across) {
+        const Map m = back_map(g, down, across);
+        if (m.pixels() > 0)
+          convolve(m, dy.as<float>() + i * group.k, false, b, dx.as<float>() + i * group.c, {});
+      }
     }
   }
 }
@@ -216,30 +281,30 @@ void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& d
 constexpr i64 kSummed = 256;   // pixels at a time
 constexpr i64 kOutputs = 240;  // rows of dw at a time: a multiple of kBlockRows
 
-void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
-  note_run(Kernel::direct, HWY_TARGET);
-  const Map m = forward_map(g);
-  const i64 pixels = m.pixels(), groups = (g.k + kOutputs - 1) / kOutputs,
-            pieces = std::max(groups, std::min<i64>(compute_threads(), g.k / kBlockRows));
+// of one group of channels
+void add_up(const Map& m, bool copies, const float* x, const float* dy, float* dw) {
+  const i64 filters = m.to.channels, pixels = m.pixels(),
+            least = (filters + kOutputs - 1) / kOutputs,
+            pieces = std::max(least, std::min<i64>(compute_threads(), filters / kBlockRows));
   parallel_for(pieces, 1, [&](i64 begin, i64 end) HWY_ATTR {
-    LeftRows left(m, x.as<float>(), kSummed, few_channels(g));
+    LeftRows left(m, x, kSummed, copies);
     const i64 depth = left.depth(), taps = left.taps(), ld = round_up(depth, kLanes);
     std::vector<float> outputs(static_cast<std::size_t>(kSummed * round_up(kOutputs, kBlockRows))),
         panel(static_cast<std::size_t>(kSummed * kPanel)),
         edge(static_cast<std::size_t>(kOutputs * (depth % kLanes ? taps * ld : 0)));
     for (i64 piece = begin; piece < end; ++piece) {
-      const i64 k0 = g.k * piece / pieces, k1 = g.k * (piece + 1) / pieces, rows = k1 - k0;
-      float* sums = edge.empty() ? dw.as<float>() + k0 * taps * depth : edge.data();
+      const i64 k0 = filters * piece / pieces, k1 = filters * (piece + 1) / pieces, rows = k1 - k0;
+      float* sums = edge.empty() ? dw + k0 * taps * depth : edge.data();
       const i64 sums_row = taps * (edge.empty() ? depth : ld);
       for (i64 first = 0; first < pixels; first += kSummed) {
         const i64 count = std::min(kSummed, pixels - first);
         left.take(first, count, count);
-        const float* from = dy.as<float>() + first * g.k + k0;
+        const float* from = dy + first * m.to.step + k0;
         for (i64 k = 0; k < rows; k += kBlockRows) {
           const i64 width = std::min<i64>(kBlockRows, rows - k);
           float* to = outputs.data() + k * count;
           for (i64 p = 0; p < count; ++p) {
-            for (i64 i = 0; i < width; ++i) to[p * width + i] = from[p * g.k + k + i];
+            for (i64 i = 0; i < width; ++i) to[p * width + i] = from[p * m.to.step + k + i];
           }
         }
         for (i64 tap = 0; tap < taps; ++tap) {
@@ -270,12 +335,20 @@ void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& d
       if (!edge.empty()) {
         for (i64 k = 0; k < rows; ++k) {
           for (i64 tap = 0; tap < taps; ++tap)
-            std::copy_n(sums + (k * taps + tap) * ld, depth,
-                        dw.as<float>() + ((k0 + k) * taps + tap) * depth);
+            std::copy_n(sums + (k * taps + tap) * ld, depth, dw + ((k0 + k) * taps + tap) * depth);
         }
       }
     }
   });
+}
+
+void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
+  note_run(Kernel::direct, HWY_TARGET);
+  const Group group(g);
+  const Map m = forward_map(g);
+  for (i64 i = 0; i < g.groups; ++i)
+    add_up(m, few_channels(g), x.as<float>() + i * group.c, dy.as<float>() + i * group.k,
+           dw.as<float>() + i * group.weights);
 }
 
 }  // namespace

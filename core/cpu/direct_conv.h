@@ -1,4 +1,5 @@
-// Convolutions in f32 as products of packed panels: any kernel, stride, padding and dilation.
+// Convolutions in f32 as products of packed panels: any kernel, stride, padding, dilation and
+// number of groups.
 #pragma once
 
 #include "gossamer/core/backend.h"
@@ -6,9 +7,10 @@
 
 namespace gossamer::cpu {
 
-// Without groups. Tensors are f32 and not empty.
+// Tensors are f32 and not empty.
 void direct_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
-// The same in inference. The weights are packed once, for the set of kernels in use.
+// The same in inference, without groups. The weights are packed once, for the set of kernels in
+// use.
 PackedWeights direct_pack(const ConvGeometry&, const Tensor& w);
 void direct_conv(const ConvGeometry&, const Tensor& x, const PackedWeights&, const ConvTail&,
                  Tensor& y);

@@ -24,7 +24,7 @@ namespace {
 
 // Asked once: Highway 1.0 forgets what was disabled when it is asked for what the CPU can run.
 const std::vector<std::int64_t>& targets() {
-  static const auto found = hwy::SupportedAndGeneratedTargets();  // the best first
+  static const auto& found = *new auto(hwy::SupportedAndGeneratedTargets());  // the best first
   return found;
 }
 
@@ -58,11 +58,11 @@ void limit_to(std::size_t index) {
 }  // namespace
 
 const std::vector<std::string>& kernel_sets() {
-  static const auto names = [] {
+  static const auto& names = *new auto([] {
     std::vector<std::string> all;
     for (const std::int64_t target : targets()) all.push_back(name_of(target));
     return all;
-  }();
+  }());
   return names;
 }
 
@@ -73,9 +73,7 @@ void limit_kernels(const std::string& name) { limit_to(name.empty() ? 0 : index_
 void limit_cpu(const std::string& name) {
   const std::size_t index = index_of(name);
   if (index <= limit) return;
-#ifdef GOSSAMER_HAS_ONEDNN
   if (name == "avx2") onednn_limit_to_avx2();
-#endif
   limit_to(index);
 }
 
@@ -116,12 +114,7 @@ bool multiplies_bf16_tiles() {
 bool multiplies_bf16_tiles() { return false; }
 #endif
 
-bool has_bf16() {
-#ifdef GOSSAMER_HAS_ONEDNN
-  return kernel_set() == "avx512" && onednn_has_bf16();
-#else
-  return false;
-#endif
-}
+bool products_have_bf16() { return kernel_set() == "avx512" && multiplies_bf16_pairs(); }
+bool has_bf16() { return products_have_bf16() && onednn_has_bf16(); }
 
 }  // namespace gossamer::cpu

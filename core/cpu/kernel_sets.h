@@ -45,7 +45,9 @@ void forget_runs();
 // Kernel::bf16_tiles (amx_bf16), which the system lets this process use.
 bool multiplies_bf16_pairs();
 bool multiplies_bf16_tiles();
-// The set in use has instructions for bf16, and oneDNN uses them: bf16 is faster than f32.
+// The set in use multiplies pairs of bf16.
+bool products_have_bf16();
+// So does oneDNN, which convolutions in bf16 need: bf16 is faster than f32 in every network.
 bool has_bf16();
 
 }  // namespace gossamer::cpu

@@ -5,13 +5,13 @@
 #include "gossamer/core/cpu/onednn_calls.h"
 
 #include <array>
-#include <dnnl.hpp>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <unordered_map>
 
-#include <dlfcn.h>
-
+#include "gossamer/core/cpu/one_thread.h"
+#include "gossamer/core/cpu/onednn_api.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops/kernel.h"
 #include "gossamer/core/parallel.h"
@@ -20,11 +20,11 @@ namespace gossamer::cpu {
 namespace {
 
 using dnnl::memory;
-using Dims = memory::dims;
+using onednn::Dims;
 
 dnnl::engine& engine() {
-  static dnnl::engine e(dnnl::engine::kind::cpu, 0);
-  return e;
+  static auto& it = *new dnnl::engine(dnnl::engine::kind::cpu, 0);  // never destroyed, as below
+  return it;
 }
 
 memory::data_type type_of(DType t) {
@@ -51,60 +51,59 @@ memory::desc any_weights(const ConvGeometry& g, DType t) {
   return {weight_dims(g), type_of(t), memory::format_tag::any};
 }
 
-// A primitive with what it needs around it. `weights` is the layout it wants; `reorder` converts to
-// it, or from it for dw.
+struct Reorder {
+  dnnl::primitive primitive;
+  memory::desc scratchpad;
+  Reorder() = default;
+  Reorder(const memory::desc& from, const memory::desc& to);
+};
+
+// A primitive with what it needs around it. `weights` is the layout it wants; if that is not ours,
+// to_wanted converts ours to it, and to_ours back.
 struct Call {
-  dnnl::primitive primitive, reorder;
-  memory::desc weights;
+  dnnl::primitive primitive;
+  memory::desc weights, scratchpad;
   bool same_weights = true;
-  memory::desc scratchpad, reorder_scratchpad;
+  Reorder to_wanted = {}, to_ours = {};
 };
 
 // The four kinds of inference are numbered from kInference on: + 1 with addition, + 2 with ReLU.
 enum Op : i64 { kForward, kBackData, kBackWeights, kGemm, kInference };
 using Key = std::array<i64, 16>;
 
-// While it lives, oneDNN hears from OpenMP that the calling thread may use one thread. OpenMP is
-// looked up as the program is linked with it, because it is oneDNN's and not ours.
-class OneThread {
+// What has been made. It is never destroyed, because threads may compute while the program exits.
+// oneDNN's own statics are: it needs them to make a primitive, not to execute one. So exit() waits
+// for what is being made, and nothing is made afterwards.
+class Calls {
  public:
-  OneThread() : before_(get() ? get()() : 0) {
-    if (set()) set()(1);
+  static Calls& instance() {
+    static auto& it = *new Calls;
+    return it;
   }
-  ~OneThread() {
-    if (set()) set()(before_);
+  // Making takes milliseconds, so it happens under the lock: a second thread waits and finds it.
+  // Null: the program exits, and this was never made.
+  const Call* get(const Key& key, FunctionRef<Call()> make) {
+    const std::scoped_lock lock(mutex_);
+    const auto it = made_.find(key);
+    if (it != made_.end()) return &it->second;
+    if (closed_) return nullptr;
+    const OneThread one;
+    const Call* const call = &made_.emplace(key, make()).first->second;
+    // Handlers run in reverse order: this one before the destructors of statics made so far.
+    std::atexit([] { instance().close(); });
+    return call;
   }
-  OneThread(const OneThread&) = delete;
-  OneThread& operator=(const OneThread&) = delete;
 
  private:
-  static int (*get())() {
-    static const auto it = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
-    return it;
+  void close() {
+    const std::scoped_lock lock(mutex_);
+    closed_ = true;
   }
-  static void (*set())(int) {
-    static const auto it =
-        get() ? reinterpret_cast<void (*)(int)>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"))
-              : nullptr;
-    return it;
-  }
-  int before_;
-};
 
-// Finds or makes the call. Making takes milliseconds, so it happens under the lock: a second thread
-// waits and finds it.
-template <class Make>
-const Call& cached(const Key& key, Make&& make) {
-  static std::mutex mutex;
-  static std::map<Key, Call> table;
-  const std::scoped_lock lock(mutex);
-  auto it = table.find(key);
-  if (it == table.end()) {
-    const OneThread one;
-    it = table.emplace(key, make()).first;
-  }
-  return it->second;
-}
+  std::mutex mutex_;
+  std::map<Key, Call> made_;
+  bool closed_ = false;
+};
 
 Key key_of(i64 op, const ConvGeometry& g, DType t) {
   return {op,       g.n,       g.h,        g.w,      g.c,
@@ -130,44 +129,44 @@ auto guarded(const char* what, const ConvGeometry& g, F&& f) {
   }
 }
 
-struct Window {  // the geometry as oneDNN takes it
-  Dims strides, dilates, left, right;
-  explicit Window(const ConvGeometry& g)
-      : strides{g.stride, g.stride},
-        dilates{g.dilation - 1, g.dilation - 1},
-        left{g.padding, g.padding} {
-    const auto end = [&](i64 in, i64 out, i64 taps) {
-      return (out - 1) * g.stride + g.dilation * (taps - 1) + 1 - in - g.padding;
-    };
-    right = {end(g.h, g.ho, g.r), end(g.w, g.wo, g.s)};
-  }
-};
+onednn::Window window_of(const ConvGeometry& g) {
+  const auto end = [&](i64 in, i64 out, i64 taps) {
+    return (out - 1) * g.stride + g.dilation * (taps - 1) + 1 - in - g.padding;
+  };
+  return {{g.stride, g.stride},
+          {g.dilation - 1, g.dilation - 1},
+          {g.padding, g.padding},
+          {end(g.h, g.ho, g.r), end(g.w, g.wo, g.s)}};
+}
+
+Reorder::Reorder(const memory::desc& from, const memory::desc& to) {
+  const dnnl::reorder::primitive_desc pd(engine(), from, engine(), to, user_scratchpad());
+  primitive = dnnl::reorder(pd);
+  scratchpad = pd.scratchpad_desc();
+}
+
+// Which conversions of the weights a call needs.
+enum class Turn { to_wanted, to_ours, both };
 
 Call finish(const dnnl::primitive& primitive, const memory::desc& wanted, const memory::desc& ours,
-            const memory::desc& scratchpad, bool back) {
-  Call call{primitive, {}, wanted, wanted == ours, scratchpad, {}};
-  if (!call.same_weights) {
-    const dnnl::reorder::primitive_desc pd(engine(), back ? wanted : ours, engine(),
-                                           back ? ours : wanted, user_scratchpad());
-    call.reorder = dnnl::reorder(pd);
-    call.reorder_scratchpad = pd.scratchpad_desc();
-  }
+            const memory::desc& scratchpad, Turn turn) {
+  Call call{primitive, wanted, scratchpad, wanted == ours};
+  if (call.same_weights) return call;
+  if (turn != Turn::to_ours) call.to_wanted = Reorder(ours, wanted);
+  if (turn != Turn::to_wanted) call.to_ours = Reorder(wanted, ours);
   return call;
 }
 
-dnnl::convolution_forward::primitive_desc forward_desc(const ConvGeometry& g, DType t) {
-  const Window win(g);
-  const dnnl::convolution_forward::desc d(
-      dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct,
-      nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t), nhwc(t, g.n, g.ho, g.wo, g.k), win.strides,
-      win.dilates, win.left, win.right);
-  return {d, user_scratchpad(), engine()};
+onednn::Forward forward_of(const ConvGeometry& g, DType t) {
+  return onednn::forward(engine(), dnnl::prop_kind::forward_training, nhwc(t, g.n, g.h, g.w, g.c),
+                         any_weights(g, t), {}, nhwc(t, g.n, g.ho, g.wo, g.k), window_of(g),
+                         user_scratchpad());
 }
 
 Call make_forward(const ConvGeometry& g, DType t) {
-  const auto pd = forward_desc(g, t);
+  const auto pd = forward_of(g, t);
   return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
-                pd.scratchpad_desc(), false);
+                pd.scratchpad_desc(), Turn::to_wanted);
 }
 
 memory::desc bias_desc(const ConvGeometry& g) {
@@ -176,43 +175,35 @@ memory::desc bias_desc(const ConvGeometry& g) {
 
 // top: rows of zeros before the first.
 Call make_inference(const ConvGeometry& g, i64 top, DType t, const ConvTail& tail) {
-  Window win(g);
+  onednn::Window win = window_of(g);
   win.right[0] += win.left[0] - top;
   win.left[0] = top;
-  const dnnl::convolution_forward::desc d(
-      dnnl::prop_kind::forward_inference, dnnl::algorithm::convolution_direct,
-      nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t), bias_desc(g), nhwc(t, g.n, g.ho, g.wo, g.k),
-      win.strides, win.dilates, win.left, win.right);
   dnnl::post_ops post;
   if (tail.add) post.append_sum(1);
-  if (tail.relu) post.append_eltwise(1, dnnl::algorithm::eltwise_relu, 0, 0);
+  if (tail.relu) onednn::append_relu(post);
   dnnl::primitive_attr attr = user_scratchpad();
   attr.set_post_ops(post);
-  const dnnl::convolution_forward::primitive_desc pd(d, attr, engine());
+  const auto pd =
+      onednn::forward(engine(), dnnl::prop_kind::forward_inference, nhwc(t, g.n, g.h, g.w, g.c),
+                      any_weights(g, t), bias_desc(g), nhwc(t, g.n, g.ho, g.wo, g.k), win, attr);
   return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
-                pd.scratchpad_desc(), false);
+                pd.scratchpad_desc(), Turn::both);
 }
 
 Call make_back_data(const ConvGeometry& g, DType t) {
-  const Window win(g);
-  const dnnl::convolution_backward_data::desc d(
-      dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t),
-      nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
-  const dnnl::convolution_backward_data::primitive_desc pd(d, user_scratchpad(), engine(),
-                                                           forward_desc(g, t));
+  const auto pd = onednn::back_data(engine(), nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, t),
+                                    nhwc(t, g.n, g.ho, g.wo, g.k), window_of(g), user_scratchpad(),
+                                    forward_of(g, t));
   return finish(dnnl::convolution_backward_data(pd), pd.weights_desc(), our_weights(g, t),
-                pd.scratchpad_desc(), false);
+                pd.scratchpad_desc(), Turn::to_wanted);
 }
 
 Call make_back_weights(const ConvGeometry& g, DType t) {
-  const Window win(g);
-  const dnnl::convolution_backward_weights::desc d(
-      dnnl::algorithm::convolution_direct, nhwc(t, g.n, g.h, g.w, g.c), any_weights(g, DType::f32),
-      nhwc(t, g.n, g.ho, g.wo, g.k), win.strides, win.dilates, win.left, win.right);
-  const dnnl::convolution_backward_weights::primitive_desc pd(d, user_scratchpad(), engine(),
-                                                              forward_desc(g, t));
+  const auto pd = onednn::back_weights(engine(), nhwc(t, g.n, g.h, g.w, g.c),
+                                       any_weights(g, DType::f32), nhwc(t, g.n, g.ho, g.wo, g.k),
+                                       window_of(g), user_scratchpad(), forward_of(g, t));
   return finish(dnnl::convolution_backward_weights(pd), pd.diff_weights_desc(),
-                our_weights(g, DType::f32), pd.scratchpad_desc(), true);
+                our_weights(g, DType::f32), pd.scratchpad_desc(), Turn::to_ours);
 }
 
 // Scratch memory from the allocator: reused warm from call to call.
@@ -235,6 +226,10 @@ void execute(const dnnl::primitive& primitive, const memory::desc& scratchpad, A
   stream.wait();
 }
 
+void execute(const Reorder& reorder, const memory& from, const memory& to) {
+  execute(reorder.primitive, reorder.scratchpad, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
 memory on(const memory::desc& d, const Tensor& t, i64 offset = 0) {
   return {d, engine(),
           static_cast<std::byte*>(t.data()) + offset * static_cast<i64>(size_of(t.dtype()))};
@@ -246,9 +241,7 @@ class LaidOut {
   LaidOut(const Call& call, const memory::desc& ours, const Tensor& w)
       : made_(call.same_weights ? memory::desc() : call.weights),
         memory_(call.same_weights ? on(ours, w) : made_.mem) {
-    if (!call.same_weights)
-      execute(call.reorder, call.reorder_scratchpad,
-              {{DNNL_ARG_FROM, on(ours, w)}, {DNNL_ARG_TO, memory_}});
+    if (!call.same_weights) execute(call.to_wanted, on(ours, w), memory_);
   }
   const memory& get() const { return memory_; }
 
@@ -273,29 +266,42 @@ struct Share {
       : first(g.n * number / of), images(g.n * (number + 1) / of - first) {}
 };
 
+// The calls for the shares of the images, whose sizes differ by one at most. Empty: one of them was
+// never made, and the program exits.
+template <class Make>
+std::vector<const Call*> calls_for(Op op, const ConvGeometry& g, DType t, i64 shares, Make&& make) {
+  std::vector<const Call*> calls;
+  for (i64 number = 0; number < shares; ++number) {
+    ConvGeometry part = g;
+    part.n = Share(g, number, shares).images;
+    const Call* const call =
+        Calls::instance().get(key_of(op, part, t), [&] { return make(part, t); });
+    if (!call) return {};
+    calls.push_back(call);
+  }
+  return calls;
+}
+
 // Runs the forward or backward-data call made by `make` on each share of the images; from, to: the
 // arguments' names and the elements of an image.
 template <class Make>
-void over_images(Op op, const ConvGeometry& g, const Tensor& w, Make&& make, int from_name,
+bool over_images(Op op, const ConvGeometry& g, const Tensor& w, Make&& make, int from_name,
                  const Tensor& from, int to_name, Tensor& to) {
   const DType t = from.dtype();
-  const auto call_for = [&](i64 images) -> const Call& {
-    ConvGeometry part = g;
-    part.n = images;
-    return cached(key_of(op, part, t), [&] { return make(part, t); });
-  };
   const auto images_of = [](const Tensor& x, i64 images) {
     return nhwc(x.dtype(), images, x.shape(1), x.shape(2), x.shape(3));
   };
   const auto image_size = [](const Tensor& x) { return x.shape(1) * x.shape(2) * x.shape(3); };
   const i64 shares = shares_of(g);
+  const auto calls = calls_for(op, g, t, shares, make);
+  if (calls.empty()) return false;
   const memory::desc ours = our_weights(g, t);
-  const Call& usual = call_for(Share(g, shares - 1, shares).images);
+  const Call& usual = *calls.back();
   const LaidOut weights(usual, ours, w);
   parallel_for(shares, 1, [&](i64 begin, i64 end) {
     for (i64 number = begin; number < end; ++number) {
       const Share share(g, number, shares);
-      const Call& call = call_for(share.images);
+      const Call& call = *calls[static_cast<std::size_t>(number)];
       const auto run = [&](const memory& laid_out) {
         execute(
             call.primitive, call.scratchpad,
@@ -309,9 +315,12 @@ void over_images(Op op, const ConvGeometry& g, const Tensor& w, Make&& make, int
         run(LaidOut(call, ours, w).get());
     }
   });
+  return true;
 }
 
 }  // namespace
+
+bool has_onednn() { return true; }
 
 bool onednn_has_bf16() {
   constexpr auto wanted = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
@@ -324,9 +333,10 @@ void onednn_limit_to_avx2() {
                      "oneDNN has run already and cannot be held to AVX2 any more");
 }
 
-void onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
-  guarded("conv", g,
-          [&] { over_images(kForward, g, w, make_forward, DNNL_ARG_SRC, x, DNNL_ARG_DST, y); });
+bool onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
+  return guarded("conv", g, [&] {
+    return over_images(kForward, g, w, make_forward, DNNL_ARG_SRC, x, DNNL_ARG_DST, y);
+  });
 }
 
 // Thread-safe.
@@ -347,9 +357,9 @@ class OneDnnWeights {
       in_use_ = true;
       return on(ours, plain_);
     }
-    for (const auto& [layout, made] : layouts_)
-      if (layout == call.weights) return made.get();
-    layouts_.emplace_back(call.weights, LaidOut(call, ours, plain()));
+    for (const auto& [of, made] : layouts_)
+      if (of->weights == call.weights) return made.get();
+    layouts_.emplace_back(&call, LaidOut(call, ours, plain()));
     if (!in_use_) plain_ = {};
     ours_ = ours;
     return layouts_.back().second.get();
@@ -358,11 +368,9 @@ class OneDnnWeights {
  private:
   Tensor plain() const {
     if (plain_.defined()) return plain_;
-    const auto& [layout, made] = layouts_.front();
+    const auto& [of, made] = layouts_.front();
     const Tensor w = Tensor::empty(shape_, type_);
-    const dnnl::reorder::primitive_desc pd(engine(), layout, engine(), ours_, user_scratchpad());
-    execute(dnnl::reorder(pd), pd.scratchpad_desc(),
-            {{DNNL_ARG_FROM, made.get()}, {DNNL_ARG_TO, on(ours_, w)}});
+    execute(of->to_ours, made.get(), on(ours_, w));
     return w;
   }
 
@@ -372,7 +380,7 @@ class OneDnnWeights {
   Tensor plain_;
   bool in_use_ = false;  // by callers of get()
   memory::desc ours_;
-  std::vector<std::pair<memory::desc, LaidOut>> layouts_;
+  std::vector<std::pair<const Call*, LaidOut>> layouts_;
 };
 std::shared_ptr<OneDnnWeights> onednn_keep_weights(const Tensor& w) {
   return std::make_shared<OneDnnWeights>(w);
@@ -403,7 +411,7 @@ struct RowShare {
 
 }  // namespace
 
-void onednn_conv(const ConvGeometry& g, const Tensor& x, OneDnnWeights& kept, const ConvTail& tail,
+bool onednn_conv(const ConvGeometry& g, const Tensor& x, OneDnnWeights& kept, const ConvTail& tail,
                  Tensor& y) {
   const DType t = x.dtype();
   const i64 work = g.n * g.ho * g.wo * g.k * g.r * g.s * (g.c / g.groups),
@@ -413,37 +421,46 @@ void onednn_conv(const ConvGeometry& g, const Tensor& x, OneDnnWeights& kept, co
   const i64 of_image =
       g.padding <= g.dilation * (g.r - 1) ? std::clamp<i64>(threads / g.n, 1, g.ho) : 1;
   const i64 shares = of_image > 1 ? g.n * of_image : std::min(threads, g.n);
-  guarded("conv", g, [&] {
+  return guarded("conv", g, [&] {
+    std::vector<std::pair<RowShare, const Call*>> parts;
+    for (i64 number = 0; number < shares; ++number) {
+      const RowShare share = of_image > 1
+                                 ? RowShare(g, number / of_image, number % of_image, of_image)
+                                 : RowShare(g, Share(g, number, shares));
+      Key key = key_of(kInference + tail.add + 2 * tail.relu, share.part, t);
+      key.back() = share.top;
+      const Call* const call = Calls::instance().get(
+          key, [&] { return make_inference(share.part, share.top, t, tail); });
+      if (!call) return false;
+      parts.emplace_back(share, call);
+    }
     parallel_for(shares, 1, [&](i64 begin, i64 end) {
       for (i64 number = begin; number < end; ++number) {
-        const RowShare share = of_image > 1
-                                   ? RowShare(g, number / of_image, number % of_image, of_image)
-                                   : RowShare(g, Share(g, number, shares));
+        const auto& [share, call] = parts[static_cast<std::size_t>(number)];
         const ConvGeometry& part = share.part;
-        Key key = key_of(kInference + tail.add + 2 * tail.relu, part, t);
-        key.back() = share.top;
-        const Call& call = cached(key, [&] { return make_inference(part, share.top, t, tail); });
-        execute(call.primitive, call.scratchpad,
+        execute(call->primitive, call->scratchpad,
                 {{DNNL_ARG_SRC, on(nhwc(t, part.n, part.h, g.w, g.c), x,
                                    (share.image * g.h + share.input_row) * g.w * g.c)},
-                 {DNNL_ARG_WEIGHTS, kept.get(call, our_weights(g, t))},
+                 {DNNL_ARG_WEIGHTS, kept.get(*call, our_weights(g, t))},
                  {DNNL_ARG_BIAS, on(bias_desc(g), tail.bias)},
                  {DNNL_ARG_DST, on(nhwc(t, part.n, part.ho, g.wo, g.k), y,
                                    (share.image * g.ho + share.row) * g.wo * g.k)}});
       }
     });
+    return true;
   });
 }
 
-void onednn_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  guarded("conv_dx", g, [&] {
-    over_images(kBackData, g, w, make_back_data, DNNL_ARG_DIFF_DST, dy, DNNL_ARG_DIFF_SRC, dx);
+bool onednn_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
+  return guarded("conv_dx", g, [&] {
+    return over_images(kBackData, g, w, make_back_data, DNNL_ARG_DIFF_DST, dy, DNNL_ARG_DIFF_SRC,
+                       dx);
   });
 }
 
 // Each share of the images gives a sum of its own; they are added in order. How many shares there
 // are depends on the shape alone, and so does the result; more threads than that find no work.
-void onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
+bool onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
   const DType t = x.dtype();
   constexpr i64 most_sums = i64{1} << 18;  // numbers
   const i64 size = dw.numel(), work = dy.numel() * size / g.k,
@@ -452,26 +469,25 @@ void onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Te
             image_dy = g.ho * g.wo * g.k;
   const Tensor sums = Tensor::empty({shares - 1, size});
   const memory::desc ours = our_weights(g, DType::f32);
-  const auto sum_of = [&](const Share& s, const memory& target) {
-    ConvGeometry part = g;
-    part.n = s.images;
-    const Call& call =
-        cached(key_of(kBackWeights, part, t), [&] { return make_back_weights(part, t); });
+  const auto sum_of = [&](const Share& s, const Call& call, const memory& target) {
     const Scratch made(call.same_weights ? memory::desc() : call.weights);
     execute(call.primitive, call.scratchpad,
             {{DNNL_ARG_SRC, on(nhwc(t, s.images, g.h, g.w, g.c), x, s.first * image_x)},
              {DNNL_ARG_DIFF_DST, on(nhwc(t, s.images, g.ho, g.wo, g.k), dy, s.first * image_dy)},
              {DNNL_ARG_DIFF_WEIGHTS, call.same_weights ? target : made.mem}});
-    if (!call.same_weights)
-      execute(call.reorder, call.reorder_scratchpad,
-              {{DNNL_ARG_FROM, made.mem}, {DNNL_ARG_TO, target}});
+    if (!call.same_weights) execute(call.to_ours, made.mem, target);
   };
-  guarded("conv_dw", g, [&] {
+  const bool done = guarded("conv_dw", g, [&] {
+    const auto calls = calls_for(kBackWeights, g, t, shares, make_back_weights);
+    if (calls.empty()) return false;
     parallel_for(shares, 1, [&](i64 begin, i64 end) {
       for (i64 s = begin; s < end; ++s)
-        sum_of({g, s, shares}, s == 0 ? on(ours, dw) : on(ours, sums, (s - 1) * size));
+        sum_of({g, s, shares}, *calls[static_cast<std::size_t>(s)],
+               s == 0 ? on(ours, dw) : on(ours, sums, (s - 1) * size));
     });
+    return true;
   });
+  if (!done) return false;
   float* const total = dw.as<float>();
   const float* const more = sums.as<float>();
   for_each(dw.device(), size, [=](i64 i) {
@@ -479,6 +495,7 @@ void onednn_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Te
     for (i64 s = 0; s < shares - 1; ++s) sum += more[s * size + i];
     total[i] = sum;
   });
+  return true;
 }
 
 namespace {
@@ -506,17 +523,18 @@ struct Product {
                   ldc,
                   static_cast<i64>(a.dtype()),
                   static_cast<i64>(c.dtype())};
-    const Call& call = cached(key, [&] {
+    const Call* const call = Calls::instance().get(key, [&] {
       dnnl::primitive_attr attr = user_scratchpad();
       if (add) {
         dnnl::post_ops post;
         post.append_sum(1);
         attr.set_post_ops(post);
       }
-      const dnnl::matmul::primitive_desc pd(dnnl::matmul::desc(da, db, dc), attr, engine());
-      return Call{dnnl::matmul(pd), {}, {}, true, pd.scratchpad_desc(), {}};
+      const auto pd = onednn::product(engine(), da, db, dc, attr);
+      return Call{dnnl::matmul(pd), {}, pd.scratchpad_desc()};
     });
-    execute(call.primitive, call.scratchpad,
+    check<DeviceError>(call != nullptr, "oneDNN: the program exits");
+    execute(call->primitive, call->scratchpad,
             {{DNNL_ARG_SRC, on(da, a, a_at)},
              {DNNL_ARG_WEIGHTS, on(db, b, b_at)},
              {DNNL_ARG_DST, on(dc, c, c_at)}});

@@ -1,20 +1,29 @@
 // oneDNN behind plain functions: convolutions on NHWC tensors and gemm, for f32 and bf16 (f16:
-// never). Primitives are made once per geometry.
+// never). Primitives are made once per geometry. In a build without oneDNN all but the questions
+// throw DeviceError.
 #pragma once
 
 #include "gossamer/core/backend.h"
 
 namespace gossamer::cpu {
 
-void onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
+bool has_onednn();  // this build
+
+// They return false, and have done nothing, where a primitive would have to be made while the
+// program exits, which oneDNN cannot.
+[[nodiscard]] bool onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
 // The weights of a convolution in inference, once for each layout that the primitives wanted so
 // far. In memory they take one layout's place if all calls agree.
 class OneDnnWeights;
 std::shared_ptr<OneDnnWeights> onednn_keep_weights(const Tensor& w);
 Tensor onednn_weights_as_they_came(OneDnnWeights&);
-void onednn_conv(const ConvGeometry&, const Tensor& x, OneDnnWeights&, const ConvTail&, Tensor& y);
-void onednn_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
-void onednn_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
+[[nodiscard]] bool onednn_conv(const ConvGeometry&, const Tensor& x, OneDnnWeights&,
+                               const ConvTail&, Tensor& y);
+[[nodiscard]] bool onednn_conv_dx(const ConvGeometry&, const Tensor& dy, const Tensor& w,
+                                  Tensor& dx);
+[[nodiscard]] bool onednn_conv_dw(const ConvGeometry&, const Tensor& x, const Tensor& dy,
+                                  Tensor& dw);
+
 // for benchmarks: products are ours
 void onednn_gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add);
 // the CPU has avx512_bf16 (elsewhere oneDNN is slow or throws)

@@ -44,7 +44,7 @@ class CudaEmulated final : public FusedBackend {
 }  // namespace
 
 Backend& cuda_emulated_backend() {
-  static CudaEmulated it;
+  static auto& it = *new CudaEmulated;
   return it;
 }
 

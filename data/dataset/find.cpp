@@ -105,7 +105,7 @@ std::vector<std::string> of_part(const std::vector<std::string>& names, Part par
 // NAME-00003-of-00157: all shards of a set must be there, because copying or packing may have been
 // interrupted.
 void check_complete(const std::vector<std::string>& shards, const fs::path& folder) {
-  static const std::regex number(R"((.*-)\d{1,9}(-of-(\d{1,9})(\..*)?))");
+  static const auto& number = *new std::regex(R"((.*-)\d{1,9}(-of-(\d{1,9})(\..*)?))");
   std::map<std::string, std::pair<long, long>> sets;  // "NAME-…-of-00157": there, wanted
   for (const std::string& name : shards) {
     std::smatch found;

@@ -205,8 +205,9 @@ float noise(Rng& rng) {
 }  // namespace
 
 const std::vector<std::string>& shape_classes() {
-  static const std::vector<std::string> names{"checker", "circle", "cross", "dots",    "ring",
-                                              "spiral",  "square", "star",  "stripes", "triangle"};
+  static const auto& names =
+      *new std::vector<std::string>{"checker", "circle", "cross", "dots",    "ring",
+                                    "spiral",  "square", "star",  "stripes", "triangle"};
   return names;
 }
 

@@ -32,7 +32,7 @@ struct Names {
 };
 
 const Names& table() {
-  static const Names names;
+  static const auto& names = *new Names;
   return names;
 }
 

@@ -198,7 +198,7 @@ Edges random_regular(const Request& r) {
 Edges file(const Request& r) { return read_edges(r.name.argument, r.n); }
 
 const std::map<std::string, std::function<Edges(const Request&)>>& makers() {
-  static const std::map<std::string, std::function<Edges(const Request&)>> table = {
+  static const auto& table = *new std::map<std::string, std::function<Edges(const Request&)>>{
       {"ring", ring},
       {"chain", chain},
       {"complete", complete},

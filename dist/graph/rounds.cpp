@@ -181,8 +181,8 @@ class AlternatingExpRing final : public Named {
 };
 
 const std::vector<std::string>& own_names() {  // beside those of the graphs
-  static const std::vector<std::string> names = {"one-peer-exp", "one-peer-exp-directed",
-                                                 "ring-matching"};
+  static const auto& names =
+      *new std::vector<std::string>{"one-peer-exp", "one-peer-exp-directed", "ring-matching"};
   return names;
 }
 

@@ -3,7 +3,10 @@
 #include "gossamer/dist/simulation/simulator.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <span>
+#include <string_view>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/plural.h"
@@ -12,17 +15,18 @@ namespace gossamer::dist {
 namespace {
 
 constexpr int kMostWorkers = 4096;
-const std::vector<std::string> kSynchronous = {
-    "dpsgd", "dpsgd-atc", "dadam",  "accum-adam", "allreduce",
-    "sgp",   "local-sgd", "diloco", "noloco",     "consensus-control"};
-const std::vector<std::string> kControlled = {"dpsgd", "dpsgd-atc", "sgp", "local-sgd"};
-const std::vector<std::string> kAsynchronous = {"a2cid2", "adpsgd", "published"};
-const std::vector<std::string> kPairings = {"poisson", "matching", "handshake", "schedule",
-                                            "rounds"};
+constexpr auto kSynchronous =
+    std::to_array<std::string_view>({"dpsgd", "dpsgd-atc", "dadam", "accum-adam", "allreduce",
+                                     "sgp", "local-sgd", "diloco", "noloco", "consensus-control"});
+constexpr auto kControlled =
+    std::to_array<std::string_view>({"dpsgd", "dpsgd-atc", "sgp", "local-sgd"});
+constexpr auto kAsynchronous = std::to_array<std::string_view>({"a2cid2", "adpsgd", "published"});
+constexpr auto kPairings =
+    std::to_array<std::string_view>({"poisson", "matching", "handshake", "schedule", "rounds"});
 
-std::string listed(const std::vector<std::string>& names) {
+std::string listed(std::span<const std::string_view> names) {
   std::string out;
-  for (const std::string& each : names) out += (out.empty() ? "" : ", ") + each;
+  for (const std::string_view each : names) (out += out.empty() ? "" : ", ") += each;
   return out;
 }
 

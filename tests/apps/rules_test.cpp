@@ -359,7 +359,7 @@ TEST(Rules, PublicHeadersShowNoVendor) {
       "dist/net/asio_link.h",     "dist/net/asio_link_impl.h", "dist/net/connection.h",
       "dist/net/dial.h",          "dist/net/door.h",           "dist/net/gloo_context.h",
       "dist/net/mesh.h",          "dist/gpu/nccl_library.h",   "dist/net/rendezvous.h",
-      "core/cpu/onednn_calls.h",  "core/ops/kernel.h",         "core/cuda/cuda_check.h",
+      "core/cpu/onednn_api.h",    "core/ops/kernel.h",         "core/cuda/cuda_check.h",
       "core/cuda/cudnn_api.h",    "data/codec/jpeg_library.h", "apps/report/json_values.h",
       "apps/report/run_record.h", "apps/cli_options.h"};
   for (const SourceFile& f : sources()) {

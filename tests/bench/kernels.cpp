@@ -2,6 +2,7 @@
 // beside multiply-adds alone, passes over memory beside a copy of as many bytes.
 //     bench_kernels [--kernels SET] [--threads N] [--seconds S] [--only TEXT] [--json]
 //     bench_kernels --layers N,SIDE,C,K,R,STRIDE …   JSON: what the engine runs for these
+// In a build without oneDNN its columns are missing.
 // SET: of `gossamer doctor`, a lower one than the best (oneDNN is held to it, too); S: of each row;
 // TEXT: rows whose name contains it.
 #include <CLI/CLI.hpp>
@@ -63,9 +64,12 @@ class Table {
           std::pair{cpu::Kernel::product, "product"}})
       if (!cpu::ran_from(kernel).empty()) ran = name;
     const Speed s = against_fma(count, o_.threads, o_.seconds, engine),
-                v = ran == "oneDNN" ? s : against_fma(count, o_.threads, o_.seconds, onednn);
+                v = ran == "oneDNN" || !cpu::has_onednn()
+                        ? s
+                        : against_fma(count, o_.threads, o_.seconds, onednn);
     nlohmann::json row = layer;
-    row.update({{"ran", ran}, {"onednn_rate", v.rate}});
+    row["ran"] = ran;
+    if (cpu::has_onednn()) row["onednn_rate"] = v.rate;
     print(layer["name"], "flop", s, row);
   }
 
@@ -76,6 +80,7 @@ class Table {
   void operations(const std::string& name, double count, cpu::Kernel kernel,
                   FunctionRef<void()> ours, FunctionRef<void()> onednn,
                   FunctionRef<void()> engine) {
+    if (!cpu::has_onednn()) return operations(name, count, ours);
     const Speed s = against_fma(count, o_.threads, o_.seconds, ours),
                 v = against_fma(count, o_.threads, o_.seconds, onednn);
     cpu::forget_runs();
@@ -134,7 +139,7 @@ void linear(Table& table, const char* layer, DType type, i64 rows, i64 out, i64 
                  b = normal(f.tb ? Shape{f.n, f.k} : Shape{f.k, f.n}, type, 2);
     Tensor c = Tensor::empty({f.m, f.n}, f.ta ? DType::f32 : type);  // dw is f32
     const auto ours = [&] { cpu::product(f.ta, f.tb, a, b, c, {}); };
-    const auto engine = [&] { backend("onednn").gemm(f.ta, f.tb, a, b, c, false); };
+    const auto engine = [&] { backend("cpu").gemm(f.ta, f.tb, a, b, c, false); };
     const double count = 2.0 * static_cast<double>(f.m * f.n * f.k);
     if (type == DType::f16) {  // oneDNN has no product of f16
       table.operations(name, count, ours);
@@ -174,8 +179,7 @@ void few_rows(Table& table) {
       table.pass(text("product ", type, " few ", rows, "x", in, "-", out),
                  static_cast<double>(w.bytes()), [&] {
                    for (i64 l = 0; l < layers; ++l)
-                     backend("onednn").gemm(false, true, x, w.slice(l * out, (l + 1) * out), y,
-                                            false);
+                     backend("cpu").gemm(false, true, x, w.slice(l * out, (l + 1) * out), y, false);
                  });
     }
   }
@@ -208,7 +212,7 @@ void convolution(Table& table, const OwnConv& own, const ConvGeometry& g) {
                dy = normal({g.n, g.ho, g.wo, g.k}, DType::f32, 3);
   Tensor y = Tensor::empty(dy.shape()), dx = Tensor::empty(x.shape()),
          dw = Tensor::empty(w.shape());
-  Backend& engine = backend("onednn");
+  Backend& engine = backend("cpu");
   const auto pass = [&](const char* form, FunctionRef<void()> ours, FunctionRef<void()> onednn,
                         FunctionRef<void()> chosen) {
     const std::string name = text(own.name, " ", g.r, "x", g.s, "/", g.stride, " ", g.n, "x", g.h,
@@ -216,13 +220,13 @@ void convolution(Table& table, const OwnConv& own, const ConvGeometry& g) {
     if (table.wants(name)) table.operations(name, count, own.kernel, ours, onednn, chosen);
   };
   pass(
-      "forward", [&] { own.conv(g, x, w, y); }, [&] { cpu::onednn_conv(g, x, w, y); },
+      "forward", [&] { own.conv(g, x, w, y); }, [&] { (void)cpu::onednn_conv(g, x, w, y); },
       [&] { engine.conv(g, x, w, y); });
   pass(
-      "dx", [&] { own.conv_dx(g, dy, w, dx); }, [&] { cpu::onednn_conv_dx(g, dy, w, dx); },
+      "dx", [&] { own.conv_dx(g, dy, w, dx); }, [&] { (void)cpu::onednn_conv_dx(g, dy, w, dx); },
       [&] { engine.conv_dx(g, dy, w, dx); });
   pass(
-      "dw", [&] { own.conv_dw(g, x, dy, dw); }, [&] { cpu::onednn_conv_dw(g, x, dy, dw); },
+      "dw", [&] { own.conv_dw(g, x, dy, dw); }, [&] { (void)cpu::onednn_conv_dw(g, x, dy, dw); },
       [&] { engine.conv_dw(g, x, dy, dw); });
 }
 
@@ -253,20 +257,20 @@ void layer(Table& table, const std::string& text) {
                dy = normal({g.n, g.ho, g.wo, g.k}, DType::f32, 3);
   Tensor y = Tensor::empty(dy.shape()), dx = Tensor::empty(x.shape()),
          dw = Tensor::empty(w.shape());
-  Backend& engine = backend("onednn");
+  Backend& engine = backend("cpu");
   const auto of = [&](const char* pass) {
     return nlohmann::json{{"name", text + " " + pass}, {"layer", text}, {"pass", pass}};
   };
   table.engine(
       of("forward"), count, [&] { engine.conv(g, x, w, y); },
-      [&] { cpu::onednn_conv(g, x, w, y); });
+      [&] { (void)cpu::onednn_conv(g, x, w, y); });
   if (g.c > 3)  // the gradient of the images is never needed
     table.engine(
         of("dx"), count, [&] { engine.conv_dx(g, dy, w, dx); },
-        [&] { cpu::onednn_conv_dx(g, dy, w, dx); });
+        [&] { (void)cpu::onednn_conv_dx(g, dy, w, dx); });
   table.engine(
       of("dw"), count, [&] { engine.conv_dw(g, x, dy, dw); },
-      [&] { cpu::onednn_conv_dw(g, x, dy, dw); });
+      [&] { (void)cpu::onednn_conv_dw(g, x, dy, dw); });
 }
 
 // Causal attention over one tensor of q, k and v: half of the products' results are never needed.
@@ -306,7 +310,7 @@ void attention(Table& table, DType type, i64 batch, i64 heads, i64 length) {
 }
 
 void norms(Table& table, DType type) {
-  Backend& engine = backend("onednn");
+  Backend& engine = backend("cpu");
   const auto of = [&](const char* what, const Shape& s) { return text(what, " ", type, " ", s); };
   {
     const Shape shape{4096, 768};
@@ -352,7 +356,7 @@ void pointwise(Table& table, DType type) {
   const Tensor z = normal({512, 8192}, type), labels = Tensor::zeros({512}, DType::i32);
   Tensor losses = Tensor::empty({512}), dz = Tensor::empty(z.shape(), type);
   table.pass(text("softmax loss ", type, " ", z.shape()), 2 * static_cast<double>(z.bytes()),
-             [&] { backend("onednn").softmax_loss(z, labels, {}, losses, dz); });
+             [&] { backend("cpu").softmax_loss(z, labels, {}, losses, dz); });
 }
 
 void run(const Options& o) {

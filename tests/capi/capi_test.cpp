@@ -1,4 +1,5 @@
 // What the functions of gossamer.h do, as a program sees it that links libgossamer.so alone.
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstring>

@@ -1,5 +1,5 @@
 // Which kernels the CPU engine runs: its own, from the best set that this CPU has and a limit
-// allows, wherever the tables of core/cpu/onednn.cpp say that they are faster. A kernel that is not
+// allows, wherever the tables of core/cpu/engine.cpp say that they are faster. A kernel that is not
 // chosen computes the same, so no other test would see it.
 #include <sstream>
 
@@ -7,6 +7,7 @@
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/cpu/onednn_calls.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 
@@ -51,7 +52,7 @@ struct Choice : ::testing::TestWithParam<std::string> {
       EXPECT_EQ(cpu::ran_from(k), "") << what;
   }
 
-  Backend& engine = backend("onednn");
+  Backend& engine = backend("cpu");
 };
 INSTANTIATE_TEST_SUITE_P(Sets, Choice, ::testing::ValuesIn(cpu::kernel_sets()),
                          [](const auto& set) { return set.param; });
@@ -79,15 +80,36 @@ TEST_P(Choice, ConvolutionsOfOurOwn) {
     expect(dx, " dx", [&] { engine.conv_dx(g, dy, w, d); });
     expect(dw, " dw", [&] { engine.conv_dw(g, x, dy, e); });
   };
-  const bool avx2 = GetParam() == "avx2", avx512 = GetParam() == "avx512";
-  const Kernel on_avx2 = avx2 ? Kernel::direct : Kernel::count,
-               on_x86 = avx2 || avx512 ? Kernel::direct : Kernel::count;
+  const bool avx2 = GetParam() == "avx2", avx512 = GetParam() == "avx512",
+             onednn = cpu::has_onednn();
+  const Kernel on_avx2 = avx2 || !onednn ? Kernel::direct : Kernel::count,
+               on_x86 = avx2 || avx512 || !onednn ? Kernel::direct : Kernel::count;
   for (const i64 channels : {16, 64, 512})
     run(conv_of(8, channels, channels, 3, 1), Kernel::winograd, Kernel::winograd, Kernel::winograd);
   run(conv_of(56, 64, 128, 3, 2), Kernel::winograd, Kernel::winograd, Kernel::winograd);
   run(conv_of(14, 256, 512, 3, 2), on_avx2, on_avx2, on_x86);
   for (const int stride : {1, 2})
     run(conv_of(7, 512, 2048, 1, stride), Kernel::product, Kernel::product, Kernel::product);
+}
+
+// The stem of a ResNet, groups, dilation, and a stride that does not fit.
+TEST_P(Choice, WithoutOneDnnEveryConvolutionIsOurs) {
+  Backend& own = backend(cpu::has_onednn() ? "cpu_own" : "cpu");
+  ConvGeometry grouped = conv_of(8, 16, 16, 3, 1), dilated = conv_of(9, 16, 16, 3, 1);
+  grouped.groups = 4;
+  dilated.dilation = dilated.padding = 2;
+  for (const ConvGeometry& g : {conv_of(32, 3, 64, 7, 2), conv_of(14, 256, 512, 3, 2),
+                                conv_of(9, 40, 24, 5, 3), grouped, dilated}) {
+    const Tensor x = Tensor::zeros({g.n, g.h, g.w, g.c}),
+                 w = Tensor::zeros({g.k, g.r, g.s, g.c / g.groups}),
+                 dy = Tensor::zeros({g.n, g.ho, g.wo, g.k}), bias = Tensor::zeros({g.k});
+    Tensor y = dy.clone(), d = x.clone(), e = w.clone();
+    expect_ours(Kernel::direct, "forward", [&] { own.conv(g, x, w, y); });
+    expect_ours(Kernel::direct, "dx", [&] { own.conv_dx(g, dy, w, d); });
+    expect_ours(Kernel::direct, "dw", [&] { own.conv_dw(g, x, dy, e); });
+    expect_ours(Kernel::direct, "inference",
+                [&] { own.conv_inference(g, x, *own.pack_conv(w), {bias}, y); });
+  }
 }
 
 TEST_P(Choice, ProductsOfOurOwn) {

@@ -1,6 +1,8 @@
 // The tar index: what GNU tar, POSIX tar and pax write, and hostile headers.
 #include "gossamer/data/formats/tar.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 // libraries: -lz
 #include "gossamer/data/formats/devkit.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 

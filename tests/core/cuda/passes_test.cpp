@@ -1,5 +1,6 @@
 // The fused stem, pooling, averages and loss against the ops on the CPU and the reference backend:
 // emulated, through the same blocks and threads as on a GPU.
+#include <algorithm>
 #include <cmath>
 
 #include "core/kernel_helpers.h"

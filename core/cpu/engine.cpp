@@ -1,9 +1,8 @@
-// The CPU engine: oneDNN for many convolutions, own kernels for products and where they are faster
-// (Winograd for 3x3 convolutions, direct ones where a stride or the image speaks against it, batch
-// norm fused with addition and ReLU). It checks nothing that the ops have checked before. The
-// choice depends on shape, type and CPU only, never on a measurement, so that a resumed run repeats
-// the same bits.
-#ifdef GOSSAMER_HAS_ONEDNN
+// The CPU engine: our own kernels (products, Winograd for 3x3 convolutions, direct ones where a
+// stride or the image speaks against it, batch norm fused with addition and ReLU), and oneDNN, in
+// builds that have it, for the convolutions where it is faster. It checks nothing that the ops have
+// checked before. The choice depends on shape, type and CPU only, never on a measurement, so that a
+// resumed run repeats the same bits.
 #include <mutex>
 
 #include "gossamer/core/cpu/attention.h"
@@ -19,50 +18,19 @@
 #include "gossamer/core/cpu/winograd.h"
 
 namespace gossamer {
+
+Backend& cpu_own_engine();
+
 namespace {
-
-// f16, which is a type of GPUs, and bf16 on a CPU without avx512_bf16: computed in f32 and rounded
-// once at the end.
-bool needs_f32(DType type) {
-  return type == DType::f16 || (type == DType::bf16 && !cpu::onednn_has_bf16());
-}
-
-// Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the
-// transforms outweigh the products (of the gradient of the weights not even those). With stride 2
-// it saves less: 1.4 to 1.6 times as fast as oneDNN on AVX2, 1.1 to 1.5 on AVX-512 in f32, if the
-// tiles fit the image and there are 32 channels.
-bool use_winograd(const ConvGeometry& g, DType type) {
-  if (!cpu::winograd_fits(g)) return false;
-  if (g.stride == 1) return type == DType::f32 || needs_f32(type) || g.c * g.k > 16 * 16;
-  return type == DType::f32 && g.c >= 32 && g.ho % 4 == 0 && g.wo % 4 == 0;
-}
-
-// A window of one pixel is a product (pointwise_conv.h), in f32 as fast as oneDNN's convolution or
-// faster, of large images in bf16 slower. The gradient of the weights is always ours: oneDNN's has
-// other bits with another number of images.
-enum class Pass { forward, dx, dw };
-bool use_product(Pass pass, const ConvGeometry& g, DType type) {
-  return cpu::is_pointwise(g) && (pass == Pass::dw || type != DType::bf16 || needs_f32(type));
-}
-
-// Where our direct convolution is faster than oneDNN's, in f32 on one thread (Xeon, 2.3 GHz;
-// oneDNN's time / ours, forward, dx, dw, of the layers of ResNet-18 and ResNet-50):
-//
-//                              AVX2                 AVX-512
-//   3x3, stride 2, c >= 64     1.1   1.1   1.2      .9    1.0   1.2
-//   3x3, stride 2, c < 64      .9    .9    .8       .9    .8    .8
-//   stem                       .5    never .4       .3    never .2
-bool use_direct(Pass pass, const ConvGeometry& g, DType type) {
-  if (g.groups > 1 || g.c < 64 || g.stride == 1 || g.r * g.s == 1 || type != DType::f32)
-    return false;
-  return cpu::kernel_set() == "avx2" || (cpu::kernel_set() == "avx512" && pass == Pass::dw);
-}
 
 // Forms are made when the first image of their kind comes.
 class CpuPackedConv final : public PackedConv {
  public:
-  explicit CpuPackedConv(const Tensor& w) : onednn(cpu::onednn_keep_weights(w)) {}
-  Tensor weights() override { return cpu::onednn_weights_as_they_came(*onednn); }
+  // onednn: they are laid out for it, too
+  CpuPackedConv(const Tensor& w, bool with_onednn)
+      : onednn(with_onednn ? cpu::onednn_keep_weights(w) : nullptr),
+        plain_(with_onednn ? Tensor() : w) {}
+  Tensor weights() override { return onednn ? cpu::onednn_weights_as_they_came(*onednn) : plain_; }
   const cpu::PackedWeights& winograd(const ConvGeometry& g) {
     std::call_once(winograd_once_, [&] { winograd_ = cpu::winograd_pack(g, weights()); });
     return winograd_;
@@ -74,20 +42,17 @@ class CpuPackedConv final : public PackedConv {
   const std::shared_ptr<cpu::OneDnnWeights> onednn;
 
  private:
+  const Tensor plain_;
   std::once_flag winograd_once_, direct_once_;
   cpu::PackedWeights winograd_, direct_;
 };
 
-// Few tiles do not pay for reading the transformed weights, which are four times as large and more
-// than the caches hold: on one image of 224 pixels, those of the last stage.
-bool use_winograd_in_inference(const ConvGeometry& g, DType type) {
-  constexpr i64 least = 16;
-  return use_winograd(g, type) && g.n * ((g.ho + 3) / 4) * ((g.wo + 3) / 4) >= least;
-}
+enum class Pass { forward, dx, dw };
 
-class OneDnn final : public CpuBackend {
+class Engine final : public CpuBackend {
  public:
-  const char* name() const override { return "onednn"; }
+  Engine(const char* name, bool with_onednn) : name_(name), onednn_(with_onednn) {}
+  const char* name() const override { return name_; }
 
   // oneDNN sums a product in an order that depends on the number of rows that a thread takes; ours
   // does not, and in f32 on one thread takes 1.0 to 1.1 times as long where w is square, less in
@@ -116,11 +81,11 @@ class OneDnn final : public CpuBackend {
       return y.copy_from(wide);
     }
     if (use_direct(Pass::forward, g, x.dtype())) return cpu::direct_conv(g, x, w, y);
-    cpu::onednn_conv(g, x, w, y);
+    if (!cpu::onednn_conv(g, x, w, y)) cpu_own_engine().conv(g, x, w, y);
   }
 
   std::unique_ptr<PackedConv> pack_conv(const Tensor& w) override {
-    return std::make_unique<CpuPackedConv>(w);
+    return std::make_unique<CpuPackedConv>(w, onednn_);
   }
   void conv_inference(const ConvGeometry& g, const Tensor& x, PackedConv& weights,
                       const ConvTail& tail, Tensor& y) override {
@@ -129,9 +94,11 @@ class OneDnn final : public CpuBackend {
     if (use_winograd_in_inference(g, x.dtype()))
       return cpu::winograd_conv(g, x, packed.winograd(g), tail, y);
     if (needs_f32(x.dtype())) return CpuBackend::conv_inference(g, x, weights, tail, y);
+    if (!onednn_ && g.groups > 1) return CpuBackend::conv_inference(g, x, weights, tail, y);
     if (use_direct(Pass::forward, g, x.dtype()))
       return cpu::direct_conv(g, x, packed.direct(g), tail, y);
-    cpu::onednn_conv(g, x, *packed.onednn, tail, y);
+    if (!cpu::onednn_conv(g, x, *packed.onednn, tail, y))
+      CpuBackend::conv_inference(g, x, weights, tail, y);
   }
 
   void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
@@ -144,7 +111,7 @@ class OneDnn final : public CpuBackend {
       return dx.copy_from(wide);
     }
     if (use_direct(Pass::dx, g, dy.dtype())) return cpu::direct_conv_dx(g, dy, w, dx);
-    cpu::onednn_conv_dx(g, dy, w, dx);
+    if (!cpu::onednn_conv_dx(g, dy, w, dx)) cpu_own_engine().conv_dx(g, dy, w, dx);
   }
 
   // oneDNN cannot. Where its dx of 1 x 1 is faster than ours, a pass that adds would cost more.
@@ -166,7 +133,7 @@ class OneDnn final : public CpuBackend {
     if (use_product(Pass::dw, g, x.dtype())) return cpu::pointwise_conv_dw(g, x, dy, dw);
     if (needs_f32(x.dtype())) return conv_dw(g, x.to(DType::f32), dy.to(DType::f32), dw);
     if (use_direct(Pass::dw, g, x.dtype())) return cpu::direct_conv_dw(g, x, dy, dw);
-    cpu::onednn_conv_dw(g, x, dy, dw);
+    if (!cpu::onednn_conv_dw(g, x, dy, dw)) cpu_own_engine().conv_dw(g, x, dy, dw);
   }
 
   void layer_norm(const RowNorm& n, const Tensor* add, Tensor* sum, Tensor& y) override {
@@ -201,14 +168,66 @@ class OneDnn final : public CpuBackend {
                        const NormGrads& grads, Tensor* d_add) override {
     cpu::batch_norm_back(n, relu, mask.defined() ? &mask : nullptr, dy, grads, d_add);
   }
+
+ private:
+  // f16, which is a type of GPUs, and bf16 on a CPU without avx512_bf16: computed in f32 and
+  // rounded once at the end. So is bf16 without oneDNN.
+  bool needs_f32(DType type) const {
+    return type == DType::f16 || (type == DType::bf16 && !(onednn_ && cpu::onednn_has_bf16()));
+  }
+
+  // Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the
+  // transforms outweigh the products (of the gradient of the weights not even those). With stride 2
+  // it saves less: 1.4 to 1.6 times as fast as oneDNN on AVX2, 1.1 to 1.5 on AVX-512 in f32, if the
+  // tiles fit the image and there are 32 channels.
+  bool use_winograd(const ConvGeometry& g, DType type) const {
+    if (!cpu::winograd_fits(g)) return false;
+    if (g.stride == 1) return type == DType::f32 || needs_f32(type) || g.c * g.k > 16 * 16;
+    return type == DType::f32 && g.c >= 32 && g.ho % 4 == 0 && g.wo % 4 == 0;
+  }
+
+  // Few tiles do not pay for reading the transformed weights, which are four times as large and
+  // more than the caches hold: on one image of 224 pixels, those of the last stage.
+  bool use_winograd_in_inference(const ConvGeometry& g, DType type) const {
+    constexpr i64 least = 16;
+    return use_winograd(g, type) && g.n * ((g.ho + 3) / 4) * ((g.wo + 3) / 4) >= least;
+  }
+
+  // A window of one pixel is a product (pointwise_conv.h), in f32 as fast as oneDNN's convolution
+  // or faster, of large images in bf16 slower. The gradient of the weights is always ours: oneDNN's
+  // has other bits with another number of images.
+  bool use_product(Pass pass, const ConvGeometry& g, DType type) const {
+    return cpu::is_pointwise(g) && (pass == Pass::dw || type != DType::bf16 || needs_f32(type));
+  }
+
+  // Where our direct convolution is faster than oneDNN's, in f32 on one thread (Xeon, 2.3 GHz;
+  // oneDNN's time / ours, forward, dx, dw, of the layers of ResNet-18 and ResNet-50):
+  //
+  //                              AVX2                 AVX-512
+  //   3x3, stride 2, c >= 64     1.1   1.1   1.2      .9    1.0   1.2
+  //   3x3, stride 2, c < 64      .9    .9    .8       .9    .8    .8
+  //   stem                       .5    never .4       .3    never .2
+  bool use_direct(Pass pass, const ConvGeometry& g, DType type) const {
+    if (!onednn_) return true;
+    if (g.groups > 1 || g.c < 64 || g.stride == 1 || g.r * g.s == 1 || type != DType::f32)
+      return false;
+    return cpu::kernel_set() == "avx2" || (cpu::kernel_set() == "avx512" && pass == Pass::dw);
+  }
+
+  const char* const name_;
+  const bool onednn_;
 };
 
 }  // namespace
 
-Backend& onednn_backend() {
-  static OneDnn it;
+// Never destroyed: threads may compute while the program exits.
+Backend& cpu_engine() {
+  static Engine& it = *new Engine("cpu", cpu::has_onednn());
+  return it;
+}
+Backend& cpu_own_engine() {
+  static Engine& it = *new Engine("cpu_own", false);
   return it;
 }
 
 }  // namespace gossamer
-#endif
