@@ -1,9 +1,9 @@
 // libFuzzer: classes.json of a run, through its reader and the part of a page that is made of it.
 // What is accepted is written and read back alike.
 //
-// sources: class_report class_results html utf8
+// sources: class_report class_results html
 // sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
-// sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3
+// sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3 cores least_cpu
 // libraries: -lfmt
 #include "gossamer/apps/report/class_report.h"
 

@@ -2,7 +2,7 @@
 // input is the pickle; around it is a sound archive with storages "0" and "1".
 //
 // sources: torch_file pickle zip input_file tensor shape memory parallel autograd op_update op_copy
-// sources: flat cuda_none op_blocks free_memory printable utf8
+// sources: flat cuda_none op_blocks free_memory printable utf8 cores least_cpu
 // libraries: -lz
 #include <cstdlib>
 

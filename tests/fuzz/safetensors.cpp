@@ -3,7 +3,7 @@
 // what is written is seen.
 //
 // sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
-// sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3
+// sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3 cores least_cpu
 #include "gossamer/core/safetensors.h"
 
 #include <cstdlib>
