@@ -78,7 +78,9 @@ void add_tokenize(CLI::App& data, int& code) {
   CLI::App& a = *data.add_subcommand(
       "tokenize", "Turn text into ids: gossamer data tokenize TEXT... --tokenizer T --out DIR");
   DataTokenizeCommand& c = run_on(a, data_tokenize, code);
-  a.add_option("text", c.sources, "files of text, also .gz, or folders of .txt and .md")
+  a.add_option(
+       "text", c.sources,
+       "files of text or of JSON lines (.jsonl), also .gz, or folders of .txt, .text, .md, .jsonl")
       ->required();
   a.add_option("--tokenizer", c.tokenizer,
                "folder with vocab.json and merges.txt, or encoder.json and vocab.bpe; bpe:8192 "
@@ -94,6 +96,7 @@ void add_tokenize(CLI::App& data, int& code) {
                "instead: this part of the documents or pairs; of a single document its end")
       ->capture_default_str();
   a.add_option("--separator", c.separator, "a line that ends a document")->capture_default_str();
+  a.add_option("--field", c.field, "of JSON lines: the field with the text")->capture_default_str();
   a.add_option("--max-length", c.max_length, "leave out pairs with more ids on a side; 0: no limit")
       ->capture_default_str();
   a.add_option("--format", c.format, "of the .bin files: llm.c or nanogpt")

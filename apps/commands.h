@@ -226,7 +226,7 @@ int data_pack(const DataPackCommand&);
 // Text into ids on disk, see data/text/tokenize.h.
 struct DataTokenizeCommand {
   std::vector<std::string> sources, targets, val_sources, val_targets;
-  std::string out, tokenizer, format = "llm.c", separator = "<|endoftext|>";
+  std::string out, tokenizer, format = "llm.c", separator = "<|endoftext|>", field = "text";
   double val_fraction = 0;
   long long max_length = 0, shard_tokens = 100'000'000;
   int threads = 2;

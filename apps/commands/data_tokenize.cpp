@@ -5,6 +5,7 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/plural.h"
+#include "gossamer/data/files.h"
 #include "gossamer/data/text/tokenize.h"
 
 namespace gossamer::apps {
@@ -28,6 +29,26 @@ void print(const char* name, const data::TextIndex::Part& part, bool pairs) {
   fmt::print("\n");
 }
 
+// Words of prose have a few dozen bytes, sentences of languages without spaces some thousand.
+constexpr i64 kLongWord = 10'000;
+
+// What a user may not expect of the text that was given.
+void print_notices(const data::TokenizeReport& r) {
+  const auto left_out = [](const std::vector<std::string>& files, const char* why) {
+    if (!files.empty())
+      fmt::print("left out, {}: {} ({})\n", why, counted(static_cast<i64>(files.size()), "file"),
+                 data::first_of(files));
+  };
+  left_out(r.empty_files, "because there is no text in them");
+  left_out(r.other_files, "because they end with none of .txt, .text, .md and .jsonl");
+  if (r.empty) fmt::print("left out, because a side is empty: {}\n", r.empty);
+  if (r.too_long) fmt::print("left out, because longer than --max-length: {}\n", r.too_long);
+  if (r.longest_word > kLongWord)
+    fmt::print("the longest word has {} bytes: is this text in a language?\n", r.longest_word);
+  if (r.ids_asked > r.index.vocabulary)
+    fmt::print("{} ids were asked for; no more pairs of ids occur twice in a word\n", r.ids_asked);
+}
+
 }  // namespace
 
 int data_tokenize(const DataTokenizeCommand& command) {
@@ -39,6 +60,7 @@ int data_tokenize(const DataTokenizeCommand& command) {
                                       .tokenizer = command.tokenizer,
                                       .val_fraction = command.val_fraction,
                                       .separator = command.separator,
+                                      .field = command.field,
                                       .max_length = command.max_length,
                                       .format = data::parse_token_format(command.format),
                                       .shard_tokens = command.shard_tokens,
@@ -54,15 +76,16 @@ int data_tokenize(const DataTokenizeCommand& command) {
         .raw("train", to_json(index.train, index.pairs).str())
         .raw("val", to_json(index.val, index.pairs).str());
     if (index.pairs) out.add("empty", report.empty).add("too_long", report.too_long);
+    out.add("empty_files", report.empty_files).add("other_files", report.other_files);
+    if (report.ids_asked)
+      out.add("ids_asked", report.ids_asked).add("longest_word", report.longest_word);
     fmt::print("{}\n", out.add("seconds", seconds).add("whole", report.whole).str());
   } else if (!report.whole) {
     fmt::print("stopped; nothing was written\n");
   } else {
     print("train", index.train, index.pairs);
     print("val", index.val, index.pairs);
-    if (report.empty) fmt::print("left out, because a side is empty: {}\n", report.empty);
-    if (report.too_long)
-      fmt::print("left out, because longer than --max-length: {}\n", report.too_long);
+    print_notices(report);
     fmt::print("vocabulary of {}, in {} ({:.1f} s)\n", index.vocabulary, command.out, seconds);
   }
   return report.whole ? 0 : stopped_code();

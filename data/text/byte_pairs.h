@@ -28,6 +28,7 @@ class BytePairTrainer {
   BytePairTrainer(const BytePairTrainer&) = delete;
   BytePairTrainer& operator=(const BytePairTrainer&) = delete;
   void add(std::string_view text);
+  i64 longest_word() const;  // in bytes; of what lies between spaces, digits and punctuation
   std::shared_ptr<const Tokenizer> train(i64 size, const std::vector<std::string>& marks) const;
 
  private:

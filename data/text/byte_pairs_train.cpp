@@ -1,12 +1,12 @@
-// Words are counted once; then each merge changes only the words that have its pair. Counts of
-// pairs in the heap may be old: the first one is put right and goes back, until one is right.
+// Words are counted once; then each merge goes to the places where its pair is, so that all merges
+// together take as long as there are places, in a word of megabytes too. Counts of pairs in the
+// heap may be old: the first one is put right and goes back, until one is right.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <queue>
 #include <tuple>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "gossamer/core/error.h"
 #include "gossamer/data/mix.h"
@@ -23,11 +23,6 @@ struct PairHash {
   std::size_t operator()(const Pair& pair) const {
     return mix(static_cast<std::uint32_t>(pair.first), static_cast<std::uint32_t>(pair.second));
   }
-};
-
-struct Word {
-  std::vector<std::int32_t> ids;
-  i64 count;
 };
 
 struct Candidate {
@@ -85,11 +80,21 @@ class Vocabulary {
   std::string merges_ = "#version: 0.2\n";
 };
 
+// The ids of all words, each word once, and where their pairs are.
 class Counts {
  public:
-  explicit Counts(std::vector<Word> words) : words_(std::move(words)) {
-    for (std::size_t w = 0; w < words_.size(); ++w) count(w, 1);
-    for (const auto& [pair, at] : pairs_) heap_.push({at.count, pair});
+  void add_word(const std::vector<std::int32_t>& ids, i64 count) {
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const Place at = static_cast<Place>(places_.size());
+      check(at != kNone, "byte pairs: the words have 4294967295 bytes or more; give less text");
+      places_.push_back({ids[i], i == 0 ? kNone : at - 1, i + 1 == ids.size() ? kNone : at + 1});
+      word_of_.push_back(static_cast<std::uint32_t>(counts_.size()));
+    }
+    counts_.push_back(count);
+  }
+  void find_pairs() {
+    for (std::size_t at = 0; at < places_.size(); ++at) change(static_cast<Place>(at), 1);
+    offer_raised();
   }
   // The most frequent pair; count 0: there is none.
   Candidate take() {
@@ -104,43 +109,65 @@ class Counts {
     return {0, {}};
   }
   void merge(const Pair& pair, std::int32_t result) {
-    const std::unordered_set<std::size_t> words = std::move(pairs_.at(pair).words);
-    fresh_.clear();
-    for (const std::size_t w : words) {
-      count(w, -1);
-      auto& ids = words_[w].ids;
-      std::size_t kept = 0;
-      for (std::size_t i = 0; i < ids.size(); ++kept) {
-        const bool here = i + 1 < ids.size() && ids[i] == pair.first && ids[i + 1] == pair.second;
-        ids[kept] = here ? result : ids[i];
-        i += here ? 2 : 1;
-      }
-      ids.resize(kept);
-      count(w, 1);
+    std::vector<Place> places = std::move(pairs_.at(pair).places);
+    // of overlapping places, as in "aaa", the first counts
+    std::ranges::sort(places);
+    for (const Place at : places) {
+      if (pair_at(at) != pair) continue;
+      Part& left = places_[at];
+      const Part right = places_[left.next];
+      change(left.previous, -1), change(at, -1), change(left.next, -1);
+      places_[left.next].id = kMerged;
+      left.id = result;
+      left.next = right.next;
+      if (right.next != kNone) places_[right.next].previous = at;
+      change(left.previous, 1), change(at, 1);
     }
-    for (const Pair& each : fresh_) heap_.push({pairs_.at(each).count, each});
+    offer_raised();
   }
 
  private:
+  using Place = std::uint32_t;
+  static constexpr Place kNone = ~Place{0};
+  static constexpr std::int32_t kMerged = -1;
+  struct Part {
+    std::int32_t id;       // kMerged: it belongs to the one in front of it
+    Place previous, next;  // in its word
+  };
   struct Occurrences {
     i64 count = 0;
-    std::unordered_set<std::size_t> words;
+    std::vector<Place> places;  // of the left one; some may be of other pairs by now
   };
-  // Counts the pairs of a word, or takes their counts away.
-  void count(std::size_t w, int sign) {
-    const Word& word = words_[w];
-    for (std::size_t i = 0; i + 1 < word.ids.size(); ++i) {
-      const Pair pair{word.ids[i], word.ids[i + 1]};
-      const auto [at, fresh] = pairs_.try_emplace(pair);
-      if (fresh) fresh_.push_back(pair);
-      at->second.count += sign * word.count;
-      if (sign > 0) at->second.words.insert(w);
-    }
+  // The one that begins at a place; ids kMerged: none does.
+  Pair pair_at(Place at) const {
+    const Part& left = places_[at];
+    if (left.id == kMerged || left.next == kNone) return {kMerged, kMerged};
+    return {left.id, places_[left.next].id};
+  }
+  // Counts the pair that begins here, if there is one, or takes it away.
+  void change(Place at, int sign) {
+    if (at == kNone) return;
+    const Pair pair = pair_at(at);
+    if (pair.first == kMerged) return;
+    Occurrences& here = pairs_[pair];
+    here.count += sign * counts_[word_of_[at]];
+    if (sign < 0) return;
+    here.places.push_back(at);
+    raised_.push_back(pair);
+  }
+  void offer_raised() {
+    std::ranges::sort(raised_);
+    const auto again = std::ranges::unique(raised_);
+    raised_.erase(again.begin(), again.end());
+    for (const Pair& pair : raised_) heap_.push({pairs_.at(pair).count, pair});
+    raised_.clear();
   }
 
-  std::vector<Word> words_;
+  std::vector<Part> places_;
+  std::vector<std::uint32_t> word_of_;  // by place
+  std::vector<i64> counts_;             // of words
   std::unordered_map<Pair, Occurrences, PairHash> pairs_;
-  std::vector<Pair> fresh_;  // pairs that did not occur before
+  std::vector<Pair> raised_;  // pairs that occur more often than before
   std::priority_queue<Candidate> heap_;
 };
 
@@ -153,6 +180,12 @@ struct BytePairTrainer::Impl {
 
 BytePairTrainer::BytePairTrainer() : impl_(std::make_unique<Impl>()) {}
 BytePairTrainer::~BytePairTrainer() = default;
+
+i64 BytePairTrainer::longest_word() const {
+  std::size_t longest = 0;
+  for (const auto& [text, count] : impl_->words) longest = std::max(longest, text.size());
+  return static_cast<i64>(longest);
+}
 
 void BytePairTrainer::add(std::string_view text) {
   std::string word;
@@ -168,13 +201,14 @@ std::shared_ptr<const Tokenizer> BytePairTrainer::train(
   check<ConfigError>(size >= vocabulary.size() && size <= i64{1} << 20, "byte pairs: a vocabulary ",
                      "of ", size, "; it has ", vocabulary.size(),
                      " marks and bytes, and 1048576 tokens at most");
-  std::vector<Word> words;
+  Counts counts;
+  std::vector<std::int32_t> ids;
   for (const auto& [text, count] : impl_->words) {
-    Word word{{}, count};
-    for (const char c : text) word.ids.push_back(vocabulary.of_byte(static_cast<unsigned char>(c)));
-    words.push_back(std::move(word));
+    ids.clear();
+    for (const char c : text) ids.push_back(vocabulary.of_byte(static_cast<unsigned char>(c)));
+    counts.add_word(ids, count);
   }
-  Counts counts(std::move(words));
+  counts.find_pairs();
   while (vocabulary.size() < size) {
     const Candidate best = counts.take();
     if (best.count < 2) break;

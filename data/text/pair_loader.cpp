@@ -43,8 +43,8 @@ struct PairLoader::Impl {
   Impl(const TextPart& part, const Marks& m, const PairLoaderOptions& o) : marks(m), options(o) {
     check<ConfigError>(o.tokens >= 1 && o.tokens <= 1 << 24, "pairs: ", o.tokens,
                        " ids a batch; use 1 … 16777216");
-    check<ConfigError>(o.rows >= 0 && o.max_length >= 0, "pairs: rows ", o.rows, " and max_length ",
-                       o.max_length, "; use 0 for no limit, or more");
+    check<ConfigError>(o.rows >= 0 && o.max_length >= 0, "pairs: rows ", o.rows,
+                       " and a longest pair of ", o.max_length, "; use 0 for no limit, or more");
     check<ConfigError>(o.multiple >= 1 && o.multiple <= 1024, "pairs: multiple ", o.multiple,
                        "; use 1 … 1024");
     check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "pairs: rank ", o.rank,
@@ -89,7 +89,7 @@ struct PairLoader::Impl {
       check<DataError>(options.max_length == 0 || longer <= options.max_length, "pairs: pair ",
                        pair, " has ", length(0, pair), " and ", length(1, pair),
                        " ids with their marks; the limit is ", options.max_length,
-                       ". Leave long pairs out when the text is tokenized (max_length), or raise "
+                       ". Leave long pairs out when the text is tokenized (--max-length), or raise "
                        "the limit");
     }
   }
@@ -103,7 +103,7 @@ struct PairLoader::Impl {
       const i64 s = filled(length(0, pair)), t = filled(length(1, pair));
       check<DataError>(s + t <= 2 * options.tokens, "pairs: pair ", pair, " has ", s, " and ", t,
                        " ids, more than a batch of ", options.tokens,
-                       "; leave long pairs out when the text is tokenized (max_length), or use "
+                       "; leave long pairs out when the text is tokenized (--max-length), or use "
                        "more ids a batch");
       const i64 rows = i - cuts.back() + 1;
       const bool full = rows * (std::max(source, s) + std::max(target, t)) > 2 * options.tokens ||

@@ -9,7 +9,8 @@
 
 namespace gossamer::data {
 
-// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+  (Unicode's classes).
+// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+  with the classes of
+// character_classes.h.
 class WordSplitter {
  public:
   WordSplitter();
@@ -21,8 +22,8 @@ class WordSplitter {
   void split(std::string_view text, FunctionRef<void(std::string_view)> piece) const;
 
  private:
-  struct Pattern;
-  std::unique_ptr<Pattern> pattern_;
+  class Pattern;
+  std::unique_ptr<Pattern> common_, young_;  // for text without, and with, young characters
 };
 
 // A position near `near` where the text may be cut, so that both parts are split as the whole: in

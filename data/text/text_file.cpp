@@ -23,15 +23,12 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBlock = std::size_t{1} << 18;
 constexpr std::size_t kLongestLine = std::size_t{1} << 30;
 
-bool is_text_name(const std::string& name) {
-  return !is_hidden(name) && has_ending(name, {".txt", ".md", ".txt.gz", ".md.gz"});
-}
+constexpr std::array<std::string_view, 4> kSuffixes{".txt", ".text", ".md", ".jsonl"};
 
 }  // namespace
 
 struct TextFile::Impl {
   explicit Impl(const std::string& path) : file(path), block(kBlock) {
-    check<DataError>(file.size() > 0, code::damaged, printable(path), ": the file is empty");
     std::array<unsigned char, 2> magic{};
     if (file.size() >= magic.size()) file.read(0, std::as_writable_bytes(std::span(magic)));
     is_gzip = magic[0] == 0x1f && magic[1] == 0x8b;
@@ -130,10 +127,17 @@ void TextFile::check_utf8(const std::string& line) const {
   const std::size_t valid = valid_utf8(line);
   check<DataError>(valid == line.size(), code::damaged, place(), ": byte ", valid + 1,
                    " of the line is no UTF-8; convert the file (iconv -t UTF-8), or take all bytes "
-                   "as they are (any_bytes)");
+                   "as they are (--any-bytes)");
 }
 
-std::vector<std::string> find_text_files(const std::vector<std::string>& paths) {
+std::string text_suffix(const std::string& path) {
+  std::string name = lower_case(fs::path(path).filename().string());
+  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  return fs::path(name).extension().string();
+}
+
+std::vector<std::string> find_text_files(const std::vector<std::string>& paths,
+                                         std::vector<std::string>* others) {
   std::vector<std::string> all;
   for (const std::string& path : paths) {
     std::error_code error;
@@ -144,17 +148,22 @@ std::vector<std::string> find_text_files(const std::vector<std::string>& paths) 
     std::vector<std::string> found;
     for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
          it.increment(error)) {
-      if (is_hidden(it->path().filename().string()) && it->is_directory(error))
-        it.disable_recursion_pending();
-      if (is_text_name(it->path().filename().string()) && it->is_regular_file(error))
-        found.push_back(it->path().string());
+      const std::string file = it->path().string();
+      if (is_hidden(file)) {
+        if (it->is_directory(error)) it.disable_recursion_pending();
+      } else if (it->is_regular_file(error)) {
+        const bool text = std::ranges::find(kSuffixes, text_suffix(file)) != kSuffixes.end();
+        if (text || others) (text ? found : *others).push_back(file);
+      }
     }
     check<DataError>(!error, code::nothing, printable(path), ": ", error.message());
     check<DataError>(!found.empty(), code::nothing, printable(path),
-                     ": holds no text; files that end with .txt, .md, .txt.gz or .md.gz are read");
+                     ": holds no text; files that end with .txt, .text, .md or .jsonl are read, "
+                     "also with .gz behind");
     std::ranges::sort(found);
     all.insert(all.end(), found.begin(), found.end());
   }
+  if (others) std::ranges::sort(*others);
   return all;
 }
 

@@ -12,7 +12,7 @@ namespace gossamer::data {
 
 class TextFile {
  public:
-  // gzip is recognised by its first bytes. DataError: no such file, not a regular one, or empty.
+  // gzip is recognised by its first bytes. DataError: no such file, or not a regular one.
   explicit TextFile(const std::string& path);
   ~TextFile();
   TextFile(const TextFile&) = delete;
@@ -34,8 +34,13 @@ class TextFile {
   std::unique_ptr<Impl> impl_;
 };
 
-// The files that these paths name, in this order; of a folder all below it that end with .txt or
-// .md, also with .gz behind, sorted by path, without hidden ones. DataError: there are none.
-std::vector<std::string> find_text_files(const std::vector<std::string>& paths);
+// The ending that says what a file holds, in lower case and without .gz: ".txt", or "".
+std::string text_suffix(const std::string& path);
+
+// The files that these paths name, in this order; of a folder all below it that end with .txt,
+// .text, .md or .jsonl (upper or lower case), also with .gz behind, sorted by path, without hidden
+// ones. Those of folders that end otherwise are added to `others`. DataError: there are none.
+std::vector<std::string> find_text_files(const std::vector<std::string>& paths,
+                                         std::vector<std::string>* others = nullptr);
 
 }  // namespace gossamer::data

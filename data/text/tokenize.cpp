@@ -20,7 +20,7 @@
 #include "gossamer/data/text/characters.h"
 #include "gossamer/data/text/marks.h"
 #include "gossamer/data/text/split_words.h"
-#include "gossamer/data/text/text_file.h"
+#include "gossamer/data/text/text_reader.h"
 #include "gossamer/data/work.h"
 
 namespace gossamer::data {
@@ -30,166 +30,10 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kPiece = std::size_t{1} << 18;    // bytes that a thread encodes at once
 constexpr std::size_t kAtOnce = std::size_t{16} << 20;  // bytes in memory for all threads
-constexpr std::size_t kLongestDocument = std::size_t{4} << 30;
-
-struct Stopped {};  // tick() returned false
-
-// Which documents or pairs become validation data: evenly spread ones.
-class Spread {
- public:
-  explicit Spread(double fraction) : fraction_(fraction) {}
-  bool next() {
-    const double before = std::floor(static_cast<double>(count_) * fraction_);
-    return std::floor(static_cast<double>(++count_) * fraction_) > before;
-  }
-
- private:
-  double fraction_;
-  i64 count_ = 0;
-};
-
-struct Document {
-  std::string text, place;  // place: FILE:LINE where it begins
-  bool val;
-};
-
-struct Line {
-  std::string source, target, place;
-  bool val;
-};
 
 bool is_blank(const std::string& text) {
   return text.find_first_not_of(" \t\v\f\r") == std::string::npos;
 }
-
-// Reads all text, as often as it is asked to.
-class Reader {
- public:
-  Reader(const TokenizeOptions& o, FunctionRef<bool(i64)> tick) : options_(o), tick_(tick) {}
-
-  void each_document(FunctionRef<void(Document&&)> visit) {
-    Spread spread(options_.val_fraction);
-    std::optional<Document> first;  // until it is known whether it is the only one
-    i64 count = 0;
-    each_document_of(options_.sources, false, [&](Document&& document) {
-      if (++count == 1) {
-        first = std::move(document);
-        return;
-      }
-      if (first) {
-        first->val = spread.next();
-        visit(std::move(*first));
-        first.reset();
-      }
-      document.val = spread.next();
-      visit(std::move(document));
-    });
-    if (first) visit_alone(std::move(*first), visit);
-    each_document_of(options_.val_sources, true, visit);
-  }
-
-  void each_pair(FunctionRef<void(Line&&)> visit) {
-    Spread spread(options_.val_fraction);
-    each_pair_of(options_.sources, options_.targets, [&](Line&& line) {
-      line.val = spread.next();
-      visit(std::move(line));
-    });
-    each_pair_of(options_.val_sources, options_.val_targets, [&](Line&& line) {
-      line.val = true;
-      visit(std::move(line));
-    });
-  }
-
-  void tick() {
-    if (!tick_(kibibytes())) throw Stopped();
-  }
-  i64 kibibytes() const { return (read_ + (open_ ? open_->bytes_read() : 0)) >> 10; }
-
- private:
-  void each_document_of(const std::vector<std::string>& paths, bool val,
-                        FunctionRef<void(Document&&)> visit) {
-    if (paths.empty()) return;
-    for (const std::string& path : find_text_files(paths)) {
-      TextFile file(path);
-      open_ = &file;
-      Document document{{}, {}, val};
-      const auto end = [&] {
-        if (!document.text.empty()) visit(std::exchange(document, {{}, {}, val}));
-        tick();
-      };
-      for (std::string line; file.next(line);) {
-        if (!options_.any_bytes) file.check_utf8(line);
-        if (!options_.separator.empty() && line.starts_with(options_.separator) &&
-            line.find_first_not_of("\r\n", options_.separator.size()) == std::string::npos) {
-          end();
-          continue;
-        }
-        if (document.text.empty()) document.place = file.place();
-        check<DataError>(line.size() <= kLongestDocument - document.text.size(), code::damaged,
-                         document.place,
-                         ": begins a document of more than 4 GiB; end documents by "
-                         "lines that hold the separator");
-        document.text += line;
-      }
-      end();
-      close(file);
-    }
-  }
-
-  // Its end is validation data.
-  void visit_alone(Document&& document, FunctionRef<void(Document&&)> visit) {
-    std::size_t cut = static_cast<std::size_t>(
-        std::floor(static_cast<double>(document.text.size()) * (1 - options_.val_fraction)));
-    while (cut < document.text.size() && cut > 0 &&
-           (static_cast<unsigned char>(document.text[cut]) & 0xC0) == 0x80)
-      --cut;
-    Document tail{document.text.substr(cut), document.place, true};
-    document.text.resize(cut);
-    document.val = false;
-    if (!document.text.empty()) visit(std::move(document));
-    if (!tail.text.empty()) visit(std::move(tail));
-  }
-
-  void each_pair_of(const std::vector<std::string>& sources,
-                    const std::vector<std::string>& targets, FunctionRef<void(Line&&)> visit) {
-    for (std::size_t f = 0; f < sources.size(); ++f) {
-      TextFile source(sources[f]), target(targets[f]);
-      open_ = &source;
-      while (true) {
-        Line line{};
-        const bool more = read(source, line.source), more_target = read(target, line.target);
-        const TextFile& shorter = more ? target : source;
-        const TextFile& longer = more ? source : target;
-        check<DataError>(more == more_target, code::damaged, printable(shorter.path()), ": has ",
-                         counted(shorter.number() - 1, "line"), ", but ", longer.place(),
-                         " goes on; line i of both has to be one pair");
-        if (!more) break;
-        line.place = target.place();
-        if (source.number() % 1024 == 0) tick();
-        visit(std::move(line));
-      }
-      close(source);
-      read_ += target.bytes_read();
-    }
-  }
-
-  bool read(TextFile& file, std::string& line) const {
-    if (!file.next(line)) return false;
-    if (!options_.any_bytes) file.check_utf8(line);
-    while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
-    return true;
-  }
-
-  void close(const TextFile& file) {
-    read_ += file.bytes_read();
-    open_ = nullptr;
-  }
-
-  const TokenizeOptions& options_;
-  FunctionRef<bool(i64)> tick_;
-  i64 read_ = 0;  // bytes of the files that are closed
-  const TextFile* open_ = nullptr;
-};
 
 // The N of bpe:N; none: the vocabulary is another one.
 std::optional<i64> size_to_make(const std::string& tokenizer) {
@@ -197,37 +41,40 @@ std::optional<i64> size_to_make(const std::string& tokenizer) {
   i64 size = 0;
   const char* const end = tokenizer.data() + tokenizer.size();
   const auto [at, error] = std::from_chars(tokenizer.data() + 4, end, size);
-  check<ConfigError>(error == std::errc() && at == end, "tokenize: tokenizer ", tokenizer,
+  check<ConfigError>(error == std::errc() && at == end, "tokenize: --tokenizer ", tokenizer,
                      ": bpe: wants the number of ids, as in bpe:8192");
   return size;
 }
 
-std::shared_ptr<const Tokenizer> tokenizer_of(const TokenizeOptions& o, Reader& reader) {
+std::shared_ptr<const Tokenizer> tokenizer_of(const TokenizeOptions& o, TextReader& reader,
+                                              TokenizeReport& report) {
   const bool pairs = !o.targets.empty();
   if (o.tokenizer == "characters") {
     CharacterSet characters;
     check<ConfigError>(!pairs, "tokenize: characters have no marks for pairs; use bpe:N");
     reader.each_document(
-        [&](Document&& document) { characters.add(document.text, document.place); });
+        [&](TextReader::Document&& document) { characters.add(document.text, document.place); });
     return characters.tokenizer();
   }
   const std::optional<i64> size = size_to_make(o.tokenizer);
   if (!size) return open_tokenizer(o.tokenizer);
   BytePairTrainer trainer;
   if (pairs)
-    reader.each_pair([&](Line&& line) {
-      if (line.val) return;
-      trainer.add(line.source);
-      trainer.add(line.target);
+    reader.each_pair([&](TextReader::Pair&& pair) {
+      if (pair.val) return;
+      trainer.add(pair.source);
+      trainer.add(pair.target);
     });
   else
-    reader.each_document([&](Document&& document) {
+    reader.each_document([&](TextReader::Document&& document) {
       if (!document.val) trainer.add(document.text);
     });
   const std::vector<std::string> marks =
       pairs ? std::vector<std::string>{std::string(kPadding), std::string(kBeginOfSentence),
                                        std::string(kEndOfSentence)}
             : std::vector<std::string>{std::string(kEndOfText)};
+  report.ids_asked = *size;
+  report.longest_word = trainer.longest_word();
   return trainer.train(*size, marks);
 }
 
@@ -237,7 +84,7 @@ class Tokenizing {
       : options_(o), tick_(tick), pairs_(!o.targets.empty()), reader_(o, tick) {}
 
   TokenizeReport run() {
-    tokenizer_ = tokenizer_of(options_, reader_);
+    tokenizer_ = tokenizer_of(options_, reader_, report_);
     marks_ = tokenizer_->marks();
     check<ConfigError>(!pairs_ || (marks_.end >= 0 && marks_.begin >= 0 && marks_.pad >= 0),
                        "tokenize: the vocabulary lacks one of the marks <s>, </s> and <pad>, "
@@ -251,17 +98,19 @@ class Tokenizing {
       if (pairs_) open(part->target, name + "-target");
     }
     if (pairs_)
-      reader_.each_pair([this](Line&& line) { add(std::move(line)); });
+      reader_.each_pair([this](TextReader::Pair&& pair) { add(std::move(pair)); });
     else
-      reader_.each_document([this](Document&& document) { add(std::move(document)); });
+      reader_.each_document([this](TextReader::Document&& document) { add(std::move(document)); });
     flush();
     check<DataError>(train_.index.items > 0, code::nothing,
                      "tokenize: there is no text to train on",
-                     options_.max_length > 0 ? "; every pair is longer than max_length" : "");
+                     options_.max_length > 0 ? "; every pair is longer than --max-length" : "");
     check<DataError>(options_.val_fraction == 0 || val_.index.items > 0, code::nothing,
-                     "tokenize: val_fraction ", options_.val_fraction, " of ", train_.index.items,
+                     "tokenize: --val-fraction ", options_.val_fraction, " of ", train_.index.items,
                      pairs_ ? " pairs" : " documents", " is none; name files of validation text");
     store();
+    report_.empty_files = reader_.empty_files();
+    report_.other_files = reader_.other_files();
     return std::move(report_);
   }
 
@@ -280,7 +129,7 @@ class Tokenizing {
   std::string path(const std::string& name) const {
     return (fs::path(options_.folder) / name).string();
   }
-  void add(Document&& document) {
+  void add(TextReader::Document&& document) {
     const std::string_view text = document.text;
     for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
       end = text.size() - at <= kPiece ? text.size() : word_boundary(text, at + kPiece);
@@ -294,15 +143,15 @@ class Tokenizing {
     }
   }
 
-  void add(Line&& line) {
-    if (is_blank(line.source) || is_blank(line.target)) {
+  void add(TextReader::Pair&& pair) {
+    if (is_blank(pair.source) || is_blank(pair.target)) {
       ++report_.empty;
       return;
     }
-    add(Work{std::move(line.source),
-             std::move(line.target),
-             std::move(line.place),
-             line.val,
+    add(Work{std::move(pair.source),
+             std::move(pair.target),
+             std::move(pair.place),
+             pair.val,
              true,
              {},
              {}});
@@ -326,7 +175,7 @@ class Tokenizing {
             encode(works_[static_cast<std::size_t>(i)]);
         },
         [this](i64) { return tick_(reader_.kibibytes()); });
-    if (!whole) throw Stopped();
+    if (!whole) throw TextReader::Stopped();
     for (Work& work : works_) write(work);
     works_.clear();
     held_ = 0;
@@ -381,7 +230,7 @@ class Tokenizing {
   const TokenizeOptions& options_;
   FunctionRef<bool(i64)> tick_;
   bool pairs_;
-  Reader reader_;
+  TextReader reader_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   Marks marks_;
   Part train_, val_;
@@ -392,12 +241,12 @@ class Tokenizing {
 
 void check_options(const TokenizeOptions& o) {
   check<ConfigError>(!o.tokenizer.empty(),
-                     "tokenize: tokenizer is missing: a folder with vocab.json and "
+                     "tokenize: --tokenizer is missing: a folder with vocab.json and "
                      "merges.txt, or bpe:8192, or characters");
-  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: val_fraction ",
+  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: --val-fraction ",
                      o.val_fraction, "; from 0 to below 1 is possible");
   check<ConfigError>(o.val_fraction == 0 || o.val_sources.empty(),
-                     "tokenize: files of validation text are named; val_fraction would take more "
+                     "tokenize: files of validation text are named; --val-fraction would take more "
                      "from the training text. Give one of them");
   check<ConfigError>(o.targets.empty() || o.targets.size() == o.sources.size(),
                      "tokenize: ", o.sources.size(), " files of sources and ", o.targets.size(),
@@ -406,11 +255,11 @@ void check_options(const TokenizeOptions& o) {
                      "tokenize: ", o.val_sources.size(), " files of validation sources and ",
                      o.val_targets.size(), " of targets",
                      o.targets.empty() ? ", which pairs alone have" : "; each needs the other");
-  check<ConfigError>(o.max_length >= 0, "tokenize: max_length ", o.max_length,
+  check<ConfigError>(o.max_length >= 0, "tokenize: --max-length ", o.max_length,
                      "; use 0 for no limit, or more");
   check<ConfigError>(o.max_length == 0 || !o.targets.empty(),
-                     "tokenize: max_length is for pairs; documents may have any length");
-  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "tokenize: threads ", o.threads,
+                     "tokenize: --max-length is for pairs; documents may have any length");
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "tokenize: --threads ", o.threads,
                      " must be 1 to 1024");
 }
 
@@ -446,7 +295,7 @@ TokenizeReport tokenize(const TokenizeOptions& o, FunctionRef<bool(i64)> tick) {
   prepare_folder(o.folder);
   try {
     return Tokenizing(o, tick).run();
-  } catch (const Stopped&) {
+  } catch (const TextReader::Stopped&) {
     TokenizeReport report;
     report.whole = false;
     return report;

@@ -23,6 +23,7 @@ struct TokenizeOptions {
   double val_fraction = 0;
   // A line that ends a document; it is no text. So does the end of a file.
   std::string separator = "<|endoftext|>";
+  std::string field = "text";  // of files of JSON lines (json_lines.h): the one with the text
   i64 max_length = 0;  // pairs with a longer side, in ids with the mark, are left out; 0: none
   TokenFormat format = TokenFormat::llmc;
   i64 shard_tokens = 100'000'000;
@@ -33,7 +34,11 @@ struct TokenizeOptions {
 struct TokenizeReport {
   TextIndex index;
   i64 empty = 0, too_long = 0;  // pairs that were left out
-  bool whole = true;            // false: tick() stopped it, and nothing was written
+  // Left out: files without text, and files of folders whose ending is none of text.
+  std::vector<std::string> empty_files{}, other_files{};
+  i64 ids_asked = 0;     // bpe:N: more than the vocabulary has, where no other pair occurs twice
+  i64 longest_word = 0;  // bpe:N: in bytes
+  bool whole = true;     // false: tick() stopped it, and nothing was written
 };
 
 // tick(kibibytes of the files that were read) returns false to stop; about ten times a second.

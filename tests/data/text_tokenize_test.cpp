@@ -93,6 +93,58 @@ TEST_F(Tokenize, DocumentsReadBackWithTheirMarks) {
   EXPECT_TRUE(open_text(out_).val.empty());
 }
 
+TEST_F(Tokenize, FilesWithoutTextAndOtherFilesAreLeftOutAndNamed) {
+  put("in/a.TXT", "one");
+  put("in/b.text", "two");
+  put("in/c.Md.GZ", gzipped("three"));
+  put("in/d.txt", "");
+  put("in/e.txt.gz", gzipped(""));
+  put("in/f.csv", "no");
+  const TokenizeReport report = run({.sources = {folder_ / "in"}, .tokenizer = "bpe:257"});
+  EXPECT_EQ(text_in(), "one<|endoftext|>two<|endoftext|>three<|endoftext|>");
+  EXPECT_THAT(report.empty_files, ElementsAre(folder_ / "in/d.txt", folder_ / "in/e.txt.gz"));
+  EXPECT_THAT(report.other_files, ElementsAre(folder_ / "in/f.csv"));
+}
+
+TEST_F(Tokenize, JsonLinesAreReadByTheirField) {
+  const std::string lines = R"({"text": "one\nline", "id": 1}
+{"id": 2, "text": "zwölf"}
+
+{"id": 3, "text": null}
+{"text": "<|endoftext|>"}
+)";
+  put("in/a.jsonl", lines);
+  put("in/b.JSONL.gz", gzipped(lines));
+  const TokenizeReport report = run({.sources = {folder_ / "in"}, .tokenizer = "bpe:257"});
+  const std::string one = "one\nline<|endoftext|>zwölf<|endoftext|><|endoftext|><|endoftext|>";
+  EXPECT_EQ(text_in(), one + one);
+  EXPECT_EQ(report.index.train.items, 6);
+  const auto refused = [&](const std::string& text, const std::string& field = "text") {
+    return error({.sources = {put("bad.jsonl", text)}, .tokenizer = "bpe:257", .field = field});
+  };
+  EXPECT_THAT(refused(lines, "id"), HasSubstr("bad.jsonl:1: field \"id\" is number, not a string"));
+  EXPECT_THAT(refused("{\"text\": \"a\"}\n{\"body\": \"b\"}\n"),
+              HasSubstr("bad.jsonl:2: there is no field \"text\"; name the one with the text "
+                        "(--field). The line has body"));
+  EXPECT_THAT(refused("[1]\n"), HasSubstr("bad.jsonl:1: the line is no JSON object"));
+  EXPECT_THAT(refused("{\n"), HasSubstr("bad.jsonl:1: the line is no JSON: "));
+  EXPECT_EQ(refused("{\"body\": \"b\"}\n", "body"), "no error");
+  // of pairs too
+  put("a.jsonl", "{\"text\": \"one\"}\n");
+  put("a.de", "eins\n");
+  run({.sources = {folder_ / "a.jsonl"}, .targets = {folder_ / "a.de"}, .tokenizer = "bpe:259"});
+  EXPECT_EQ(text_in(), "one</s>");
+  EXPECT_EQ(text_in(false, true), "eins</s>");
+}
+
+TEST_F(Tokenize, AVocabularyThatIsSmallerThanAskedForIsSaid) {
+  put("a.txt", std::string(20'000, 'a'));
+  const TokenizeReport report = run({.sources = {folder_ / "a.txt"}, .tokenizer = "bpe:2000"});
+  EXPECT_LT(report.index.vocabulary, 300);
+  EXPECT_EQ(report.ids_asked, 2000);
+  EXPECT_EQ(report.longest_word, 20'000);
+}
+
 TEST_F(Tokenize, ThreadsAndShardsChangeNothing) {
   std::string all;
   for (std::uint64_t d = 0; d < 30; ++d) all += words(30'000, d) + "<|endoftext|>\n";
@@ -125,7 +177,7 @@ TEST_F(Tokenize, ValidationDataIsAnEvenPartOrTheEnd) {
   EXPECT_EQ(text_in(true), "document 9\n<|endoftext|>document 19\n<|endoftext|>");
   EXPECT_THAT(
       error({.sources = {folder_ / "a.txt"}, .tokenizer = "bpe:257", .val_fraction = 0.01}),
-      HasSubstr("val_fraction 0.01 of 20 documents is none; name files of validation text"));
+      HasSubstr("--val-fraction 0.01 of 20 documents is none; name files of validation text"));
 
   put("one.txt", "abcdefghi\xc3\xa4jklmnopq");  // 19 bytes; 9.5 from the start
   run({.sources = {folder_ / "one.txt"}, .tokenizer = "characters", .val_fraction = 0.5});
@@ -176,7 +228,7 @@ TEST_F(Tokenize, WrongTextIsNamedWithFileAndLine) {
             "good\nb\xff"
             "d\n<|endoftext|>");
   EXPECT_THAT(error({.sources = {put("empty.txt", "")}, .tokenizer = bpe}),
-              HasSubstr("empty.txt: the file is empty"));
+              HasSubstr("there is no text to train on"));
   EXPECT_THAT(error({.sources = {put("sep.txt", "<|endoftext|>\n")}, .tokenizer = bpe}),
               HasSubstr("there is no text to train on"));
   EXPECT_THAT(error({.sources = {folder_ / "none.txt"}, .tokenizer = bpe}), HasSubstr("none.txt"));
@@ -207,7 +259,7 @@ TEST_F(Tokenize, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:many"}), HasSubstr("bpe:many"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:10"}), HasSubstr("a vocabulary of 10"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:300", .val_fraction = 1}),
-              HasSubstr("val_fraction 1"));
+              HasSubstr("--val-fraction 1"));
   EXPECT_THAT(
       error({.sources = {a}, .val_sources = {a}, .tokenizer = "bpe:300", .val_fraction = .1}),
       HasSubstr("Give one of them"));
@@ -216,7 +268,7 @@ TEST_F(Tokenize, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_THAT(error({.sources = {a}, .val_targets = {a}, .tokenizer = "bpe:300"}),
               HasSubstr("which pairs alone have"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:300", .max_length = 5}),
-              HasSubstr("max_length is for pairs"));
+              HasSubstr("--max-length is for pairs"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:300", .threads = 0}),
               HasSubstr("threads 0"));
   EXPECT_THAT(error({.sources = {a}, .targets = {a}, .tokenizer = "characters"}),

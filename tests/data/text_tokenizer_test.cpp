@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include <gmock/gmock.h>
 
@@ -48,6 +49,60 @@ TEST(BytePairs, EqualTiktokenOnHardStrings) {
     EXPECT_EQ(ids_of(*gpt2, text), each["ids"].get<Ids>()) << text;
     EXPECT_EQ(text_from(*gpt2, each["ids"]), text);
   }
+}
+
+using Ranges = std::vector<std::pair<char32_t, char32_t>>;
+
+// Of text like "9-D 20".
+Ranges ranges_of(const std::string& text) {
+  Ranges out;
+  std::istringstream in(text);
+  for (std::string one; in >> one;) {
+    const auto first = static_cast<char32_t>(std::stoul(one, nullptr, 16));
+    const std::size_t dash = one.find('-');
+    out.emplace_back(first, dash == std::string::npos ? first
+                                                      : static_cast<char32_t>(std::stoul(
+                                                            one.substr(dash + 1), nullptr, 16)));
+  }
+  return out;
+}
+
+std::string utf8_of(char32_t c) {
+  const auto tail = [&](int shift) { return static_cast<char>(0x80 | ((c >> shift) & 63)); };
+  if (c < 0x80) return {static_cast<char>(c)};
+  if (c < 0x800) return {static_cast<char>(0xC0 | (c >> 6)), tail(0)};
+  if (c < 0x10000) return {static_cast<char>(0xE0 | (c >> 12)), tail(6), tail(0)};
+  return {static_cast<char>(0xF0 | (c >> 18)), tail(12), tail(6), tail(0)};
+}
+
+// White space, letters and numbers are those of tiktoken and tokenizers
+// (golden/unicode_classes.py).
+TEST(WordSplitter, EveryCodePointIsWhatItIsToTiktoken) {
+  const auto golden =
+      nlohmann::json::parse(text_of(GOSSAMER_SOURCE_DIR "/tests/golden/unicode_classes.json"));
+  const WordSplitter splitter;
+  const auto is_one_piece = [&](const std::string& text) {
+    int pieces = 0;
+    splitter.split(text, [&](std::string_view) { ++pieces; });
+    return pieces == 1;
+  };
+  for (const auto& [name, before] : {std::pair("space", "\n"), {"letter", "a"}, {"number", "1"}}) {
+    Ranges found;
+    for (char32_t c = 0; c < 0x110000; ++c) {
+      if ((c >= 0xD800 && c < 0xE000) || !is_one_piece(before + utf8_of(c))) continue;
+      if (!found.empty() && found.back().second + 1 == c)
+        ++found.back().second;
+      else
+        found.emplace_back(c, c);
+    }
+    EXPECT_EQ(found, ranges_of(golden[name].get<std::string>())) << name;
+  }
+}
+
+TEST(WordSplitter, TheMongolianVowelSeparatorIsNoSpace) {
+  std::vector<std::string> pieces;
+  WordSplitter().split(" \u180e!", [&](std::string_view piece) { pieces.emplace_back(piece); });
+  EXPECT_THAT(pieces, ElementsAre(" \u180e!"));
 }
 
 // SHA-256 of the ids as u16, by the program of that name.
@@ -120,6 +175,20 @@ f Ã¼
   // Written and read again: the same vocabulary.
   const auto files = small->files();
   EXPECT_EQ(read_byte_pairs(files[0], files[1])->hash(), small->hash());
+}
+
+// A word without repetition, as DNA is: each merge goes to its own places, not through the word. It
+// took minutes when each of the merges read the whole word.
+TEST(BytePairs, TrainingOnAHugeWordTakesNoLongTime) {
+  Rng rng(3);
+  std::string word;
+  for (int i = 0; i < 2'000'000; ++i) word += "ACGT"[rng.below(4)];
+  BytePairTrainer trainer;
+  trainer.add(word);
+  EXPECT_EQ(trainer.longest_word(), 2'000'000);
+  const auto made = trainer.train(4000, {});
+  EXPECT_EQ(made->size(), 4000);
+  EXPECT_EQ(text_from(*made, ids_of(*made, word)), word);
 }
 
 TEST(BytePairs, TrainingStopsWhereNoPairOccursTwice) {

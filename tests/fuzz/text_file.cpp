@@ -1,6 +1,7 @@
-// Fuzz target of files of text: any bytes give lines, which together are the file, or a DataError.
+// Fuzz target of files of text: any bytes give lines, which together are the file, or a DataError;
+// as a line of JSON they give text or a DataError.
 //
-// sources: text_file utf8 files printable
+// sources: text_file json_lines utf8 files printable
 // sources: file_names
 // libraries: -lz
 #include "gossamer/data/text/text_file.h"
@@ -14,6 +15,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/utf8.h"
+#include "gossamer/data/text/json_lines.h"
 
 using namespace gossamer;
 using namespace gossamer::data;
@@ -22,6 +24,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   static const std::string path =
       (std::filesystem::temp_directory_path() / ("fuzz-text-" + std::to_string(getpid()))).string();
   const std::string bytes(reinterpret_cast<const char*>(data), size);
+  try {
+    const std::string text = text_in_json(bytes, "text", "line");
+    if (valid_utf8(text) != text.size()) std::abort();
+  } catch (const gossamer::DataError&) {
+  }
   std::ofstream(path, std::ios::binary) << bytes;
   try {
     TextFile file(path);
