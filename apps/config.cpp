@@ -13,10 +13,25 @@
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/nesting.h"
 #include "gossamer/core/spelling.h"
 
 namespace gossamer::apps {
 namespace {
+
+// A configuration has some kilobytes, and its keys have two names.
+constexpr std::size_t kMostBytes = 1 << 20;
+constexpr int kMostNames = 8;
+
+// ConfigError: toml++, which frees tables in tables by recursion, must not see it.
+toml::table parse_toml(const std::string& text, const std::string& file) {
+  check<ConfigError>(text.size() <= kMostBytes, file, ": more than ", kMostBytes >> 20,
+                     " MiB are no configuration");
+  if (const int names = toml_names(text); names > kMostNames)
+    fail<ConfigError>(file, ": a key has ", names,
+                      " names; all keys are section.key, and `gossamer config` lists them");
+  return toml::parse(text, std::string_view(file));
+}
 
 // True: it is a key of an older version, and a note now says that it has no effect.
 bool noted_as_retired(Config& config, const std::string& where, const std::string& key) {
@@ -148,7 +163,7 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
   std::vector<T> values;
   try {
     if (text.starts_with('[')) {
-      const toml::table table = toml::parse("list = " + text);
+      const toml::table table = parse_toml("list = " + text, "command line");
       check<ConfigError>(table.size() == 1, "more follows the list");
       read(*table.get("list"), "command line", key, values);
     } else {
@@ -219,7 +234,7 @@ void read_table(const toml::table& table, const std::string& prefix, const std::
 Config parse_config(const std::string& text, const std::string& file) {
   Config config;
   try {
-    read_table(toml::parse(text, std::string_view(file)), "", file, config);
+    read_table(parse_toml(text, file), "", file, config);
   } catch (const toml::parse_error& e) {
     fail<ConfigError>(file, ":", e.source().begin.line, ":", e.source().begin.column, ": ",
                       e.description());
@@ -254,9 +269,10 @@ Config load_config(const std::vector<std::string>& arguments) {
                          " comes after other arguments; CONFIG.toml must be the first one");
       std::ifstream in(argument);
       check<ConfigError>(in.good(), argument, ": there is no such configuration file");
-      std::ostringstream text;
-      text << in.rdbuf();
-      config = parse_config(text.str(), argument);
+      std::string text(kMostBytes + 1, '\0');  // an endless file is not read to its end
+      in.read(text.data(), static_cast<std::streamsize>(text.size()));
+      text.resize(static_cast<std::size_t>(in.gcount()));
+      config = parse_config(text, argument);
     } else {
       set_key(config, argument);
     }
