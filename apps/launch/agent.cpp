@@ -14,6 +14,7 @@
 #include "gossamer/apps/launch/host_workers.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/nesting.h"
 
 namespace gossamer::apps {
 namespace {
@@ -39,7 +40,7 @@ class Agent {
       answers_.flush();
       for (const std::string& line : commands_.take()) {
         last_command = Clock::now();
-        execute(Json::parse(line, nullptr, false));
+        execute(parse_json<Json>(line));
       }
       while (const auto number = signals_.next())
         if (*number != SIGCHLD) return 128 + *number;
