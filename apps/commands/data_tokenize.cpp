@@ -4,6 +4,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/core/plural.h"
 #include "gossamer/data/text/tokenize.h"
 
@@ -17,15 +18,15 @@ JsonObject to_json(const data::TextIndex::Part& part, bool pairs) {
   return out.add(pairs ? "pairs" : "documents", part.items).add("text_bytes", part.text_bytes);
 }
 
-void print(const char* name, const data::TextIndex::Part& part, bool pairs) {
+void print_part(const char* name, const data::TextIndex::Part& part, bool pairs) {
   if (part.files.empty()) return;
-  fmt::print("{}: {} tokens", name, part.tokens);
-  if (pairs) fmt::print(" and {}", part.target_tokens);
-  fmt::print(" of {}", counted(part.items, pairs ? "pair" : "document"));
+  print(fmt::format("{}: {} tokens", name, part.tokens));
+  if (pairs) print(fmt::format(" and {}", part.target_tokens));
+  print(fmt::format(" of {}", counted(part.items, pairs ? "pair" : "document")));
   if (!pairs && part.tokens > 0)
-    fmt::print(", {:.2f} bytes a token",
-               static_cast<double>(part.text_bytes) / static_cast<double>(part.tokens));
-  fmt::print("\n");
+    print(fmt::format(", {:.2f} bytes a token",
+                      static_cast<double>(part.text_bytes) / static_cast<double>(part.tokens)));
+  print("\n");
 }
 
 }  // namespace
@@ -54,16 +55,17 @@ int data_tokenize(const DataTokenizeCommand& command) {
         .raw("train", to_json(index.train, index.pairs).str())
         .raw("val", to_json(index.val, index.pairs).str());
     if (index.pairs) out.add("empty", report.empty).add("too_long", report.too_long);
-    fmt::print("{}\n", out.add("seconds", seconds).add("whole", report.whole).str());
+    print(fmt::format("{}\n", out.add("seconds", seconds).add("whole", report.whole).str()));
   } else if (!report.whole) {
-    fmt::print("stopped; nothing was written\n");
+    print("stopped; nothing was written\n");
   } else {
-    print("train", index.train, index.pairs);
-    print("val", index.val, index.pairs);
-    if (report.empty) fmt::print("left out, because a side is empty: {}\n", report.empty);
+    print_part("train", index.train, index.pairs);
+    print_part("val", index.val, index.pairs);
+    if (report.empty) print(fmt::format("left out, because a side is empty: {}\n", report.empty));
     if (report.too_long)
-      fmt::print("left out, because longer than --max-length: {}\n", report.too_long);
-    fmt::print("vocabulary of {}, in {} ({:.1f} s)\n", index.vocabulary, command.out, seconds);
+      print(fmt::format("left out, because longer than --max-length: {}\n", report.too_long));
+    print(fmt::format("vocabulary of {}, in {} ({:.1f} s)\n", index.vocabulary, command.out,
+                      seconds));
   }
   return report.whole ? 0 : stopped_code();
 }
