@@ -1,22 +1,20 @@
 // The command line, and the one place where exceptions become a sentence and an exit code. Only the
 // files named cli* include CLI11.
 #include <CLI/CLI.hpp>
-#include <cerrno>
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <new>
-
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "gossamer/apps/cli_help.h"
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/agent.h"
 #include "gossamer/apps/launch/worker_process.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/error.h"
@@ -36,21 +34,22 @@ std::string speaker() {
 }
 
 int report(const std::string& text, int code) {
-  std::fflush(stdout);
-  std::fprintf(stderr, "gossamer: %s%s\n", speaker().c_str(), text.c_str());
+  say(speaker() + text);
   return code;
 }
 
-// Output that can't be written, on a full disk for instance, is an error, unless it goes to a pipe:
-// its reader may have read enough.
-int printed(int code) {
-  errno = 0;
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  const std::string why = errno != 0 ? std::strerror(errno) : "writing failed";
-  struct stat out {};
-  if (fstat(STDOUT_FILENO, &out) == 0 && (S_ISFIFO(out.st_mode) || S_ISSOCK(out.st_mode)))
-    return code;
-  return report("what was printed could not be written whole: " + why, code == 0 ? 6 : code);
+// The exit code tells of the command's result. That of these is in files, and they only print what
+// they have written; what the others print is their result.
+int printed(const std::string& command, int code) {
+  const std::string why = lost_output();
+  if (why.empty()) return code;
+  constexpr std::array kWriteFiles{"train",      "run",       "agent",        "average",
+                                   "export",     "report",    "trace merge",  "data make-shapes",
+                                   "data index", "data pack", "data tokenize"};
+  const bool in_files = std::ranges::find(kWriteFiles, command) != kWriteFiles.end();
+  return report("what was printed could not be written whole: " + why +
+                    (in_files && code == 0 ? "; the files are written" : ""),
+                code == 0 && !in_files ? 6 : code);
 }
 
 const char* const kSet = "a data set: folder of class folders, tar shards, ... as in data.train";
@@ -360,7 +359,8 @@ class UsageOfRun : public CLI::Formatter {
   }
 };
 
-int parse_and_run(int argc, char** argv) {
+// command: what is run, as "data pack".
+int parse_and_run(int argc, char** argv, std::string& command) {
   CLI::App app{
       "Gossamer: decentralized deep learning. Workers train at their own pace and average with one "
       "neighbour at a time.",
@@ -406,6 +406,7 @@ int parse_and_run(int argc, char** argv) {
     if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
     return report(mistake(app, {argv + 1, argv + argc}, e), 2);
   }
+  command = chosen_command(app);
   if (!run_app.parsed()) return code;
   const std::vector<std::string> wrapped = run_app.remaining();
   check<ConfigError>(!wrapped.empty(),
@@ -417,8 +418,9 @@ int parse_and_run(int argc, char** argv) {
 }  // namespace
 
 int command_line(int argc, char** argv) {
+  std::string command;
   try {
-    return printed(parse_and_run(argc, argv));
+    return printed(command, parse_and_run(argc, argv, command));
   } catch (const ConfigError& e) {
     return report(e.what(), 2);
   } catch (const DataError& e) {
@@ -436,6 +438,8 @@ int command_line(int argc, char** argv) {
                       "; choose a place where this program may write",
                   6);
   } catch (const std::exception& e) {
+    // as fmt::print() does
+    if (std::string(e.what()).starts_with("cannot write to file")) return printed(command, 6);
     return report(e.what(), 1);
   }
 }

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <regex>
 
 #include "gossamer/apps/config.h"
 #include "gossamer/core/spelling.h"
@@ -43,6 +44,17 @@ std::vector<std::string> option_names(const CLI::App& app) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
   return names;
+}
+
+// What CLI11 says of an option that came too often, or without its value.
+std::string in_our_words(const std::string& why) {
+  static const std::regex repeated("(\\S+): At Most 1 required but received (\\d+)"),
+      missing("(\\S+): \\d+ required \\S+ missing");
+  std::smatch parts;
+  if (std::regex_match(why, parts, repeated))
+    return parts.str(1) + " is given " + parts.str(2) + " times; give it once";
+  if (std::regex_match(why, parts, missing)) return parts.str(1) + " wants a value behind it";
+  return why;
 }
 
 std::string see(const CLI::App& app) { return " (see " + full_name(app) + " --help)"; }
@@ -97,6 +109,11 @@ std::vector<std::string> values_of(const CLI::Option& option) {
 
 }  // namespace
 
+std::string chosen_command(const CLI::App& root) {
+  const CLI::App& app = stuck_in(root);
+  return &app == &root ? "" : full_name(app).substr(root.get_name().size() + 1);
+}
+
 CommandHelp describe(const CLI::App& app) {
   CommandHelp out;
   out.name = full_name(app);
@@ -127,7 +144,7 @@ CommandHelp describe(const CLI::App& app) {
 std::string mistake(const CLI::App& root, const std::vector<std::string>& arguments,
                     const CLI::ParseError& error) {
   const CLI::App& app = stuck_in(root);
-  const std::string why = error.what();
+  const std::string why = in_our_words(error.what());
   if (!dynamic_cast<const CLI::ExtrasError*>(&error) &&
       !dynamic_cast<const CLI::RequiredError*>(&error))
     return why + see(app);

@@ -16,6 +16,9 @@ namespace gossamer::apps {
 
 CommandHelp describe(const CLI::App&);
 
+// The command that the arguments of a parsed `app` lead to, as "data pack".
+std::string chosen_command(const CLI::App& app);
+
 // The sentence for arguments that `app` could not parse. It names an unknown command or option and
 // the nearest one, or the key that an option of other programs is here.
 std::string mistake(const CLI::App& app, const std::vector<std::string>& arguments,

@@ -14,11 +14,26 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/file_names.h"
+#include "gossamer/core/nesting.h"
 #include "gossamer/core/spelling.h"
 #include "gossamer/core/utf8.h"
 
 namespace gossamer::apps {
 namespace {
+
+// A configuration has some kilobytes, and its keys have two names.
+constexpr std::size_t kMostBytes = 1 << 20;
+constexpr int kMostNames = 8;
+
+// ConfigError: toml++, which frees tables in tables by recursion, must not see it.
+toml::table parse_toml(const std::string& text, const std::string& file) {
+  check<ConfigError>(text.size() <= kMostBytes, file, ": more than ", kMostBytes >> 20,
+                     " MiB are no configuration");
+  if (const int names = toml_names(text); names > kMostNames)
+    fail<ConfigError>(file, ": a key has ", names,
+                      " names; all keys are section.key, and `gossamer config` lists them");
+  return toml::parse(text, std::string_view(file));
+}
 
 // True: it is a key of an older version, and a note now says that it has no effect.
 bool noted_as_retired(Config& config, const std::string& where, const std::string& key) {
@@ -150,7 +165,7 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
   std::vector<T> values;
   try {
     if (text.starts_with('[')) {
-      const toml::table table = toml::parse("list = " + gossamer::to_text(text));
+      const toml::table table = parse_toml("list = " + gossamer::to_text(text), "command line");
       check<ConfigError>(table.size() == 1, "more follows the list");
       read(*table.get("list"), "command line", key, values);
     } else {
@@ -168,17 +183,9 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
 }
 
 // --- to TOML
-// TOML escapes basic strings as JSON does, and DEL. Bytes that are no UTF-8 (in the name of a file)
-// are kept: see to_text().
-std::string text_of(const std::string& v) {
-  std::string out;
-  for (const char c : json_text(gossamer::to_text(v)))
-    if (c == 0x7F)
-      out += "\\u007f";
-    else
-      out += c;
-  return out;
-}
+// TOML escapes basic strings as JSON does. Bytes that are no UTF-8 (in the name of a file) are
+// kept: see to_text().
+std::string text_of(const std::string& v) { return json_text(gossamer::to_text(v)); }
 std::string text_of(bool v) { return v ? "true" : "false"; }
 std::string text_of(i64 v) { return std::to_string(v); }
 std::string text_of(double v) {
@@ -230,7 +237,7 @@ void read_table(const toml::table& table, const std::string& prefix, const std::
 Config parse_config(const std::string& text, const std::string& file) {
   Config config;
   try {
-    read_table(toml::parse(text, std::string_view(file)), "", file, config);
+    read_table(parse_toml(text, file), "", file, config);
   } catch (const toml::parse_error& e) {
     fail<ConfigError>(file, ":", e.source().begin.line, ":", e.source().begin.column, ": ",
                       e.description());
@@ -265,9 +272,10 @@ Config load_config(const std::vector<std::string>& arguments) {
                          " comes after other arguments; CONFIG.toml must be the first one");
       std::ifstream in(argument);
       check<ConfigError>(in.good(), argument, ": there is no such configuration file");
-      std::ostringstream text;
-      text << in.rdbuf();
-      config = parse_config(text.str(), argument);
+      std::string text(kMostBytes + 1, '\0');  // an endless file is not read to its end
+      in.read(text.data(), static_cast<std::streamsize>(text.size()));
+      text.resize(static_cast<std::size_t>(in.gcount()));
+      config = parse_config(text, argument);
     } else {
       set_key(config, argument);
     }

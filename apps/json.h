@@ -19,15 +19,16 @@ inline std::string json_text(std::string_view s) {
   std::string out = "\"";
   for (std::size_t i = 0; i < s.size();) {
     const std::size_t length = utf8_length(s.substr(i));
-    const char ch = s[i];
+    const char ch = s[i], last = s[i + std::max<std::size_t>(1, length) - 1];
+    const auto code = static_cast<unsigned char>(last);
     if (length == 0)
       out += "\xEF\xBF\xBD";  // U+FFFD for a byte that is no text
     else if (ch == '"' || ch == '\\')
       (out += '\\') += ch;
-    else if (static_cast<unsigned char>(ch) < 0x20) {
-      char code[8];
-      std::snprintf(code, sizeof code, "\\u%04x", static_cast<unsigned>(ch));
-      out += code;
+    else if (code < 0x20 || code == 0x7F || (length == 2 && ch == '\xC2' && code < 0xA0)) {
+      char escape[8];  // a control character, of ASCII or of those to U+009F
+      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(code));
+      out += escape;
     } else
       out += s.substr(i, length);
     i += std::max<std::size_t>(1, length);

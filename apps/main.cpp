@@ -1,11 +1,12 @@
 // The program `gossamer`: everything is in the library of apps/, so that tests can call it.
-#include <cstdio>
 #include <cstring>
 
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/cuda_module.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/core/cpu/least_cpu.h"
 
 // Before the other static objects, whose code may not run on an old CPU.
@@ -18,9 +19,12 @@
 }
 
 int main(int argc, char** argv) {
+  gossamer::apps::open_standard_streams();
+  // Workers are started through /proc/self/exe, after which they would be called `exe`.
+  prctl(PR_SET_NAME, "gossamer");
   std::string why;
   const gossamer::apps::CommandLine with_cuda = gossamer::apps::cuda_command_line(why);
   if (with_cuda) return with_cuda(argc, argv);
-  if (!why.empty()) std::fprintf(stderr, "gossamer: without CUDA: %s\n", why.c_str());
+  if (!why.empty()) gossamer::apps::say("without CUDA: " + why);
   return gossamer::apps::command_line(argc, argv);
 }

@@ -67,6 +67,9 @@ Tensor Tensor::wrap(void* data, Shape shape, DType dtype, std::function<void()> 
   check<ShapeError>(
       !__builtin_mul_overflow(shape.numel(), static_cast<i64>(size_of(dtype)), &bytes),
       "wrap: shape ", shape, " has more bytes than can be counted");
+  check<ShapeError>(reinterpret_cast<std::uintptr_t>(data) % size_of(dtype) == 0, "wrap: ", dtype,
+                    " at the address ", data, ", which is no multiple of its ", size_of(dtype),
+                    " bytes; copy the numbers to one that is");
   auto impl = std::make_shared<Impl>();
   impl->block = std::make_shared<Block>();
   impl->block->data = data;

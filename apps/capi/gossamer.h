@@ -89,7 +89,7 @@ gsm_status gsm_model_classify_file(gsm_model* model, const char* path, gsm_class
 gsm_status gsm_model_classify_bytes(gsm_model* model, const void* bytes, size_t size,
                                     gsm_class* classes, int32_t* count);
 // images [n, height, width, 3], red first: bytes, which are normalized, or floats, which are
-// already. logits: room for n times the number of classes.
+// already, and finite. logits: room for n times the number of classes.
 gsm_status gsm_model_forward_u8(gsm_model* model, const uint8_t* images, int64_t n, int64_t height,
                                 int64_t width, float* logits);
 gsm_status gsm_model_forward(gsm_model* model, const float* images, int64_t n, int64_t height,
@@ -110,7 +110,8 @@ typedef enum gsm_dtype {
   GSM_I32 = 4,
   GSM_I64 = 5
 } gsm_dtype;
-// Lends memory; deleter(user), which may be NULL, is called when nobody needs it any more.
+// Lends memory, at a multiple of the size of the type; deleter(user), which may be NULL, is called
+// when nobody needs it any more.
 gsm_status gsm_tensor_from_blob(void* data, gsm_dtype type, const int64_t* shape, int32_t rank,
                                 void (*deleter)(void* user), void* user, gsm_tensor** tensor);
 // Good as long as the tensor.
@@ -142,11 +143,13 @@ gsm_status gsm_trainer_new(const char* model, int64_t classes, const gsm_trainer
 gsm_status gsm_trainer_gradient(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
                                 int64_t n, int64_t height, int64_t width, float* loss);
 // With a loss of one's own instead: the outputs for floats as gsm_model_forward takes them, then
-// the gradient of the loss by these outputs, [n, classes].
+// the gradient of the loss by these outputs, [n, classes]. GSM_ERROR_ARGUMENT names the first
+// number that is not finite; then nothing has changed.
 gsm_status gsm_trainer_forward(gsm_trainer* trainer, const float* images, int64_t n, int64_t height,
                                int64_t width, float* logits);
 gsm_status gsm_trainer_backward(gsm_trainer* trainer, const float* gradient);
-// The optimizer's step with that gradient.
+// The optimizer's step with that gradient. One that is not finite is GSM_ERROR_ARGUMENT, and leaves
+// the model as it was.
 gsm_status gsm_trainer_step(gsm_trainer* trainer, double learning_rate);
 // How many of the images are classified right, and the mean loss.
 gsm_status gsm_trainer_evaluate(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
@@ -265,8 +268,7 @@ gsm_status gsm_gossip_finish(gsm_gossip* gossip);
 gsm_status gsm_gossip_stats(gsm_gossip* gossip, gsm_gossip_stats_t* stats);
 gsm_status gsm_gossip_free(gsm_gossip* gossip);
 
-// The same for a trainer's model, instead of gsm_trainer_step. A gradient that is not finite is
-// GSM_ERROR_ARGUMENT.
+// The same for a trainer's model, instead of gsm_trainer_step.
 gsm_status gsm_method_new(gsm_trainer* trainer, gsm_group* group, const char* method,
                           const char* graph, const gsm_gossip_options* options, gsm_method** made);
 gsm_status gsm_method_step(gsm_method* method, double learning_rate);

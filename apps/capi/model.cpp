@@ -34,6 +34,8 @@ data::Shrink Model::filter() const {
 }
 
 Tensor Model::logits(const Tensor& x) const {
+  // A ReLU makes 0 of NaN, so the outputs would not tell.
+  check_finite("images", x.as<float>(), x.numel());
   const NoGrad no_grad;
   return net_(x);
 }
@@ -66,14 +68,14 @@ void check_room(const gsm_class* classes, const int32_t* count) {
   check<ArgumentError>(*count >= 1, "count is ", *count, "; it must be at least 1");
 }
 
-template <class Prepare>
-gsm_status forward(gsm_model* model, const void* images, i64 n, i64 height, i64 width,
-                   float* logits, DType type, Prepare&& prepare) {
+template <class T, class Prepare>
+gsm_status forward(gsm_model* model, const T* images, i64 n, i64 height, i64 width, float* logits,
+                   DType type, Prepare&& prepare) {
   return guarded([&] {
     const Shared<Model> m(model);
     check_given("images or logits", images, logits);
     check_images(n, height, width);
-    const Tensor x = Tensor::wrap(const_cast<void*>(images), {n, height, width, 3}, type);
+    const Tensor x = Tensor::wrap(const_cast<T*>(images), {n, height, width, 3}, type);
     const Tensor y = m->logits(prepare(*m.object(), x));
     std::ranges::copy(y.span<float>(), logits);
   });

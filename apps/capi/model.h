@@ -16,7 +16,7 @@ class Model final : public Object {
   i64 parameters() const { return parameters_; }
   i64 classes() const { return static_cast<i64>(file_.classes.size()); }
   data::Shrink filter() const;
-  // x: f32 [N, h, w, 3], normalized
+  // x: f32 [N, h, w, 3], normalized. ArgumentError: not all are finite
   Tensor logits(const Tensor& x) const;
   // image: u8 [1, size, size, 3]
   void classify(const Tensor& image, gsm_class* classes, int32_t* count) const;

@@ -75,6 +75,12 @@ void check_images(std::int64_t n, std::int64_t height, std::int64_t width) {
                        ", 3]; sizes must be at least 1, and their product below 2^31");
 }
 
+void check_finite(const char* name, const float* x, std::int64_t n) {
+  const auto* const bad = std::find_if_not(x, x + n, [](float v) { return std::isfinite(v); });
+  check<ArgumentError>(bad == x + n, name, "[", bad - x, "] is ", bad == x + n ? 0 : *bad,
+                       "; wanted finite numbers");
+}
+
 void check_rate(double learning_rate) {
   check<ArgumentError>(learning_rate >= 0 && learning_rate < 1e30, "the learning rate is ",
                        learning_rate, "; wanted 0 or more, and below 1e30");

@@ -11,6 +11,7 @@
 #include <shared_mutex>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include <unistd.h>
@@ -91,10 +92,23 @@ gsm_status guarded(F&& body) noexcept {
   return run([](void* f) { (*static_cast<F*>(f))(); }, &body);
 }
 
+// Whether a T may lie at this address. Structs are copied byte by byte.
+template <class T>
+bool aligned(const T* p) {
+  if constexpr (std::is_scalar_v<T>)
+    return reinterpret_cast<std::uintptr_t>(p) % alignof(T) == 0;
+  else
+    return true;
+}
 template <class... Pointers>
 void check_given(const char* what, const Pointers*... pointers) {
   check<ArgumentError>((... && (pointers != nullptr)), what, " is NULL");
+  check<ArgumentError>((... && aligned(pointers)), what,
+                       " is at an address that is not a multiple of the size of its type; copy it "
+                       "into memory of that type first");
 }
+// ArgumentError names the first number that is NaN or infinite.
+void check_finite(const char* name, const float* x, std::int64_t n);
 
 void check_path(const char* path);
 void check_images(std::int64_t n, std::int64_t height, std::int64_t width);

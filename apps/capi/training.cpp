@@ -62,6 +62,9 @@ class Trainer final : public Object {
   }
   // With a tape, which lasts until backward().
   void forward(const Images& images, float* logits) {
+    // The running statistics would keep what is not finite.
+    check_finite("images", static_cast<const float*>(images.pixels),
+                 images.n * images.height * images.width * 3);
     net_->train();
     // The tape may keep its input, which is the caller's.
     outputs_ = (*net_)(images.tensor(DType::f32).clone());
@@ -69,6 +72,7 @@ class Trainer final : public Object {
   }
   void backward(const float* gradient) {
     check<ConfigError>(outputs_.defined(), "gsm_trainer_backward without gsm_trainer_forward");
+    check_finite("gradient", gradient, outputs_.numel());
     params_.zero_grad();
     const Tensor g = Tensor::from(std::span(gradient, static_cast<std::size_t>(outputs_.numel())),
                                   outputs_.shape());
@@ -76,16 +80,14 @@ class Trainer final : public Object {
     outputs_ = {};
     fresh_ = true;
   }
-  // ConfigError: there is no gradient for this step.
+  // ConfigError: there is no gradient for this step. ArgumentError: it would end the model, and
+  // that of other workers.
   void take_gradient() {
     check<ConfigError>(fresh_,
                        "there is no new gradient; call gsm_trainer_gradient or "
                        "gsm_trainer_backward first");
     fresh_ = false;
     params_.settle_grads();
-  }
-  // ArgumentError: other workers would get it too.
-  void check_finite() const {
     check<ArgumentError>(all_finite(params_.grads()),
                          "the gradient is infinite or not a number somewhere; nothing was sent, "
                          "and the model is as it was. A smaller learning rate may help");
@@ -172,7 +174,8 @@ class Method final : public Object {
   Training training_;
 };
 
-Images checked(const void* images, i64 n, i64 height, i64 width) {
+template <class T>
+Images checked(const T* images, i64 n, i64 height, i64 width) {
   check_given("images", images);
   check_images(n, height, width);
   return {images, n, height, width};
@@ -278,7 +281,6 @@ gsm_status gsm_method_step(gsm_method* method, double learning_rate) {
     check<BusyError>(lock.owns_lock(), "another thread uses the trainer");
     check_rate(learning_rate);
     m->trainer()->take_gradient();
-    m->trainer()->check_finite();
     m->training().step(learning_rate);
   });
 }

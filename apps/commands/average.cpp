@@ -8,6 +8,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
@@ -142,10 +143,10 @@ int average(const AverageCommand& c) {
   else
     average_files(of, out);
   if (c.json) {
-    fmt::print("{}\n", JsonObject().add("out", out).add("of", of).str());
+    print(fmt::format("{}\n", JsonObject().add("out", out).add("of", of).str()));
     return 0;
   }
-  fmt::print("{}: the mean of {} {}\n", out, of.size(), run ? "checkpoints" : "models");
+  print(fmt::format("{}: the mean of {} {}\n", out, of.size(), run ? "checkpoints" : "models"));
   return 0;
 }
 

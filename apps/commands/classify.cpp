@@ -10,6 +10,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
@@ -54,12 +55,12 @@ void classify_one(const LoadedModel& model, const nn::Inference& net, const std:
     std::vector<JsonObject> rows;
     for (const std::size_t k : order)
       rows.push_back(JsonObject().add("class", model.classes[k]).add("probability", values[k]));
-    fmt::print("{}\n", JsonObject().add("image", path).add("top", rows).str());
+    print(fmt::format("{}\n", JsonObject().add("image", path).add("top", rows).str()));
     return;
   }
-  fmt::print("{}\n", path);
+  print(fmt::format("{}\n", path));
   for (const std::size_t k : order)
-    fmt::print("  {:5.1f} %  {}\n", 100 * values[k], model.classes[k]);
+    print(fmt::format("  {:5.1f} %  {}\n", 100 * values[k], model.classes[k]));
 }
 
 }  // namespace
@@ -70,7 +71,7 @@ int classify(const ClassifyCommand& command) {
   validate(config, 1);
   LoadedModel model = load_model(command.model, DType::f32, config);
   if (!command.classes.empty()) name_classes(model, command.classes);
-  for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  for (const std::string& line : model.notes) say(line);
   const NoGrad no_grad;
   const nn::Inference net(std::move(model.net));
   int code = 0;
@@ -78,9 +79,10 @@ int classify(const ClassifyCommand& command) {
   const auto go_on = [&](const std::string& path, const auto& work) {
     const auto failed = [&](const std::exception& error, int its_code) {
       if (code == 0) code = its_code;
-      fmt::print(stderr, "gossamer: {}\n", error.what());
+      say(error.what());
       if (command.json)
-        fmt::print("{}\n", JsonObject().add("image", path).add("error", error.what()).str());
+        print(
+            fmt::format("{}\n", JsonObject().add("image", path).add("error", error.what()).str()));
     };
     try {
       work();

@@ -7,6 +7,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/plural.h"
 #include "gossamer/data/check.h"
@@ -23,10 +24,11 @@ constexpr i64 kQuick = 1000;
 constexpr std::size_t kShown = 10;
 
 void show(const std::string& title, const std::vector<std::string>& names) {
-  fmt::print("{}: {}\n", title, names.size());
-  for (std::size_t i = 0; i < names.size() && i < kShown; ++i) fmt::print("  {}\n", names[i]);
+  print(fmt::format("{}: {}\n", title, names.size()));
+  for (std::size_t i = 0; i < names.size() && i < kShown; ++i)
+    print(fmt::format("  {}\n", names[i]));
   if (names.size() > kShown)
-    fmt::print("  … and {} more (--json lists all)\n", names.size() - kShown);
+    print(fmt::format("  … and {} more (--json lists all)\n", names.size() - kShown));
 }
 
 std::vector<i64> spread(i64 size) {
@@ -65,14 +67,15 @@ JsonObject to_json(const Found& f) {
   return out.raw("odd", odd.str()).add("seconds", f.seconds).add("whole", f.report.whole);
 }
 
-void print(const Found& f) {
+void print_found(const Found& f) {
   const std::string part = name_of(f.part);
-  fmt::print("{}{} of {} in {}, {:.1f} MB, sides {} to {} pixels ({:.1f} s)\n",
-             part.empty() ? "" : part + ": ", f.report.images, counted(f.set->size(), "image"),
-             counted(f.set->classes().size(), "class", "classes"),
-             static_cast<double>(f.report.bytes) / 1e6, f.report.least_side, f.report.most_side,
-             f.seconds);
-  for (const std::string& line : f.set->notes()) fmt::print("{}\n", line);
+  print(fmt::format("{}{} of {} in {}, {:.1f} MB, sides {} to {} pixels ({:.1f} s)\n",
+                    part.empty() ? "" : part + ": ", f.report.images,
+                    counted(f.set->size(), "image"),
+                    counted(f.set->classes().size(), "class", "classes"),
+                    static_cast<double>(f.report.bytes) / 1e6, f.report.least_side,
+                    f.report.most_side, f.seconds));
+  for (const std::string& line : f.set->notes()) print(fmt::format("{}\n", line));
   for (const auto& [what, names] : f.report.odd) show(what, names);
   if (const auto empty = f.set->empty_classes(); !empty.empty())
     show("class folders without a picture", empty);
@@ -107,14 +110,15 @@ int data_check(const DataCheckCommand& command) {
     f.report = data::check_pictures(*some, command.threads, progress);
     f.seconds = progress.seconds();
     if (command.json && all.size() == 2) both.raw(name_of(f.part), to_json(f).str());
-    if (!command.json) print(f);
+    if (!command.json) print_found(f);
     if (!f.report.whole) break;
   }
   const std::string differ = difference(all);
   if (command.json)
-    fmt::print("{}\n", (all.size() == 2 ? both.add("differ", differ) : to_json(all[0])).str());
+    print(fmt::format("{}\n",
+                      (all.size() == 2 ? both.add("differ", differ) : to_json(all[0])).str()));
   else if (!differ.empty())
-    fmt::print("train and val: {}\n", differ);
+    print(fmt::format("train and val: {}\n", differ));
   if (!std::ranges::all_of(all, [](const Found& f) { return f.report.whole; }))
     return stopped_code();
   return differ.empty() && std::ranges::all_of(all, &Found::sound) ? 0 : 3;

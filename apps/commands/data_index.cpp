@@ -9,6 +9,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/file_names.h"
 #include "gossamer/core/plural.h"
@@ -59,17 +60,17 @@ int data_index(const DataIndexCommand& command) {
     ++done;
   }
   if (command.json) {
-    fmt::print("{}\n", JsonObject()
-                           .add("files", done)
-                           .add("images", images)
-                           .add("index_bytes", bytes)
-                           .add("seconds", progress.seconds())
-                           .str());
+    print(fmt::format("{}\n", JsonObject()
+                                  .add("files", done)
+                                  .add("images", images)
+                                  .add("index_bytes", bytes)
+                                  .add("seconds", progress.seconds())
+                                  .str()));
   } else {
-    fmt::print("{} with {} indexed in {:.2f} s: {:.1f} MB as FILE{}\n", counted(done, "file"),
-               counted(images, "image"), progress.seconds(), static_cast<double>(bytes) / 1e6,
-               data::kIndexEnding);
-    if (done == 0 && others > 0) fmt::print("folders of images and packed shards need no index\n");
+    print(fmt::format("{} with {} indexed in {:.2f} s: {:.1f} MB as FILE{}\n",
+                      counted(done, "file"), counted(images, "image"), progress.seconds(),
+                      static_cast<double>(bytes) / 1e6, data::kIndexEnding));
+    if (done == 0 && others > 0) print("folders of images and packed shards need no index\n");
   }
   return 0;
 }

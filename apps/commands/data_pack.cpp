@@ -7,6 +7,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/file_names.h"
 #include "gossamer/core/plural.h"
@@ -53,18 +54,18 @@ JsonObject to_json(const data::PackReport& r, double seconds) {
   return out.add("left_out", r.left_out).add("seconds", seconds).add("whole", r.whole);
 }
 
-void print(const data::PackReport& r, const std::string& folder, double seconds) {
-  fmt::print("{} in {} ({} from an earlier run), {:.1f} MB: {} ({:.1f} s)\n",
-             counted(r.images, "image"), counted(r.shards, "shard"), r.kept_shards,
-             static_cast<double>(r.bytes) / 1e6, folder, seconds);
+void print_report(const data::PackReport& r, const std::string& folder, double seconds) {
+  print(fmt::format("{} in {} ({} from an earlier run), {:.1f} MB: {} ({:.1f} s)\n",
+                    counted(r.images, "image"), counted(r.shards, "shard"), r.kept_shards,
+                    static_cast<double>(r.bytes) / 1e6, folder, seconds));
   if (r.reencoded > 0)
-    fmt::print(
+    print(fmt::format(
         "{} of them, PNG, GIF or BMP, became JPEG and end with .jpg now; --copy keeps files as "
         "they are\n",
-        r.reencoded);
-  if (!r.left_out.empty()) fmt::print("left out, because damaged: {}\n", r.left_out.size());
-  for (const std::string& text : r.left_out) fmt::print("  {}\n", text);
-  if (!r.whole) fmt::print("stopped; the same command continues after the finished shards\n");
+        r.reencoded));
+  if (!r.left_out.empty()) print(fmt::format("left out, because damaged: {}\n", r.left_out.size()));
+  for (const std::string& text : r.left_out) print(fmt::format("  {}\n", text));
+  if (!r.whole) print("stopped; the same command continues after the finished shards\n");
 }
 
 }  // namespace
@@ -78,7 +79,7 @@ int data_pack(const DataPackCommand& command) {
   const auto parts = data::parts_in({command.source});
   for (const data::Part part : parts) {
     const auto set = data::open({command.source}, part, data::parse_label_base(command.label_base));
-    for (const std::string& line : set->notes()) fmt::print(stderr, "gossamer: {}\n", line);
+    for (const std::string& line : set->notes()) say(line);
     all.push_back({part == data::Part::any ? "" : part == data::Part::val ? "val" : "train", set});
   }
   refuse_to_pack_into(command.source, command.folder);
@@ -98,15 +99,15 @@ int data_pack(const DataPackCommand& command) {
                                                progress);
     const double seconds = progress.seconds();
     if (!command.json)
-      print(report, to, seconds);
+      print_report(report, to, seconds);
     else if (p.part.empty())
-      fmt::print("{}\n", to_json(report, seconds).str());
+      print(fmt::format("{}\n", to_json(report, seconds).str()));
     else
       both.raw(p.part, to_json(report, seconds).str());
     whole = report.whole;
     if (!whole) break;
   }
-  if (command.json && all.size() == 2) fmt::print("{}\n", both.str());
+  if (command.json && all.size() == 2) print(fmt::format("{}\n", both.str()));
   return whole ? 0 : stopped_code();
 }
 

@@ -34,10 +34,13 @@ bool DataProgress::operator()(i64 done) {
     next_s_ = now + (terminal_ ? 0.5 : 30);
     const double rate = static_cast<double>(done) / now,
                  left = rate > 0 ? static_cast<double>(total_ - done) / rate : 0;
-    fmt::print(stderr, "{}{} {}/{} ({:.0f} %)  {:.0f}/s  {} left{}", terminal_ ? "\r" : "", what_,
-               done, total_,
-               total_ > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total_) : 100.0,
-               rate, duration_text(left), terminal_ ? "   " : "\n");
+    const double percent =
+        total_ > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total_) : 100.0;
+    std::fputs(
+        fmt::format("{}{} {}/{} ({:.0f} %)  {:.0f}/s  {} left{}", terminal_ ? "\r" : "", what_,
+                    done, total_, percent, rate, duration_text(left), terminal_ ? "   " : "\n")
+            .c_str(),
+        stderr);
     std::fflush(stderr);
     open_ = terminal_;
   }

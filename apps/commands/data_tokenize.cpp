@@ -4,6 +4,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/core/plural.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/tokenize.h"
@@ -18,15 +19,15 @@ JsonObject to_json(const data::TextIndex::Part& part, bool pairs) {
   return out.add(pairs ? "pairs" : "documents", part.items).add("text_bytes", part.text_bytes);
 }
 
-void print(const char* name, const data::TextIndex::Part& part, bool pairs) {
+void print_part(const char* name, const data::TextIndex::Part& part, bool pairs) {
   if (part.files.empty()) return;
-  fmt::print("{}: {} tokens", name, part.tokens);
-  if (pairs) fmt::print(" and {}", part.target_tokens);
-  fmt::print(" of {}", counted(part.items, pairs ? "pair" : "document"));
+  print(fmt::format("{}: {} tokens", name, part.tokens));
+  if (pairs) print(fmt::format(" and {}", part.target_tokens));
+  print(fmt::format(" of {}", counted(part.items, pairs ? "pair" : "document")));
   if (!pairs && part.tokens > 0)
-    fmt::print(", {:.2f} bytes a token",
-               static_cast<double>(part.text_bytes) / static_cast<double>(part.tokens));
-  fmt::print("\n");
+    print(fmt::format(", {:.2f} bytes a token",
+                      static_cast<double>(part.text_bytes) / static_cast<double>(part.tokens)));
+  print("\n");
 }
 
 // Words of prose have a few dozen bytes, sentences of languages without spaces some thousand.
@@ -36,17 +37,20 @@ constexpr i64 kLongWord = 10'000;
 void print_notices(const data::TokenizeReport& r) {
   const auto left_out = [](const std::vector<std::string>& files, const char* why) {
     if (!files.empty())
-      fmt::print("left out, {}: {} ({})\n", why, counted(static_cast<i64>(files.size()), "file"),
-                 data::first_of(files));
+      print(fmt::format("left out, {}: {} ({})\n", why,
+                        counted(static_cast<i64>(files.size()), "file"), data::first_of(files)));
   };
   left_out(r.empty_files, "because there is no text in them");
   left_out(r.other_files, "because they end with none of .txt, .text, .md and .jsonl");
-  if (r.empty) fmt::print("left out, because a side is empty: {}\n", r.empty);
-  if (r.too_long) fmt::print("left out, because longer than --max-length: {}\n", r.too_long);
+  if (r.empty) print(fmt::format("left out, because a side is empty: {}\n", r.empty));
+  if (r.too_long)
+    print(fmt::format("left out, because longer than --max-length: {}\n", r.too_long));
   if (r.longest_word > kLongWord)
-    fmt::print("the longest word has {} bytes: is this text in a language?\n", r.longest_word);
+    print(fmt::format("the longest word has {} bytes: is this text in a language?\n",
+                      r.longest_word));
   if (r.ids_asked > r.index.vocabulary)
-    fmt::print("{} ids were asked for; no more pairs of ids occur twice in a word\n", r.ids_asked);
+    print(fmt::format("{} ids were asked for; no more pairs of ids occur twice in a word\n",
+                      r.ids_asked));
 }
 
 }  // namespace
@@ -79,14 +83,15 @@ int data_tokenize(const DataTokenizeCommand& command) {
     out.add("empty_files", report.empty_files).add("other_files", report.other_files);
     if (report.ids_asked)
       out.add("ids_asked", report.ids_asked).add("longest_word", report.longest_word);
-    fmt::print("{}\n", out.add("seconds", seconds).add("whole", report.whole).str());
+    print(fmt::format("{}\n", out.add("seconds", seconds).add("whole", report.whole).str()));
   } else if (!report.whole) {
-    fmt::print("stopped; nothing was written\n");
+    print("stopped; nothing was written\n");
   } else {
-    print("train", index.train, index.pairs);
-    print("val", index.val, index.pairs);
+    print_part("train", index.train, index.pairs);
+    print_part("val", index.val, index.pairs);
     print_notices(report);
-    fmt::print("vocabulary of {}, in {} ({:.1f} s)\n", index.vocabulary, command.out, seconds);
+    print(fmt::format("vocabulary of {}, in {} ({:.1f} s)\n", index.vocabulary, command.out,
+                      seconds));
   }
   return report.whole ? 0 : stopped_code();
 }

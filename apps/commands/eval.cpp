@@ -12,6 +12,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/report/class_report.h"
 #include "gossamer/apps/report/html.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
@@ -40,27 +41,27 @@ void set_size(Pictures& pictures, int size) {
 void print_per_class(const std::vector<ClassPair>& pairs, const std::vector<std::string>& classes) {
   const auto results = class_results(pairs, classes.size());
   const auto order = worst_first(results);
-  fmt::print("recall  precision  images  class\n");
+  print("recall  precision  images  class\n");
   for (std::size_t i = 0; i < order.size() && i < kShown; ++i) {
     const ClassResult& r = results[order[i]];
-    fmt::print("{:5.1f} %   {:>7}  {:6}  {}\n", 100 * r.recall(),
-               r.predicted ? fmt::format("{:.1f} %", 100 * r.precision()) : "-", r.images,
-               classes[order[i]]);
+    print(fmt::format("{:5.1f} %   {:>7}  {:6}  {}\n", 100 * r.recall(),
+                      r.predicted ? fmt::format("{:.1f} %", 100 * r.precision()) : "-", r.images,
+                      classes[order[i]]));
   }
   if (order.size() > kShown)
-    fmt::print("… and {} classes with a higher recall (--json and --csv have all)\n",
-               order.size() - kShown);
+    print(fmt::format("… and {} classes with a higher recall (--json and --csv have all)\n",
+                      order.size() - kShown));
 }
 
 void print_confusions(const std::vector<ClassPair>& pairs,
                       const std::vector<std::string>& classes) {
   const auto all = confusions(pairs);
   for (std::size_t i = 0; i < all.size() && i < kShown; ++i)
-    fmt::print("{:6} of {} taken for {}\n", all[i].images,
-               classes[static_cast<std::size_t>(all[i].label)],
-               classes[static_cast<std::size_t>(all[i].predicted)]);
+    print(fmt::format("{:6} of {} taken for {}\n", all[i].images,
+                      classes[static_cast<std::size_t>(all[i].label)],
+                      classes[static_cast<std::size_t>(all[i].predicted)]));
   if (all.size() > kShown)
-    fmt::print("… and {} pairs of classes that are rarer\n", all.size() - kShown);
+    print(fmt::format("… and {} pairs of classes that are rarer\n", all.size() - kShown));
 }
 
 void add_per_class(JsonObject& out, const std::vector<ClassPair>& pairs,
@@ -138,8 +139,7 @@ Models load_models(std::vector<std::string> files, const Config& config) {
   for (const std::string& file : out.files) {
     out.loaded.push_back(load_model(file, compute_type(config.train.dtype), config));
     out.nets.push_back(out.loaded.back().net.get());
-    for (const std::string& line : out.loaded.back().notes)
-      fmt::print(stderr, "gossamer: {}\n", line);
+    for (const std::string& line : out.loaded.back().notes) say(line);
   }
   return out;
 }
@@ -186,7 +186,7 @@ int eval(const EvalCommand& command) {
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   validate(config, 1);
   settle_cpu(config);
-  for (const std::string& line : config.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  for (const std::string& line : config.notes) say(line);
   check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
                      "eval computes on the CPU; with this configuration it needs train.device=cpu, "
                      "not ",
@@ -196,7 +196,7 @@ int eval(const EvalCommand& command) {
   const DataSets data = open_validation(config);
   const auto set = data.val;
   check<ConfigError>(set != nullptr, "eval: data.val = none; give the data: data.val=DIR");
-  for (const std::string& line : data.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  for (const std::string& line : data.notes) say(line);
   for (LoadedModel& m : models.loaded) {
     // Weights of others have no names of classes; they were trained with the classes in this order.
     if (!m.has_class_names && m.classes.size() == set->classes().size()) m.classes = set->classes();
@@ -227,8 +227,8 @@ int eval(const EvalCommand& command) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (counts.batch < config.eval.batch)
-    fmt::print(stderr, "gossamer: eval.batch = {} needs more memory than there is: {} at a time\n",
-               config.eval.batch, counts.batch);
+    say(fmt::format("eval.batch = {} needs more memory than there is: {} at a time",
+                    config.eval.batch, counts.batch));
   const std::size_t several = models.nets.size() > 1 ? models.nets.size() : 0;
   const std::string name = several ? fmt::format("mean of {} models", several) : model.name,
                     result = fmt::format("{} on {} images", counts_text(counts),
@@ -251,13 +251,14 @@ int eval(const EvalCommand& command) {
     if (several) out.add("models", each);
     if (command.per_class) add_per_class(out, pairs, model.classes);
     if (command.confusion) add_confusion(out, pairs, model.classes);
-    fmt::print("{}\n", out.str());
+    print(fmt::format("{}\n", out.str()));
     return 0;
   }
   for (std::size_t i = 0; i < several; ++i)
-    fmt::print("{} ({}): {}\n", models.files[i], models.loaded[i].name, counts_text(all[i]));
-  fmt::print("{}: {} ({:.0f} images/s)\n", name, result, counts.items / seconds);
-  for (const std::string& line : damaged) fmt::print("damaged: {}\n", line);
+    print(
+        fmt::format("{} ({}): {}\n", models.files[i], models.loaded[i].name, counts_text(all[i])));
+  print(fmt::format("{}: {} ({:.0f} images/s)\n", name, result, counts.items / seconds));
+  for (const std::string& line : damaged) print(fmt::format("damaged: {}\n", line));
   if (command.per_class) print_per_class(pairs, model.classes);
   if (command.confusion) print_confusions(pairs, model.classes);
   return 0;

@@ -6,6 +6,7 @@
 
 #include "gossamer/apps/commands/eval_text.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/translation_task.h"
 #include "gossamer/core/error.h"
@@ -39,21 +40,21 @@ int eval_pairs(const EvalCommand& command, Config config) {
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const data::Bleu bleu = data::BleuCounts::of(counts.more).bleu();
   if (command.json)
-    fmt::print("{}\n", JsonObject()
-                           .add("model", command.model)
-                           .add("tokens", counts.items)
-                           .add("loss", loss)
-                           .add("perplexity", std::exp(loss))
-                           .add("bleu", bleu.score)
-                           .add("bleu_signature", std::string(data::kBleuSignature))
-                           .add("beam", search.beam)
-                           .add("length_penalty", search.length_penalty)
-                           .add("tokens_per_s", counts.items / seconds)
-                           .str());
+    print(fmt::format("{}\n", JsonObject()
+                                  .add("model", command.model)
+                                  .add("tokens", counts.items)
+                                  .add("loss", loss)
+                                  .add("perplexity", std::exp(loss))
+                                  .add("bleu", bleu.score)
+                                  .add("bleu_signature", std::string(data::kBleuSignature))
+                                  .add("beam", search.beam)
+                                  .add("length_penalty", search.length_penalty)
+                                  .add("tokens_per_s", counts.items / seconds)
+                                  .str()));
   else
-    fmt::print("{}: loss {:.4f}, perplexity {:.2f} on {:.0f} tokens, beam {}\n{}\n{}\n",
-               command.model, loss, std::exp(loss), counts.items, search.beam, bleu.text(),
-               data::kBleuSignature);
+    print(fmt::format("{}: loss {:.4f}, perplexity {:.2f} on {:.0f} tokens, beam {}\n{}\n{}\n",
+                      command.model, loss, std::exp(loss), counts.items, search.beam, bleu.text(),
+                      data::kBleuSignature));
   return 0;
 }
 

@@ -9,6 +9,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/language_task.h"
@@ -79,7 +80,7 @@ int eval_text(const EvalCommand& command, Config config) {
   begin_text_evaluation(command, "language", config);
   const LanguageModel m = load_language_model(command.model, compute_type(config.train.dtype),
                                               config.model.heads.value);
-  for (const std::string& line : m.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  for (const std::string& line : m.notes) say(line);
   const auto& options = m.net->options();
   check<ConfigError>(config.data.val[0] != "none" &&
                          (config.data.val[0] != "auto" || config.origin.contains("data.train")),
@@ -112,24 +113,24 @@ int eval_text(const EvalCommand& command, Config config) {
   const TextScore score =
       text_score(counts.loss / counts.items, counts.items, static_cast<double>(text.text_bytes));
   if (command.json) {
-    fmt::print("{}\n", JsonObject()
-                           .add("model", command.model)
-                           .add("tokens", counts.items)
-                           .add("loss", score.loss)
-                           .add("perplexity", score.perplexity)
-                           .add("bits_per_byte", score.bits_per_byte)
-                           .add("tokens_per_s", counts.items / seconds)
-                           .str());
+    print(fmt::format("{}\n", JsonObject()
+                                  .add("model", command.model)
+                                  .add("tokens", counts.items)
+                                  .add("loss", score.loss)
+                                  .add("perplexity", score.perplexity)
+                                  .add("bits_per_byte", score.bits_per_byte)
+                                  .add("tokens_per_s", counts.items / seconds)
+                                  .str()));
     return 0;
   }
-  fmt::print(
-      "{}: loss {:.4f}, perplexity {:.2f}{} on {:.0f} tokens, {} at once ({:.0f} "
-      "tokens/s)\n",
-      command.model, score.loss, score.perplexity,
-      std::isfinite(score.bits_per_byte)
-          ? fmt::format(", {:.4f} bits per byte", score.bits_per_byte)
-          : "",
-      counts.items, length, counts.items / seconds);
+  print(
+      fmt::format("{}: loss {:.4f}, perplexity {:.2f}{} on {:.0f} tokens, {} at once ({:.0f} "
+                  "tokens/s)\n",
+                  command.model, score.loss, score.perplexity,
+                  std::isfinite(score.bits_per_byte)
+                      ? fmt::format(", {:.4f} bits per byte", score.bits_per_byte)
+                      : "",
+                  counts.items, length, counts.items / seconds));
   return 0;
 }
 

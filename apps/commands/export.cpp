@@ -7,6 +7,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/torch_file.h"
@@ -36,7 +37,7 @@ int export_model(const ExportCommand& command) {
   validate(config, 1);
   LoadedModel model = load_model(command.model, DType::f32, config);
   if (!command.classes.empty()) name_classes(model, command.classes);
-  for (const std::string& line : model.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  for (const std::string& line : model.notes) say(line);
   if (onnx)
     write_onnx(command.out, model, options);
   else if (command.to == "torch")
@@ -50,14 +51,14 @@ int export_model(const ExportCommand& command) {
         .add("size", model.pictures.size)
         .add("to", command.to)
         .add("out", command.out);
-    fmt::print("{}\n", out.str());
+    print(fmt::format("{}\n", out.str()));
     return 0;
   }
   const char* what = onnx                    ? "a graph from images to logits, opset 13"
                      : command.to == "torch" ? "a state dict with torchvision's names"
                                              : "weights with torchvision's names, and our header";
-  fmt::print("{}: {} with {} classes for pictures of {}x{}; {}\n", command.out, model.name,
-             model.classes.size(), model.pictures.size, model.pictures.size, what);
+  print(fmt::format("{}: {} with {} classes for pictures of {}x{}; {}\n", command.out, model.name,
+                    model.classes.size(), model.pictures.size, model.pictures.size, what));
   return 0;
 }
 

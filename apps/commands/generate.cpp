@@ -13,6 +13,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/core/autograd.h"
@@ -216,7 +217,7 @@ int generate(const GenerateCommand& c) {
   check<ConfigError>(c.threads >= 0, "generate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
   LanguageModel m = load_language_model(c.model, compute_type(c.dtype));
-  for (const std::string& line : m.notes) fmt::print(stderr, "gossamer: {}\n", line);
+  for (const std::string& line : m.notes) say(line);
   if (!c.tokenizer.empty()) {
     const auto given = data::open_tokenizer(c.tokenizer);
     check<ConfigError>(!m.tokenizer || m.tokenizer->hash() == given->hash(), "--tokenizer ",

@@ -5,6 +5,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/data/formats/shapes.h"
 
 namespace gossamer::apps {
@@ -27,11 +28,12 @@ int make_shapes(const MakeShapesCommand& command) {
         .add("size", command.size)
         .add("classes", data::shape_classes())
         .add("seconds", seconds);
-    fmt::print("{}\n", out.str());
+    print(fmt::format("{}\n", out.str()));
   } else {
-    fmt::print("shapes10: {} + {} JPEG files of {}x{} in {} classes: {}/train, {}/val ({:.1f} s)\n",
-               command.train, command.val, command.size, command.size, data::shape_classes().size(),
-               command.folder, command.folder, seconds);
+    print(fmt::format(
+        "shapes10: {} + {} JPEG files of {}x{} in {} classes: {}/train, {}/val ({:.1f} s)\n",
+        command.train, command.val, command.size, command.size, data::shape_classes().size(),
+        command.folder, command.folder, seconds));
   }
   return 0;
 }

@@ -124,8 +124,9 @@ int paper(const PaperCommand& c) {
   check<ConfigError>(c.seeds >= 0 && c.images >= 0, "paper: --seeds ", c.seeds, ", --images ",
                      c.images, "; they can't be negative");
   const auto began = std::chrono::steady_clock::now();
-  const PaperPage page = paper.page(
-      {c.data, c.seeds, c.images, [](const std::string& run) { fmt::print(stderr, "{}\n", run); }});
+  const PaperPage page = paper.page({c.data, c.seeds, c.images, [](const std::string& run) {
+                                       std::fputs((run + "\n").c_str(), stderr);
+                                     }});
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const std::string json = json_of(paper, page, seconds);

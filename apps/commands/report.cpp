@@ -5,6 +5,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 
 namespace gossamer::apps {
 
@@ -24,11 +25,12 @@ int report_runs(const ReportCommand& command) {
   if (command.json) {
     std::vector<std::string> outcomes;
     for (const RunRecord& run : runs) outcomes.push_back(run.outcome);
-    fmt::print("{}\n", JsonObject().add("page", page.string()).add("outcomes", outcomes).str());
+    print(fmt::format("{}\n",
+                      JsonObject().add("page", page.string()).add("outcomes", outcomes).str()));
     return 0;
   }
-  for (const RunRecord& run : runs) fmt::print("{}: {}\n", run.name, run.outcome);
-  fmt::print("{}\n", page.string());
+  for (const RunRecord& run : runs) print(fmt::format("{}: {}\n", run.name, run.outcome));
+  print(fmt::format("{}\n", page.string()));
   return 0;
 }
 

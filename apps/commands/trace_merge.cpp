@@ -7,6 +7,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/terminal.h"
 
 namespace gossamer::apps {
 
@@ -14,19 +15,20 @@ int trace_merge(const TraceMergeCommand& command) {
   const MergedTrace m = merge_traces(command.folder, command.keep);
   const std::string path = (std::filesystem::path(command.folder) / "trace.json").string();
   if (command.json) {
-    fmt::print("{}\n", JsonObject()
-                           .add("trace", path)
-                           .add("ranks", m.ranks)
-                           .add("events", m.events)
-                           .add("arrows", m.arrows)
-                           .add("arrows_backwards", m.backwards)
-                           .add("error_us", m.error_us)
-                           .str());
+    print(fmt::format("{}\n", JsonObject()
+                                  .add("trace", path)
+                                  .add("ranks", m.ranks)
+                                  .add("events", m.events)
+                                  .add("arrows", m.arrows)
+                                  .add("arrows_backwards", m.backwards)
+                                  .add("error_us", m.error_us)
+                                  .str()));
   } else {
-    fmt::print("{}: {} events of {} workers, {} arrows", path, m.events, m.ranks.size(), m.arrows);
-    if (m.backwards > 0) fmt::print(" ({} point backwards)", m.backwards);
-    if (m.error_us > 0) fmt::print(", clocks aligned within {:.0f} us", m.error_us);
-    fmt::print("\n");
+    print(fmt::format("{}: {} events of {} workers, {} arrows", path, m.events, m.ranks.size(),
+                      m.arrows));
+    if (m.backwards > 0) print(fmt::format(" ({} point backwards)", m.backwards));
+    if (m.error_us > 0) print(fmt::format(", clocks aligned within {:.0f} us", m.error_us));
+    print("\n");
   }
   return 0;
 }

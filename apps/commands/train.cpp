@@ -16,6 +16,7 @@
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
 #include "gossamer/apps/train/model_file.h"
@@ -28,8 +29,6 @@
 
 namespace gossamer::apps {
 namespace {
-
-void say(const std::string& text) { std::fputs(("gossamer: " + text + "\n").c_str(), stderr); }
 
 // summary.json; an empty object: there is none.
 nlohmann::json results_in(const std::filesystem::path& run_folder) {

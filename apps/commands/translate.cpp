@@ -121,7 +121,8 @@ int translate(const TranslateCommand& c) {
   if (scored) {
     const data::Bleu bleu = data::bleu(out, reference);
     json.add("bleu", bleu.score).add("bleu_signature", std::string(data::kBleuSignature));
-    if (!c.json) fmt::print(stderr, "{}\n{}\n", bleu.text(), data::kBleuSignature);
+    if (!c.json)
+      std::fputs(fmt::format("{}\n{}\n", bleu.text(), data::kBleuSignature).c_str(), stderr);
   }
   if (c.json) fmt::print("{}\n", json.str());
   check<DataError>(c.reference.empty() || scored, c.reference, ": has ", reference.size(),

@@ -14,6 +14,7 @@
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/run_record.h"
 #include "gossamer/apps/report/trace_times.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/plural.h"
 #include "gossamer/dist/simulation/timeline.h"
@@ -149,9 +150,9 @@ int what_if(const WhatIfCommand& c) {
     fmt::print("  {:<10} {:>9.1f} {:>9.1f} % {:>9.1f} %\n", what, per_s, 100 * out_of_reach,
                100 * waits);
   };
-  fmt::print("{} by {} on {}, from the trace of {}\n  {:<10} {:>9} {:>11} {:>11}\n",
-             counted(asked.workers, "worker"), asked.method, asked.graph, c.run, "",
-             run.unit + "/s", "exposed", "waiting");
+  print(fmt::format("{} by {} on {}, from the trace of {}\n  {:<10} {:>9} {:>11} {:>11}\n",
+                    counted(asked.workers, "worker"), asked.method, asked.graph, c.run, "",
+                    run.unit + "/s", "exposed", "waiting"));
   line("made", measured, exposed, 0);
   line("model", again.images_per_s, again.exposed, again.waiting);
   line("predicted", images, p.exposed, p.waiting);

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 
+#include "gossamer/core/nesting.h"
 #include "gossamer/core/utf8.h"
 
 namespace gossamer::apps {
@@ -43,7 +44,8 @@ void change_texts(Json& message, std::string (*change)(std::string_view)) {
 }
 
 // The line of a message, without its end, and back. Paths may have bytes that are not UTF-8, which
-// JSON cannot hold. Json is nlohmann::json, which only the callers include.
+// JSON cannot hold. A message is discarded() if the line is none. Json is nlohmann::json, which
+// only the callers include.
 template <class Json>
 std::string agent_line(Json message) {
   change_texts(message, to_text);
@@ -51,7 +53,7 @@ std::string agent_line(Json message) {
 }
 template <class Json>
 Json agent_message(const std::string& line) {
-  Json message = Json::parse(line, nullptr, false);
+  auto message = parse_json<Json>(line);
   change_texts(message, from_text);
   return message;
 }

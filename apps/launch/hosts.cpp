@@ -24,16 +24,6 @@ int slots_from(const std::string& where, const std::string& text) {
   return slots;
 }
 
-// Names go to ssh's command line, so they must look neither like an option nor like shell syntax.
-void check_name(const std::string& where, const std::string& name) {
-  const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) ||
-           std::string("._-@:[]%").find(c) != std::string::npos;
-  };
-  check<ConfigError>(!name.empty() && name[0] != '-' && std::ranges::all_of(name, plain), where,
-                     ": \"", name, "\" is not the name of a host");
-}
-
 bool is_here(const std::string& name) {
   const std::string full = host_name();
   return name == "localhost" || name == "::1" || name.starts_with("127.") || name == full ||
@@ -41,7 +31,8 @@ bool is_here(const std::string& name) {
 }
 
 void add(std::vector<Host>& hosts, const std::string& where, Host host) {
-  check_name(where, host.name);
+  check<ConfigError>(is_host_name(host.name), where, ": \"", host.name,
+                     "\" is not the name of a host");
   host.here = is_here(host.name);
   for (Host& known : hosts) {
     if (known.name != host.name) continue;
@@ -80,6 +71,14 @@ std::vector<Host> read_file(const std::string& path) {
 }
 
 }  // namespace
+
+bool is_host_name(const std::string& name) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string("._-@:[]%").find(c) != std::string::npos;
+  };
+  return !name.empty() && name[0] != '-' && std::ranges::all_of(name, plain);
+}
 
 std::vector<Host> read_hosts(const std::string& text) {
   if (std::filesystem::is_regular_file(text)) return read_file(text);

@@ -13,6 +13,9 @@ struct Host {
   bool here = false;    // this machine, so that no ssh is needed
 };
 
+// Letters, digits and ._-@:[]% only, and no option: it goes to command lines and to variables.
+bool is_host_name(const std::string& name);
+
 // text: a file with one `host [slots=N] [address=A]` a line and comments after #, or a list
 // "host[:N],…". If a host is named twice, its slots are added. ConfigError with file and line.
 std::vector<Host> read_hosts(const std::string& text);

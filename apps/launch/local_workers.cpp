@@ -65,7 +65,8 @@ class LocalWorkers final : public HostWorkers {
     // Our copy closes when the worker has its own.
     const Descriptor listener = std::move(listeners_.extract(what.rank).mapped());
     Pipe status = make_pipe(), out, err;
-    Child child{.arguments = {"self"},
+    Child child{.self = true,
+                .arguments = {"gossamer:" + std::to_string(what.rank)},
                 .environment = what.environment,
                 .keep = {listener.get(), status.write.get()}};
     child.arguments.insert(child.arguments.end(), what.arguments.begin(), what.arguments.end());

@@ -92,7 +92,6 @@ pid_t spawn(const Child& child) {
   // All memory is allocated before fork(), so that the child only makes system calls.
   const std::vector<std::string> variables = merged_environment(child.environment);
   const std::vector<char*> argv = pointers(child.arguments), envp = pointers(variables);
-  const bool self = child.arguments.at(0) == "self";
   const Descriptor empty(child.in < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1);
   const int in = child.in < 0 ? empty.get() : child.in;
   const sigset_t set = waited_signals();
@@ -111,11 +110,11 @@ pid_t spawn(const Child& child) {
   if (child.out >= 0) dup2(child.out, 1);
   if (child.err >= 0) dup2(child.err, 2);
   for (const int fd : child.keep) fcntl(fd, F_SETFD, 0);
-  execvpe(self ? "/proc/self/exe" : argv[0], argv.data(), envp.data());
+  execvpe(child.self ? "/proc/self/exe" : argv[0], argv.data(), envp.data());
   const char* why = std::strerror(errno);
   for (const char* text :
-       {"gossamer: cannot start ", self ? "this program again" : static_cast<const char*>(argv[0]),
-        ": ", why, "\n"})
+       {"gossamer: cannot start ",
+        child.self ? "this program again" : static_cast<const char*>(argv[0]), ": ", why, "\n"})
     if (write(2, text, std::strlen(text)) < 0) break;
   _exit(127);
 }

@@ -49,15 +49,16 @@ class SignalInbox {
 };
 
 struct Child {
-  std::vector<std::string> arguments;              // the first is the program
+  bool self = false;                               // it runs this program
+  std::vector<std::string> arguments;              // the first: another program, or our name in ps
   std::map<std::string, std::string> environment;  // added to our own
   // its standard streams; in = -1: empty input; out, err = -1: those of this process
   int in = -1, out = -1, err = -1;
   std::vector<int> keep;  // descriptors that stay open in the child
 };
 // Starts a child in its own process group, so that a terminal's Ctrl-C reaches it through the
-// launcher only. The kernel kills it when the calling thread ends. The program "self" is this
-// program. DistError if it cannot be started.
+// launcher only. The kernel kills it when the calling thread ends. DistError
+// if it cannot be started.
 pid_t spawn(const Child&);
 
 // Reads lines without waiting.

@@ -3,15 +3,14 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <sstream>
 #include <thread>
 
 #include <sys/wait.h>
 
 #include "gossamer/apps/launch/agent.h"
+#include "gossamer/apps/launch/agent_reader.h"
 #include "gossamer/apps/launch/host_workers.h"
-#include "gossamer/apps/version.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
@@ -48,7 +47,8 @@ class RemoteWorkers final : public HostWorkers {
  public:
   RemoteWorkers(Host host, const std::string& ssh) : HostWorkers(std::move(host)) {
     Pipe in = make_pipe(), out = make_pipe(), err = make_pipe();
-    Child child{.arguments = words(ssh.empty() ? kSsh : ssh),
+    Child child{.self = false,
+                .arguments = words(ssh.empty() ? kSsh : ssh),
                 .environment = {},
                 .in = in.read.get(),
                 .out = out.write.get(),
@@ -83,6 +83,7 @@ class RemoteWorkers final : public HostWorkers {
 
   void open_listeners(const std::vector<int>& ranks, bool only_here,
                       const std::string& peer) override {
+    agent_.expect(ranks);
     send({{"do", "open"},
           {"protocol", kAgentProtocol},
           {"folder", std::filesystem::current_path().string()},
@@ -93,7 +94,7 @@ class RemoteWorkers final : public HostWorkers {
           {"peer", peer}});
   }
   void start(const WorkerStart& what) override {
-    running_.insert(what.rank);
+    agent_.ordered(what.rank);
     send({{"do", "start"},
           {"rank", what.rank},
           {"arguments", what.arguments},
@@ -106,25 +107,26 @@ class RemoteWorkers final : public HostWorkers {
     commands_->flush();
     if (Clock::now() - last_sent_ > kHeartbeat) send({{"do", "nothing"}});
     int status = 0;
+    std::string why;
     const bool ended = pid_ > 0 && waitpid(pid_, &status, WNOHANG) == pid_;
     for (const std::string& line : errors_->take())
       events.push_back({WorkerEvent::Kind::output, -1, 2, line});
-    for (const std::string& line : events_->take()) {
-      const auto e = agent_message<Json>(line);
-      if (e.is_object() && e.contains("event"))
-        receive(e, events);
-      else if (!line.empty())  // a login message of the other machine
-        events.push_back({WorkerEvent::Kind::output, -1, 2, line});
+    for (const std::string& line : events_->take()) agent_.read(line, events);
+    if (!events.empty()) {
+      addresses_ = agent_.addresses();
+      interface_ = agent_.interface();
     }
     if (ended) {
       pid_ = 0;
-      if (why_.empty()) why_ = command_ + " " + status_text(status);
+      why = command_ + " " + status_text(status);
     }
-    if (why_.empty()) return;
+    if (!agent_.refusal().empty()) why = agent_.refusal();
+    if (why.empty()) return;
     lost_ = true;
     commands_->close();
-    events.push_back({WorkerEvent::Kind::lost, -1, 0, why_});
-    for (const int rank : running_) events.push_back({WorkerEvent::Kind::ended, rank, SIGKILL, ""});
+    events.push_back({WorkerEvent::Kind::lost, -1, 0, why});
+    for (const int rank : agent_.live())
+      events.push_back({WorkerEvent::Kind::ended, rank, SIGKILL, ""});
   }
 
   void descriptors(std::vector<int>& readable, std::vector<int>& writable) const override {
@@ -139,49 +141,11 @@ class RemoteWorkers final : public HostWorkers {
     commands_->write(agent_line(command));
   }
 
-  void receive(const Json& e, std::vector<WorkerEvent>& events) {
-    if (!why_.empty()) return;  // what it says after its refusal is of no use
-    try {
-      add_event(e, events);
-    } catch (const Json::exception&) {
-      why_ = "its agent sent an unknown message; install the same gossamer on all hosts";
-    }
-  }
-
-  void add_event(const Json& e, std::vector<WorkerEvent>& events) {
-    const std::string what = e.value("event", "");
-    const int rank = e.value("rank", -1);
-    if (what == "hello") {
-      const int protocol = e.value("protocol", 1);
-      if (const std::string theirs = e.value("version", ""); theirs != version())
-        why_ = "it has gossamer " + theirs + ", this machine has " + version() +
-               "; install the same version on all hosts";
-      else if (protocol != kAgentProtocol)
-        why_ = refused_protocol("its gossamer has", protocol);
-    } else if (what == "opened") {
-      for (const Json& d : e.at("addresses")) addresses_[d.at("rank")] = d.at("address");
-      interface_ = e.at("interface");
-      events.push_back({WorkerEvent::Kind::opened, -1, 0, ""});
-    } else if (what == "started") {
-      addresses_[rank] = e.at("address");
-      events.push_back({WorkerEvent::Kind::started, rank, e.at("pid"), ""});
-    } else if (what == "ready") {
-      events.push_back({WorkerEvent::Kind::ready, rank, 0, ""});
-    } else if (what == "ended") {
-      running_.erase(rank);
-      events.push_back({WorkerEvent::Kind::ended, rank, e.at("status"), ""});
-    } else if (what == "output") {
-      events.push_back({WorkerEvent::Kind::output, rank, e.at("stream"), e.at("text")});
-    } else if (what == "failed") {
-      why_ = e.value("why", "it failed");
-    }
-  }
-
-  std::string command_, why_;
+  std::string command_;
+  AgentReader agent_;
   pid_t pid_ = 0;
   std::optional<LineWriter> commands_;
   std::optional<LineReader> events_, errors_;
-  std::set<int> running_;
   Clock::time_point last_sent_ = Clock::now();
   bool lost_ = false;
 };

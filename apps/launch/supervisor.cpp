@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gossamer/apps/launch/host_workers.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/launch.h"
 
@@ -341,10 +342,6 @@ class Supervisor {
       for (const Worker& w : workers_) info.hosts.push_back(hosts_[w.host].name);
     return info;
   }
-  void say(const std::string& text) const {
-    std::fflush(stdout);
-    print(stderr, "gossamer: " + text + "\n");
-  }
   void note(const std::string& text) {
     say(text);
     events_.emplace_back(seconds_since(begin_), text);
@@ -354,7 +351,7 @@ class Supervisor {
     if (e.value != 1 || !launch_.json)
       from = e.rank < 0 ? fmt::format("[{}] ", hosts_[h].name)
                         : fmt::format("[{}:{}] ", hosts_[h].name, e.rank);
-    print(e.value == 1 ? stdout : stderr, from + e.text + "\n");
+    print(e.value == 1 ? stdout : stderr, from + for_terminal(e.text) + "\n");
   }
   // If nobody reads it any more, the run goes on.
   static void print(std::FILE* out, const std::string& text) {
@@ -366,7 +363,7 @@ class Supervisor {
     if ((launch_.restart == 0 && launch_.restart_at.empty()) || events_.empty()) return;
     print(stderr, "gossamer: events of this run\n");
     for (const auto& [time, text] : events_)
-      print(stderr, fmt::format("  {:8.2f} s  {}\n", time, text));
+      print(stderr, fmt::format("  {:8.2f} s  {}\n", time, for_terminal(text)));
   }
 
   const Launch& launch_;

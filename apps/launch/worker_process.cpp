@@ -16,7 +16,7 @@ namespace gossamer::apps {
 
 int run_wrapped(const std::vector<std::string>& arguments) {
   SignalInbox signals;
-  Child child{.arguments = {"self"}, .environment = {}, .keep = {}};
+  Child child{.self = true, .arguments = {"gossamer"}, .environment = {}, .keep = {}};
   child.arguments.insert(child.arguments.end(), arguments.begin(), arguments.end());
   const pid_t pid = spawn(child);
   const pid_t launcher = getppid();

@@ -10,6 +10,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/nesting.h"
 
 namespace gossamer::apps {
 namespace {
@@ -182,7 +183,7 @@ std::string class_report_json(const ClassReport& report) {
 
 ClassReport parse_class_report(const std::string& text) {
   using Json = nlohmann::json;
-  const Json all = Json::parse(text, nullptr, false);
+  const Json all = parse_json<Json>(text);
   ClassReport out;
   try {
     out.classes = all.at("classes").get<std::vector<std::string>>();

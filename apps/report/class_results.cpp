@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <string_view>
 
 #include <fmt/format.h>
 
@@ -15,7 +16,12 @@
 namespace gossamer::apps {
 namespace {
 
-std::string quoted(const std::string& text) {
+// A cell with this name. A table program takes one that begins like a formula for one, and runs it;
+// behind an apostrophe it is text.
+std::string quoted(const std::string& name) {
+  const bool formula =
+      !name.empty() && std::string_view("=+-@\t\r").find(name[0]) != std::string::npos;
+  const std::string text = formula ? "'" + name : name;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);

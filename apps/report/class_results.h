@@ -46,7 +46,8 @@ std::vector<std::vector<i64>> confusion_matrix(const std::vector<ClassPair>&, st
 
 // per_class.csv (class,images,recall,precision; empty where there are no images) and confusion.csv
 // (a row for each class, a column for each it was taken for) in this folder, which is made. Names
-// are quoted as RFC 4180 says. IoError names the file.
+// are quoted as RFC 4180 says, and stand behind an apostrophe where a table program would take them
+// for formulas (=, +, -, @). IoError names the file.
 void write_class_csv(const std::filesystem::path& folder, const std::vector<ClassPair>&,
                      const std::vector<std::string>& classes);
 

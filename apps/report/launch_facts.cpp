@@ -10,6 +10,7 @@
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/shell_word.h"
 #include "gossamer/apps/version.h"
+#include "gossamer/core/nesting.h"
 
 namespace gossamer::apps {
 namespace {
@@ -49,7 +50,7 @@ std::string last_launch(const std::string& log_file) {
   std::string out;
   for (std::string line; std::getline(in, line);) {
     if (line.find("\"launch\"") == std::string::npos) continue;
-    nlohmann::ordered_json e = nlohmann::ordered_json::parse(line, nullptr, false);
+    nlohmann::ordered_json e = parse_json<nlohmann::ordered_json>(line);
     if (!e.is_object() || e.value("event", "") != "launch") continue;
     for (const char* key : {"event", "time", "rank"}) e.erase(key);
     out = e.dump();

@@ -13,6 +13,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "gossamer/apps/terminal.h"
+
 namespace gossamer::apps {
 
 std::string duration_text(double seconds) {
@@ -129,7 +131,7 @@ void Progress::print(const std::string& text) {
 void Progress::note(const std::string& line) {
   if (silent_) return;
   const std::scoped_lock lock(mutex_);
-  print((line_open_ ? "\r\033[K" : "") + line + "\n");
+  print((line_open_ ? "\r\033[K" : "") + for_terminal(line) + "\n");
   line_open_ = false;
 }
 
@@ -137,7 +139,7 @@ void Progress::warn(const std::string& line) {
   const std::scoped_lock lock(mutex_);
   if (line_open_) print("\r\033[K");
   line_open_ = false;
-  std::fputs(("gossamer: " + line + "\n").c_str(), stderr);
+  say(line);
 }
 
 }  // namespace gossamer::apps

@@ -14,6 +14,7 @@
 
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/nesting.h"
 
 namespace fs = std::filesystem;
 
@@ -266,12 +267,12 @@ RunRecord read_run(const fs::path& folder) {
   run.config = read_config(run.config_text);
   for (const auto& [key, value] : run.config)
     if (key == "task" && value != "\"pictures\"") run.unit = "tokens";
-  run.summary = Json::parse(read_text(folder / "summary.json"), nullptr, false);
+  run.summary = parse_json<Json>(read_text(folder / "summary.json"));
   if (!run.summary.is_object()) run.summary = nullptr;
   run.classes = parse_class_report(read_text(folder / "classes.json"));
   Reader reader(run);
   for (std::string line; std::getline(in, line);)
-    if (const Json e = Json::parse(line, nullptr, false); e.is_object()) reader.line(e);
+    if (const Json e = parse_json<Json>(line); e.is_object()) reader.line(e);
   reader.end();
   return run;
 }

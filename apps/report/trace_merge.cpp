@@ -12,6 +12,7 @@
 
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/nesting.h"
 
 namespace fs = std::filesystem;
 
@@ -57,7 +58,7 @@ Part open_part(const fs::path& path, int rank) {
   std::ifstream in(path);
   std::string line;
   std::getline(in, line);
-  const Json header = Json::parse(line + "]}", nullptr, false);
+  const Json header = parse_json<Json>(line + "]}");
   if (!header.is_object() || !header.contains("otherData") || !header["otherData"].is_object())
     return part;
   const Json& clock = header["otherData"];
@@ -78,7 +79,7 @@ void each_event(const Part& part, F&& f) {
   std::getline(in, line);
   for (i64 at = 0; std::getline(in, line); ++at) {
     if (line.ends_with(",")) line.pop_back();
-    Json event = Json::parse(line, nullptr, false);
+    Json event = parse_json<Json>(line);
     // the last line, or one that is cut short
     if (!event.is_object() || !event.contains("ph") || !event["ph"].is_string()) continue;
     f(at, event, event["ph"].get<std::string>());

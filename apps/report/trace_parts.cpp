@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/json_values.h"
+#include "gossamer/core/nesting.h"
 
 namespace gossamer::apps {
 namespace {
@@ -31,7 +32,7 @@ const char* known(const std::string& name) {
 
 TraceParts trace_parts(std::string_view trace) {
   TraceParts out;
-  const Json json = Json::parse(trace, nullptr, false);
+  const Json json = parse_json<Json>(trace);
   if (!json.is_object() || !json.contains("traceEvents") || !json["traceEvents"].is_array())
     return out;
   std::vector<Part> parts;

@@ -9,6 +9,7 @@
 
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/nesting.h"
 
 namespace gossamer::apps {
 namespace {
@@ -54,7 +55,7 @@ StepTimes times_of(int rank, Slices& s) {
 }  // namespace
 
 TraceTimes parse_trace_times(const std::string& json, const std::string& file) {
-  const Json trace = Json::parse(json, nullptr, false);
+  const Json trace = parse_json<Json>(json);
   check<DataError>(
       trace.is_object() && trace.contains("traceEvents") && trace["traceEvents"].is_array(), file,
       " is no trace: it has no list traceEvents");

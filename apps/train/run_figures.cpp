@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "gossamer/apps/json.h"
+#include "gossamer/core/nesting.h"
 
 namespace gossamer::apps {
 namespace {
@@ -54,7 +55,7 @@ std::string RunFigures::json() const {
 
 RunFigures parse_figures(const std::string& text) {
   RunFigures out;
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto json = parse_json<nlohmann::json>(text);
   const auto read = [&](const char* name, Member member) {
     const auto at = json.find(name);
     if (at == json.end() || !at->is_number()) return;

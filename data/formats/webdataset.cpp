@@ -5,6 +5,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/file_names.h"
+#include "gossamer/core/nesting.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 
@@ -149,7 +150,7 @@ bool is_picture_kind(const std::string& kind) {
 }
 
 std::optional<std::string> label_of_json(std::string_view text) {
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto json = parse_json<nlohmann::json>(text);
   if (!json.is_object()) return std::nullopt;
   for (const char* key :
        {"label", "cls", "class", "class_id", "target", "wnid", "synset", "class_name"}) {

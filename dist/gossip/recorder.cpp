@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/nesting.h"
 #include "gossamer/core/utf8.h"
 
 namespace gossamer::dist {
@@ -220,9 +221,7 @@ Record read_record(std::istream& file, const std::string& path) {
     check<IoError>(!file.fail(), path, ":", number, ": longer than ", kLongestLine,
                    " characters; this is not a record of a run");
     const std::size_t used = length - (file.eof() ? 0 : 1);
-    Line line{path, number,
-              Json::parse(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(used), nullptr,
-                          false)};
+    Line line{path, number, parse_json<Json>(std::string_view(text.data(), used))};
     if (!line.json.is_object()) line.wrong("not a JSON object");
     if (ended) line.wrong("something follows the end");
     if (number == 1) {

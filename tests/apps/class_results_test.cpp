@@ -46,6 +46,17 @@ TEST_F(ClassResults, CountWhatWasTakenForWhat) {
             "e,0,0,0,0\n");
 }
 
+TEST_F(ClassResults, ANameInATableIsNoFormula) {
+  const std::vector<std::string> names{
+      "=HYPERLINK(\"http://a\",\"b\")", "+1", "-x", "@SUM(A1)", "\tx", "\rx", "a=b"};
+  write_class_csv(folder / "csv", {}, names);
+  const std::string text = read_text(folder / "csv/per_class.csv");
+  EXPECT_EQ(text.substr(text.find('\n') + 1),
+            "\"'=HYPERLINK(\"\"http://a\"\",\"\"b\"\")\",0,,\n'+1,0,,\n'-x,0,,\n'@SUM(A1),0,,\n"
+            "'\tx,0,,\n\"'\rx\",0,,\na=b,0,,\n");
+  EXPECT_EQ(read_text(folder / "csv/confusion.csv").find("=H"), std::string("class,\"'").size());
+}
+
 ClassReport report_of(int classes) {
   ClassReport report;
   for (int k = 0; k < classes; ++k) report.classes.push_back("c" + std::to_string(k));

@@ -437,5 +437,15 @@ TEST(Config, WhatIsWrittenReadsBackTheSame) {
   EXPECT_EQ(again.run.name, "quo\"te\\");
 }
 
+TEST(Config, AKeyOfManyNamesAndAnEndlessFileAreRefusedBeforeTheyAreParsed) {
+  std::string names = "a";
+  for (int i = 0; i < 40'000; ++i) names += ".a";
+  for (const std::string& text : {"[" + names + "]\nx = 1\n", names + " = 1\n",
+                                  "x = {" + names + " = 1}\n", std::string(2 << 20, '#')})
+    EXPECT_THROW(parse_config(text, "x.toml"), ConfigError);
+  Config config;
+  EXPECT_THROW(set_key(config, "data.augment=[{" + names + " = 1}]"), ConfigError);
+}
+
 }  // namespace
 }  // namespace gossamer::apps

@@ -9,6 +9,7 @@
 
 #include "apps/program.h"
 #include "gossamer/apps/launch/agent.h"
+#include "gossamer/apps/launch/agent_reader.h"
 #include "gossamer/apps/launch/hosts.h"
 #include "gossamer/apps/launch/process.h"
 #include "gossamer/apps/launch/supervisor.h"
@@ -267,6 +268,65 @@ TEST_F(LaunchTest, AnAgentThatIsAnotherProgramIsRefused) {
       on_hosts({}, fake_ssh("echo Welcome; echo '{\"event\": \"started\"}'; sleep 100; exit 0")));
   EXPECT_EQ(r.code, 5) << r.err;
   EXPECT_THAT(r.err, AllOf(ContainsRegex("\\[[ab]\\] Welcome"), HasSubstr("unknown message")));
+}
+
+// Messages that one agent sends, of which some are true and the last is none that it may send.
+TEST_F(LaunchTest, AnAgentSpeaksOnlyOfItsOwnWorkersAndInTime) {
+  const std::string hello = R"({"event": "hello", "protocol": 2, "version": ")" + version() + "\"}",
+                    opened = R"({"event": "opened", "interface": "", "addresses": )";
+  const auto refusal = [&](const std::vector<std::string>& lines) {
+    AgentReader agent;
+    agent.expect({2, 3});
+    agent.ordered(2);
+    std::vector<WorkerEvent> events;
+    for (const std::string& line : lines) {
+      EXPECT_EQ(agent.refusal(), "") << line;
+      agent.read(line, events);
+    }
+    return agent.refusal();
+  };
+  const std::string both =
+      opened + R"([{"rank": 2, "address": "b:1"},{"rank": 3, "address": "b:2"}]})";
+  EXPECT_EQ(refusal({hello, both, R"({"event": "started", "rank": 2, "pid": 7, "address": "b:3"})",
+                     R"({"event": "output", "rank": 3, "stream": 1, "text": "x"})",
+                     R"({"event": "ready", "rank": 2})",
+                     R"({"event": "ended", "rank": 2, "status": 9})"}),
+            "");
+  const std::string wrong = "its agent sent an unknown message ";
+  for (const char* const addresses :
+       {"[]", "{}", "7", R"([{"rank": 2, "address": "b:1"}])",
+        R"([{"rank": 2, "address": "b:1"}, {"rank": 2, "address": "b:2"}])",
+        R"([{"rank": 2, "address": "b:1"}, {"rank": 99, "address": "b:2"}])",
+        R"([{"rank": 2, "address": "b:1"}, {"rank": 3, "address": "b:2,c:3"}])",
+        R"([{"rank": 2, "address": "b:1"}, {"rank": 3, "address": "b:70000"}])",
+        R"([{"rank": 2, "address": "b:1"}, {"rank": 3, "address": "--x:1"}])"})
+    EXPECT_THAT(refusal({hello, opened + addresses + "}"}), HasSubstr(wrong)) << addresses;
+  for (const std::string& last :
+       {std::string(R"({"event": "ended", "rank": 99, "status": 0})"),
+        std::string(R"({"event": "ended", "rank": 3, "status": 0})"),  // not started
+        std::string(R"({"event": "ended", "rank": -1, "status": 0})"),
+        std::string(R"({"event": "ended", "rank": 2, "status": 1e300})"),
+        std::string(R"({"event": "ended", "rank": 18446744073709551615, "status": 0})"),
+        std::string(R"({"event": "ended", "rank": 2})"), std::string(R"({"event": 3})"),
+        std::string(R"({"event": "ready", "rank": 99})"),
+        std::string(R"({"event": "started", "rank": 2, "pid": 0, "address": "b:3"})"),
+        std::string(R"({"event": "started", "rank": 2, "pid": 7, "address": "b"})"),
+        std::string(R"({"event": "output", "rank": 2, "stream": 3, "text": ""})"),
+        std::string(R"({"event": "lost"})"), both, hello})
+    EXPECT_THAT(refusal({hello, both, last}), HasSubstr(wrong)) << last;
+  EXPECT_THAT(refusal({both}), HasSubstr("too early or too late"));
+  const std::string deep(1 << 20, '[');
+  EXPECT_EQ(refusal({deep, hello}), "") << "no message, but output";
+}
+
+TEST_F(LaunchTest, AnAgentThatSaysWhatItMayNotStopsTheStart) {
+  write_hosts();
+  const Result r = run(on_hosts(
+      {}, fake_ssh("echo '{\"event\": \"hello\", \"protocol\": 2, \"version\": \"" + version() +
+                   "\"}'; echo '{\"event\": \"ended\", \"rank\": 99}'; sleep 100; exit 0")));
+  EXPECT_EQ(r.code, 5) << r.err;
+  EXPECT_THAT(r.err,
+              ContainsRegex("cannot start workers on [ab]: its agent sent an unknown message"));
 }
 
 // What an agent answers to one command that it refuses.

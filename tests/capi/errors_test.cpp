@@ -306,14 +306,20 @@ TEST_F(CErrors, AGradientThatIsNotFiniteIsNoStep) {
   gsm_group* group = nullptr;
   MUST(gsm_group_local(1, &group));
   gsm_method* method = nullptr;
-  MUST(gsm_method_new(t, group, "allreduce", "ring", nullptr, &method));
-  const float gradient[2] = {NAN, 0};
-  MUST(gsm_trainer_forward(t, x_, 1, 8, 8, y_));
-  MUST(gsm_trainer_backward(t, gradient));
-  REFUSED(gsm_method_step(method, .1), GSM_ERROR_ARGUMENT, HasSubstr("the gradient is infinite"));
+  // The sum over both images is more than a float can hold.
+  const float gradient[4] = {3e38F, 0, 3e38F, 0};
+  const std::vector<float> images(2 * 192, .5f);
+  float y[4];
   uint8_t pixels[192] = {};
   const int32_t label = 1;
   float loss = NAN;
+  MUST(gsm_trainer_forward(t, images.data(), 2, 8, 8, y));
+  MUST(gsm_trainer_backward(t, gradient));
+  REFUSED(gsm_trainer_step(t, .1), GSM_ERROR_ARGUMENT, HasSubstr("the gradient is infinite"));
+  MUST(gsm_method_new(t, group, "allreduce", "ring", nullptr, &method));
+  MUST(gsm_trainer_forward(t, images.data(), 2, 8, 8, y));
+  MUST(gsm_trainer_backward(t, gradient));
+  REFUSED(gsm_method_step(method, .1), GSM_ERROR_ARGUMENT, HasSubstr("the gradient is infinite"));
   MUST(gsm_trainer_gradient(t, pixels, &label, 1, 8, 8, &loss));
   EXPECT_TRUE(std::isfinite(loss));
   MUST(gsm_method_step(method, .1));
@@ -321,6 +327,66 @@ TEST_F(CErrors, AGradientThatIsNotFiniteIsNoStep) {
   MUST(gsm_method_free(method));
   MUST(gsm_trainer_free(t));
   MUST(gsm_group_free(group));
+}
+
+TEST_F(CErrors, NumbersThatAreNotFiniteAreNamedAndLeaveTheTrainerAsItWas) {
+  gsm_trainer *t = trainer(), *untouched = trainer();
+  const std::string path = file("m.safetensors").string();
+  MUST(gsm_trainer_save(t, path.c_str(), nullptr));
+  gsm_model* model = nullptr;
+  MUST(gsm_model_open(path.c_str(), &model));
+  const int64_t shape[] = {1, 8, 8, 3};
+  for (const float bad : {float(NAN), float(kInfinity), -float(kInfinity)}) {
+    x_[100] = bad;
+    gsm_tensor *images = nullptr, *logits = nullptr;
+    MUST(gsm_tensor_from_blob(x_, GSM_F32, shape, 4, nullptr, nullptr, &images));
+    for (const gsm_status status :
+         {gsm_trainer_forward(t, x_, 1, 8, 8, y_), gsm_model_forward(model, x_, 1, 8, 8, y_),
+          gsm_model_forward_tensor(model, images, &logits)})
+      REFUSED(status, GSM_ERROR_ARGUMENT, HasSubstr("images[100] is "));
+    MUST(gsm_tensor_free(images));
+    x_[100] = 0;
+    for (gsm_trainer* each : {t, untouched}) MUST(gsm_trainer_forward(each, x_, 1, 8, 8, y_));
+    const float gradient[2] = {0, bad};
+    REFUSED(gsm_trainer_backward(t, gradient), GSM_ERROR_ARGUMENT, HasSubstr("gradient[1] is "));
+    EXPECT_EQ(step(t), step(untouched));
+  }
+  MUST(gsm_model_free(model));
+  for (gsm_trainer* each : {t, untouched}) MUST(gsm_trainer_free(each));
+}
+
+TEST_F(CErrors, NumbersWhereTheirTypeMayNotLieAreRefused) {
+  gsm_trainer* t = trainer();
+  alignas(8) char bytes[1024] = {};
+  const auto odd = [&](auto*& p) { p = reinterpret_cast<std::decay_t<decltype(p)>>(bytes + 1); };
+  float* floats;
+  int32_t* labels;
+  odd(floats);
+  odd(labels);
+  const int64_t shape[] = {4};
+  gsm_tensor* tensor = nullptr;
+  for (const gsm_dtype type : {GSM_F32, GSM_BF16, GSM_F16, GSM_I32, GSM_I64})
+    REFUSED(gsm_tensor_from_blob(bytes + 1, type, shape, 1, nullptr, nullptr, &tensor),
+            GSM_ERROR_ARGUMENT, HasSubstr("no multiple of its"));
+  MUST(gsm_tensor_from_blob(bytes + 1, GSM_U8, shape, 1, nullptr, nullptr, &tensor));
+  MUST(gsm_tensor_free(tensor));
+  int64_t sizes[] = {4};
+  DLManagedTensor managed{};
+  managed.dl_tensor = {bytes, {1, 0}, 1, {2, 32, 1}, sizes, nullptr, 2};  // byte_offset 2
+  REFUSED(gsm_tensor_from_dlpack(&managed, &tensor), GSM_ERROR_ARGUMENT,
+          HasSubstr("no multiple of its"));
+  uint8_t pixels[192] = {};
+  float loss = 0;
+  gsm_group* group = nullptr;
+  gsm_gossip* gossip = nullptr;
+  MUST(gsm_group_local(1, &group));
+  for (const gsm_status status :
+       {gsm_trainer_forward(t, floats, 1, 8, 8, y_), gsm_trainer_forward(t, x_, 1, 8, 8, floats),
+        gsm_trainer_gradient(t, pixels, labels, 1, 8, 8, &loss),
+        gsm_gossip_new(group, floats, 4, "a2cid2", "ring", nullptr, &gossip)})
+    REFUSED(status, GSM_ERROR_ARGUMENT, HasSubstr("is at an address that is not a multiple"));
+  MUST(gsm_group_free(group));
+  MUST(gsm_trainer_free(t));
 }
 
 TEST_F(CErrors, LoadedWeightsTakeNothingFromBefore) {

@@ -9,6 +9,7 @@
 #include "support/torch_bytes.h"
 
 extern "C" {
+int fuzz_agent(const std::uint8_t*, std::size_t);
 int fuzz_class_report(const std::uint8_t*, std::size_t);
 int fuzz_devkit(const std::uint8_t*, std::size_t);
 int fuzz_graph(const std::uint8_t*, std::size_t);
@@ -21,6 +22,7 @@ int fuzz_safetensors(const std::uint8_t*, std::size_t);
 int fuzz_tar(const std::uint8_t*, std::size_t);
 int fuzz_tfrecord(const std::uint8_t*, std::size_t);
 int fuzz_text_file(const std::uint8_t*, std::size_t);
+int fuzz_toml(const std::uint8_t*, std::size_t);
 int fuzz_token_files(const std::uint8_t*, std::size_t);
 int fuzz_tokenizer(const std::uint8_t*, std::size_t);
 int fuzz_trace_parts(const std::uint8_t*, std::size_t);
@@ -63,6 +65,13 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     std::ifstream in(GOSSAMER_SOURCE_DIR "/tests/golden/imagenet32.pickle4", std::ios::binary);
     return bytes_of({std::istreambuf_iterator<char>(in), {}});
   }
+  if (target == "agent")
+    return bytes_of(R"({"event": "opened", "interface": "eth0", "addresses": [)"
+                    R"({"rank": 1, "address": "a:1"}, {"rank": 2, "address": "[::1]:2"}]}
+{"event": "started", "rank": 1, "pid": 7, "address": "a:3"}
+{"event": "ended", "rank": 1, "status": 9})");
+  if (target == "toml")
+    return bytes_of("[train]\nbatch = 64\nmethod = \"a2cid2\" # b.c\n[data]\nmean = [0.5, 1.5]\n");
   if (target == "class_report")
     return bytes_of(R"({"classes": ["a", "b"], "label_predicted_images": [[0, 0, 3], [0, 1, 2]],
 "mistakes": [{"name": "a/1.jpg", "label": 0, "predicted": 1, "probability": 0.75,
@@ -108,13 +117,14 @@ TEST_P(FuzzTarget, TakesAnyBytes) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, FuzzTarget,
-    testing::Values(Target{"class_report", fuzz_class_report}, Target{"devkit", fuzz_devkit},
-                    Target{"graph", fuzz_graph}, Target{"index", fuzz_index},
-                    Target{"jpeg", fuzz_jpeg}, Target{"pickle", fuzz_pickle},
-                    Target{"pickled", fuzz_pickled}, Target{"picture", fuzz_picture},
-                    Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
-                    Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
-                    Target{"token_files", fuzz_token_files}, Target{"tokenizer", fuzz_tokenizer},
+    testing::Values(Target{"agent", fuzz_agent}, Target{"class_report", fuzz_class_report},
+                    Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
+                    Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
+                    Target{"pickle", fuzz_pickle}, Target{"pickled", fuzz_pickled},
+                    Target{"picture", fuzz_picture}, Target{"safetensors", fuzz_safetensors},
+                    Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
+                    Target{"text_file", fuzz_text_file}, Target{"token_files", fuzz_token_files},
+                    Target{"toml", fuzz_toml}, Target{"tokenizer", fuzz_tokenizer},
                     Target{"trace_parts", fuzz_trace_parts},
                     Target{"trace_times", fuzz_trace_times}, Target{"wire", fuzz_wire},
                     Target{"zip", fuzz_zip}),
