@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/apps/version.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
