@@ -28,12 +28,12 @@ std::string text_in_json(const std::string& line, const std::string& field,
     std::vector<std::string> names;
     for (const auto& [name, value] : object.items()) names.push_back(name);
     fail<DataError>(code::not_understood, place, ": there is no field \"", printable(field),
-                    "\"; name the one with the text (--field). The line has ",
+                    "\"; name the field with the text. The line has ",
                     names.empty() ? "none" : first_of(names));
   }
   if (found->is_null()) return "";
   check<DataError>(found->is_string(), code::not_understood, place, ": field \"", printable(field),
-                   "\" is ", found->type_name(), ", not a string; name another one (--field)");
+                   "\" is ", found->type_name(), ", not a string; name another field");
   return found->get<std::string>();
 }
 

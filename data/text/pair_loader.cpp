@@ -89,7 +89,7 @@ struct PairLoader::Impl {
       check<DataError>(options.max_length == 0 || longer <= options.max_length, "pairs: pair ",
                        pair, " has ", length(0, pair), " and ", length(1, pair),
                        " ids with their marks; the limit is ", options.max_length,
-                       ". Leave long pairs out when the text is tokenized (--max-length), or raise "
+                       ". Leave long pairs out when the text is tokenized, or raise "
                        "the limit");
     }
   }
@@ -103,7 +103,7 @@ struct PairLoader::Impl {
       const i64 s = filled(length(0, pair)), t = filled(length(1, pair));
       check<DataError>(s + t <= 2 * options.tokens, "pairs: pair ", pair, " has ", s, " and ", t,
                        " ids, more than a batch of ", options.tokens,
-                       "; leave long pairs out when the text is tokenized (--max-length), or use "
+                       "; leave long pairs out when the text is tokenized, or use "
                        "more ids a batch");
       const i64 rows = i - cuts.back() + 1;
       const bool full = rows * (std::max(source, s) + std::max(target, t)) > 2 * options.tokens ||

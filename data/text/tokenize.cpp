@@ -41,7 +41,7 @@ std::optional<i64> size_to_make(const std::string& tokenizer) {
   i64 size = 0;
   const char* const end = tokenizer.data() + tokenizer.size();
   const auto [at, error] = std::from_chars(tokenizer.data() + 4, end, size);
-  check<ConfigError>(error == std::errc() && at == end, "tokenize: --tokenizer ", tokenizer,
+  check<ConfigError>(error == std::errc() && at == end, "tokenize: tokenizer ", tokenizer,
                      ": bpe: wants the number of ids, as in bpe:8192");
   return size;
 }
@@ -102,12 +102,13 @@ class Tokenizing {
     else
       reader_.each_document([this](TextReader::Document&& document) { add(std::move(document)); });
     flush();
-    check<DataError>(train_.index.items > 0, code::nothing,
-                     "tokenize: there is no text to train on",
-                     options_.max_length > 0 ? "; every pair is longer than --max-length" : "");
+    check<DataError>(
+        train_.index.items > 0, code::nothing, "tokenize: there is no text to train on",
+        options_.max_length > 0 ? "; every pair is longer than the maximal length" : "");
     check<DataError>(options_.val_fraction == 0 || val_.index.items > 0, code::nothing,
-                     "tokenize: --val-fraction ", options_.val_fraction, " of ", train_.index.items,
-                     pairs_ ? " pairs" : " documents", " is none; name files of validation text");
+                     "tokenize: the validation fraction ", options_.val_fraction, " of ",
+                     train_.index.items, pairs_ ? " pairs" : " documents",
+                     " is none; name files of validation text");
     store();
     report_.empty_files = reader_.empty_files();
     report_.other_files = reader_.other_files();
@@ -241,12 +242,12 @@ class Tokenizing {
 
 void check_options(const TokenizeOptions& o) {
   check<ConfigError>(!o.tokenizer.empty(),
-                     "tokenize: --tokenizer is missing: a folder with vocab.json and "
+                     "tokenize: no tokenizer is given: a folder with vocab.json and "
                      "merges.txt, or bpe:8192, or characters");
-  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: --val-fraction ",
+  check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: validation fraction ",
                      o.val_fraction, "; from 0 to below 1 is possible");
   check<ConfigError>(o.val_fraction == 0 || o.val_sources.empty(),
-                     "tokenize: files of validation text are named; --val-fraction would take more "
+                     "tokenize: files of validation text are named; a fraction would take more "
                      "from the training text. Give one of them");
   check<ConfigError>(o.targets.empty() || o.targets.size() == o.sources.size(),
                      "tokenize: ", o.sources.size(), " files of sources and ", o.targets.size(),
@@ -255,12 +256,12 @@ void check_options(const TokenizeOptions& o) {
                      "tokenize: ", o.val_sources.size(), " files of validation sources and ",
                      o.val_targets.size(), " of targets",
                      o.targets.empty() ? ", which pairs alone have" : "; each needs the other");
-  check<ConfigError>(o.max_length >= 0, "tokenize: --max-length ", o.max_length,
+  check<ConfigError>(o.max_length >= 0, "tokenize: maximal length ", o.max_length,
                      "; use 0 for no limit, or more");
   check<ConfigError>(o.max_length == 0 || !o.targets.empty(),
-                     "tokenize: --max-length is for pairs; documents may have any length");
-  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "tokenize: --threads ", o.threads,
-                     " must be 1 to 1024");
+                     "tokenize: a maximal length is for pairs; documents may have any length");
+  check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "tokenize: ", o.threads,
+                     " threads; it must be 1 to 1024");
 }
 
 // New or empty, so that nothing else is taken for a part of it.

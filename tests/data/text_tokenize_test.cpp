@@ -177,7 +177,8 @@ TEST_F(Tokenize, ValidationDataIsAnEvenPartOrTheEnd) {
   EXPECT_EQ(text_in(true), "document 9\n<|endoftext|>document 19\n<|endoftext|>");
   EXPECT_THAT(
       error({.sources = {folder_ / "a.txt"}, .tokenizer = "bpe:257", .val_fraction = 0.01}),
-      HasSubstr("--val-fraction 0.01 of 20 documents is none; name files of validation text"));
+      HasSubstr(
+          "the validation fraction 0.01 of 20 documents is none; name files of validation text"));
 
   put("one.txt", "abcdefghi\xc3\xa4jklmnopq");  // 19 bytes; 9.5 from the start
   run({.sources = {folder_ / "one.txt"}, .tokenizer = "characters", .val_fraction = 0.5});
@@ -259,7 +260,7 @@ TEST_F(Tokenize, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:many"}), HasSubstr("bpe:many"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:10"}), HasSubstr("a vocabulary of 10"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:300", .val_fraction = 1}),
-              HasSubstr("--val-fraction 1"));
+              HasSubstr("validation fraction 1"));
   EXPECT_THAT(
       error({.sources = {a}, .val_sources = {a}, .tokenizer = "bpe:300", .val_fraction = .1}),
       HasSubstr("Give one of them"));
@@ -268,7 +269,7 @@ TEST_F(Tokenize, OptionsThatMakeNoSenseAreNamed) {
   EXPECT_THAT(error({.sources = {a}, .val_targets = {a}, .tokenizer = "bpe:300"}),
               HasSubstr("which pairs alone have"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:300", .max_length = 5}),
-              HasSubstr("--max-length is for pairs"));
+              HasSubstr("a maximal length is for pairs"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:300", .threads = 0}),
               HasSubstr("threads 0"));
   EXPECT_THAT(error({.sources = {a}, .targets = {a}, .tokenizer = "characters"}),

@@ -95,7 +95,9 @@ TEST(WordSplitter, EveryCodePointIsWhatItIsToTiktoken) {
       else
         found.emplace_back(c, c);
     }
-    EXPECT_EQ(found, ranges_of(golden[name].get<std::string>())) << name;
+    std::string wanted;
+    for (const auto& line : golden[name]) wanted += line.get<std::string>() + ' ';
+    EXPECT_EQ(found, ranges_of(wanted)) << name;
   }
 }
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Writes which code points are white space, letters and numbers to tiktoken and tokenizers, which
-must agree: ranges in hexadecimal.
+must agree: ranges in hexadecimal, in lines.
 
     unicode_classes.py > unicode_classes.json      (tiktoken 0.14, tokenizers 0.23.3)
 """
 import json
+import textwrap
 
 import tiktoken
 from tokenizers import Regex, pre_tokenizers
@@ -30,7 +31,7 @@ def members(pattern):
     one = [c for c in CHARACTERS if openai.encode_ordinary(chr(c))]
     two = [c for c in CHARACTERS if not theirs.pre_tokenize_str(chr(c))]
     assert one == two, pattern
-    return ranges(one)
+    return textwrap.wrap(ranges(one), 94, break_on_hyphens=False)
 
 
 print(json.dumps({"space": members(r"\s"), "letter": members(r"\p{L}"),
