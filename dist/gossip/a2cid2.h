@@ -57,7 +57,12 @@ struct Jump {
 class A2cid2 {
  public:
   using Mix = MixCoefficients<double>;  // (x, x~) <- (c x + s x~, s x + c x~)
-  using Mark = double;  // when a snapshot was taken, as the drift D from the start until then
+  // When a snapshot was taken, as the drift D from the start until then, and the jump of the graph
+  // as it was: it may have lost a worker when the other snapshot arrives.
+  struct Mark {
+    double drifted = 0;
+    Jump jump;
+  };
 
   // may change from event to event: it follows the measured rate of exchanges (dist/time.h)
   double eta = 0;
@@ -76,13 +81,14 @@ class A2cid2 {
   }
   // A communication event at `t`: the snapshot is c x + s x~. Writes `mark` for arrived().
   Mix snapshot(double t, Mark& mark) const {
-    mark = drifted_ + eta * gap(t);
+    mark = {drifted_ + eta * gap(t), {alpha, alpha_tilde}};
     return Mix::over(eta, gap(t));
   }
   // The coefficients of the difference to that snapshot, for x and x~ as they are now.
-  Jump arrived(Mark mark) const {
-    const Mix since = Mix::over(1, drifted_ - mark);
-    return {since.c * alpha + since.s * alpha_tilde, since.s * alpha + since.c * alpha_tilde};
+  Jump arrived(const Mark& mark) const {
+    const auto [c, s] = Mix::over(1, drifted_ - mark.drifted);
+    const auto [x, twin] = mark.jump;
+    return {c * x + s * twin, s * x + c * twin};
   }
 
  private:

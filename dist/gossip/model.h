@@ -91,8 +91,8 @@ class GossipModel {
   Coding coding_ = Coding::f32;
   std::optional<Coded> codes_;
   Tensor error_, received_codes_;
-  A2cid2::Mark mark_ = 0;  // of the last snapshot
-  bool kept_ = false;      // its difference is there, and not applied yet
+  A2cid2::Mark mark_;  // of the last snapshot
+  bool kept_ = false;  // its difference is there, and not applied yet
   DevicePort* device_ = nullptr;
   DevicePort::Event order_ = 0, gradients_ = 0;  // the last work on (x, x~); the last backward
   double waited_ = 0;                            // seconds, for the last backward

@@ -47,7 +47,8 @@ void Transfer::begin(const Meeting& meeting) {
   }
   state_.model.pack();
   if (usual_.wants_norm()) usual_.norm(state_.model.snapshot_norm());
-  own_note_.limit = usual_.limit();
+  // a replay does as recorded, and its record does not tell a refusal from a failure
+  own_note_.limit = options_.replay.empty() ? usual_.limit() : INFINITY;
   limit_ = limit(peer_);
   began_us_ = transfer_begins();
   began_ = wall_seconds();

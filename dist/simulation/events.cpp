@@ -121,7 +121,7 @@ class EventSimulation final : public Simulation {
     if (published_) {
       exchange_as_published(a, b, t);
     } else {
-      const double mark_a = a.snapshot(t, from_a_), mark_b = b.snapshot(t, from_b_);
+      const A2cid2::Mark mark_a = a.snapshot(t, from_a_), mark_b = b.snapshot(t, from_b_);
       a.apply(mark_a, from_a_, from_b_);
       b.apply(mark_b, from_b_, from_a_);
     }

@@ -66,7 +66,8 @@ class NetworkSimulation final : public Simulation {
     UsualDistance usual;
     double limit = 0, their_limit = 0;  // of the exchange under way
     i64 waits = 0;
-    double mark = 0, exchange_began_s = 0, gradient_s = 0, wait_began_s = 0;
+    A2cid2::Mark mark;
+    double exchange_began_s = 0, gradient_s = 0, wait_began_s = 0;
     double next_turn_s = INFINITY;
     WorkerTally tally;
   };

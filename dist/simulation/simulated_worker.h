@@ -35,12 +35,12 @@ class SimulatedWorker {
   A2cid2::Mark snapshot(double t, std::vector<double>& out) {
     drift(t);
     out = x;
-    A2cid2::Mark mark = 0;
+    A2cid2::Mark mark;
     (void)numbers.snapshot(t, mark);
     return mark;
   }
   // applies the difference of that snapshot
-  void apply(A2cid2::Mark mark, const std::vector<double>& own,
+  void apply(const A2cid2::Mark& mark, const std::vector<double>& own,
              const std::vector<double>& received) {
     const Jump jump = numbers.arrived(mark);
     double none = 0;
@@ -49,7 +49,7 @@ class SimulatedWorker {
   }
   // out <- x as it is at `t`; changes nothing
   void look(double t, std::span<double> out) const {
-    A2cid2::Mark mark = 0;
+    A2cid2::Mark mark;
     const auto [c, s] = numbers.snapshot(t, mark);
     for (std::size_t i = 0; i < x.size(); ++i) out[i] = has_twin() ? c * x[i] + s * twin[i] : x[i];
   }

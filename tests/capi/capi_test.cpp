@@ -23,6 +23,18 @@ using testing::HasSubstr;
 
 #define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
 
+// The function that lines go to, and nowhere any more when the test ends, however it does.
+struct Log {
+  Log() {
+    const auto add = [](const char* line, void* user) { *static_cast<std::string*>(user) += line; };
+    EXPECT_EQ(gsm_set_log(add, &lines), GSM_OK);
+  }
+  ~Log() { EXPECT_EQ(gsm_set_log(nullptr, nullptr), GSM_OK); }
+  Log(const Log&) = delete;
+  Log& operator=(const Log&) = delete;
+  std::string lines;
+};
+
 class CApi : public InTempFolder {};
 
 // n pictures of 8 x 8, class k all of one brightness
@@ -371,15 +383,13 @@ TEST_F(CApi, ADamagedPictureIsToldAndCountsForNoOther) {
     std::ofstream(file(name), std::ios::binary) << bitmap();
   }
   std::ofstream(file("b/3.bmp"), std::ios::binary) << "BM, but nothing more";
-  std::string lines;
-  MUST(gsm_set_log([](const char* line, void* user) { *static_cast<std::string*>(user) += line; },
-                   &lines));
+  Log log;
   const std::string folder = file("").string();
   const char* paths[] = {folder.c_str()};
   gsm_dataset* set = nullptr;
   MUST(gsm_dataset_open(paths, 1, &set));
   for (const bool in_order : {true, false}) {
-    lines.clear();
+    log.lines.clear();
     gsm_loader_options options{};
     options.struct_size = sizeof options;
     options.batch = 6;
@@ -391,23 +401,20 @@ TEST_F(CApi, ADamagedPictureIsToldAndCountsForNoOther) {
     int64_t n = 0;
     MUST(gsm_loader_next(loader, images.data(), labels, &n));
     EXPECT_EQ(n, in_order ? 5 : 6);
-    EXPECT_THAT(lines, HasSubstr("damaged picture: "));
-    EXPECT_THAT(lines, HasSubstr("b/3.bmp"));
+    EXPECT_THAT(log.lines, HasSubstr("damaged picture: "));
+    EXPECT_THAT(log.lines, HasSubstr("b/3.bmp"));
     MUST(gsm_loader_next(loader, images.data(), labels, &n));
     EXPECT_EQ(n, 0);
-    lines.clear();
+    log.lines.clear();
     MUST(gsm_loader_next(loader, images.data(), labels, &n));
-    EXPECT_EQ(lines, "") << "told again";
+    EXPECT_EQ(log.lines, "") << "told again";
     MUST(gsm_loader_free(loader));
   }
-  MUST(gsm_set_log(nullptr, nullptr));
   MUST(gsm_dataset_free(set));
 }
 
 TEST_F(CApi, LinesGoToTheInstalledFunction) {
-  std::string lines;
-  MUST(gsm_set_log([](const char* line, void* user) { *static_cast<std::string*>(user) += line; },
-                   &lines));
+  Log log;
   gsm_trainer* trainer = trainer_of_two_classes();
   MUST(gsm_trainer_save(trainer, file("m").c_str(), nullptr));
   MUST(gsm_trainer_free(trainer));
@@ -420,8 +427,7 @@ TEST_F(CApi, LinesGoToTheInstalledFunction) {
   gsm_model* model = nullptr;
   MUST(gsm_model_open(file("m").c_str(), &model));
   MUST(gsm_model_free(model));
-  MUST(gsm_set_log(nullptr, nullptr));
-  EXPECT_THAT(lines, HasSubstr("taken for resnet8-cifar"));
+  EXPECT_THAT(log.lines, HasSubstr("taken for resnet8-cifar"));
 }
 
 // A function that is in the header only would be missing for who opens the library at run time.

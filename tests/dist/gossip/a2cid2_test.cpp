@@ -24,7 +24,7 @@ State worker(double x, double twin, double eta, double alpha_tilde = 0.5) {
 // A communication event with no delay.
 void exchange(State& a, State& b, double t) {
   std::vector<double> xa, xb;
-  const double ma = a.snapshot(t, xa), mb = b.snapshot(t, xb);
+  const A2cid2::Mark ma = a.snapshot(t, xa), mb = b.snapshot(t, xb);
   a.apply(ma, xa, xb);
   b.apply(mb, xb, xa);
 }
@@ -155,7 +155,7 @@ TEST(A2cid2, T8_ALateJumpEqualsTheJumpAtItsOwnTime) {
   const auto play = [&](bool late, bool jump_at_all) {
     State w = worker(2, 1, eta, alpha_tilde);
     std::vector<double> own;
-    const double mark = w.snapshot(.3, own);
+    const A2cid2::Mark mark = w.snapshot(.3, own);
     if (jump_at_all && !late) w.apply(mark, own, {other});
     gradient(w, .5, {.4});
     w.drift(.8);
@@ -174,7 +174,7 @@ TEST(A2cid2, T8_ALateJumpEqualsTheJumpAtItsOwnTime) {
 TEST(A2cid2, T9_AGradientThatLandsDuringATransferIsNotLost) {
   State a({1.0}, false), b({2.0}, false);
   std::vector<double> xa, xb;
-  const double ma = a.snapshot(0, xa), mb = b.snapshot(0, xb);
+  const A2cid2::Mark ma = a.snapshot(0, xa), mb = b.snapshot(0, xb);
   gradient(a, 0, {.1});
   // what the published code does
   const double lerp = .5 * (a.x[0] + xb[0]) + .5 * (b.x[0] + xa[0]);
@@ -199,7 +199,7 @@ TEST(A2cid2, T29_BetweenEqualWorkersExchangesChangeNothing) {
 TEST(A2cid2, ADifferenceMayBeAppliedBeforeTheDriftToItsSnapshot) {
   const auto play = [&](bool early) {
     State w = worker(2, 1, .2, 1.9);
-    A2cid2::Mark mark = 0;
+    A2cid2::Mark mark;
     std::vector<double> own(1);
     w.look(.7, own);
     const A2cid2::Mix mix = w.numbers.snapshot(.7, mark);
@@ -216,14 +216,25 @@ TEST(A2cid2, ADifferenceMayBeAppliedBeforeTheDriftToItsSnapshot) {
   EXPECT_NEAR(twin, twin_late, 1e-12);
 }
 
+TEST(A2cid2, AGraphThatChangesMeanwhileLeavesTheJumpOfASnapshotAlone) {
+  State w = worker(2, 1, .3, 1.8);
+  std::vector<double> own;
+  const A2cid2::Mark mark = w.snapshot(.4, own);
+  w.drift(1);
+  const Jump before = w.numbers.arrived(mark);
+  w.numbers.alpha_tilde = .7;
+  EXPECT_EQ(w.numbers.arrived(mark).x, before.x);
+  EXPECT_EQ(w.numbers.arrived(mark).twin, before.twin);
+}
+
 TEST(A2cid2, AStalledWorkerDriftsNoFurtherThanTheLongestGap) {
   A2cid2 a;
   a.eta = .1;
   a.longest_gap = 2;
-  A2cid2::Mark mark = 0;
+  A2cid2::Mark mark;
   EXPECT_EQ(a.snapshot(1.5, mark).s, A2cid2::Mix::over(.1, 1.5).s);
   EXPECT_EQ(a.snapshot(50, mark).s, A2cid2::Mix::over(.1, 2).s);
-  EXPECT_EQ(mark, .2);
+  EXPECT_EQ(mark.drifted, .2);
   EXPECT_EQ(a.gradient(50).s, A2cid2::Mix::over(.1, 2).s);
   EXPECT_EQ(a.arrived(mark).x, .5) << "as at the snapshot";
   EXPECT_EQ(a.gradient(50).c, 1);

@@ -92,7 +92,7 @@ void one_by_one(Model& m, const std::vector<Event>& events, DType wire) {
   Tensor &x = m.state.x(), &twin = m.state.twin();
   bool kept = false;
   // of the last snapshot; one exchange at a time, so of the difference too
-  A2cid2::Mark mark = 0;
+  A2cid2::Mark mark;
   const auto apply = [&] {
     if (!std::exchange(kept, false)) return;
     const Jump jump = numbers.arrived(mark);

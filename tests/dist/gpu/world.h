@@ -64,7 +64,7 @@ class GpuWorld {
     double given = 0;  // by gradients
     int peer = -1;     // of the exchange under way
     std::uint64_t session = 0;
-    double mark = 0;
+    A2cid2::Mark mark;
     bool dead = false;
     std::vector<GpuEdge::Result> results;
   };
