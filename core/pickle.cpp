@@ -2,6 +2,7 @@
 #include "gossamer/core/pickle.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <unordered_map>
@@ -55,7 +56,17 @@ enum class Op : unsigned char {
   short_binunicode = 0x8c,
   stack_global = 0x93,
   memoize = 0x94,
-  frame = 0x95
+  frame = 0x95,
+  // sets, large things, newer forms
+  empty_set = 0x8f,
+  additems = 0x90,
+  frozenset = 0x91,
+  newobj_ex = 0x92,
+  long4 = 0x8b,
+  binunicode8 = 0x8d,
+  bytearray8 = 0x96,
+  pop = '0',
+  pop_mark = '1'
 };
 
 }  // namespace
@@ -64,8 +75,8 @@ enum class Op : unsigned char {
 // that holds itself leaks nothing, and no value is copied.
 class PickleMachine {
  public:
-  PickleMachine(Pickle& out, const InputFile& file, const Pickle::Rules& rules)
-      : out_(out), file_(file), rules_(rules) {}
+  PickleMachine(Pickle& out, const InputFile& file, const Pickle::Rules& rules, std::uint64_t begin)
+      : out_(out), file_(file), rules_(rules), at_(begin) {}
 
   void run() {
     while (!step(number<Op>())) {
@@ -74,6 +85,7 @@ class PickleMachine {
       limit(memo_.size(), "entries in its memo");
     }
     out_.root_ = pop();
+    out_.end_ = at_;
   }
 
  private:
@@ -157,6 +169,7 @@ class PickleMachine {
   void put(std::uint32_t key) {
     need(1);
     memo_[key] = stack_.back();
+    named_ = std::max<std::size_t>(named_, stack_.back() + std::size_t{1});
   }
   void get(std::uint32_t key) {
     const auto found = memo_.find(key);
@@ -169,10 +182,24 @@ class PickleMachine {
     Value& whole = top();
     if (whole.kind != kind) stop("it adds to what is no ", kind == Kind::list ? "list" : "dict");
     if (kind == Kind::dict && parts.size() % 2 != 0) stop("a key without a value");
+    whole.length += parts.size();
+    if (kind == Kind::list && drop(parts)) return;
     whole.parts.insert(whole.parts.end(), parts.begin(), parts.end());
   }
-  void global(const std::string& name) {
-    if (name != kOrderedDict && std::ranges::find(rules_.globals, name) == rules_.globals.end())
+  // The losses of a long training, say: numbers that only their list holds. Nobody asks for them.
+  bool drop(const std::vector<std::uint32_t>& parts) {
+    auto& values = out_.values_;
+    const std::size_t first = values.size() - std::min(parts.size(), values.size());
+    if (values.size() < kMost / 2 || first < named_) return false;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (parts[i] != first + i || values[parts[i]].kind > Kind::real) return false;
+    values.resize(first);
+    return true;
+  }
+  void global(std::string name) {
+    if (name.starts_with("__builtin__.")) name.replace(0, 11, "builtins");  // Python 2's
+    if (name != kOrderedDict && name != kDefaultDict && name != kSet &&
+        std::ranges::find(rules_.globals, name) == rules_.globals.end())
       stop("it names ", printable(name, 100), ", which is no part of ", rules_.of,
            " and is not called. ", rules_.advice);
     push({.kind = Kind::global, .text = name});
@@ -185,7 +212,7 @@ class PickleMachine {
   void bytes(std::uint64_t n) {
     need_bytes(n);
     Value value{.kind = Kind::bytes, .integer = static_cast<std::int64_t>(at_), .length = n};
-    value.text = text(std::min<std::uint64_t>(n, 100));
+    value.text = text(std::min<std::uint64_t>(n, 255));
     at_ += n - value.text.size();
     push(std::move(value));
   }
@@ -194,9 +221,26 @@ class PickleMachine {
     const Value &function = out_.values_[parts[0]], &arguments = out_.values_[parts[1]];
     if (function.kind != Kind::global || arguments.kind != Kind::tuple)
       stop("it calls something that is no function");
+    if (function.text == kSet && arguments.parts.size() == 1 &&
+        out_.values_[arguments.parts[0]].kind == Kind::list)
+      return stack_.push_back(arguments.parts[0]);
+    if (function.text == kDefaultDict) return push(Kind::dict);
     if (function.text != kOrderedDict) return push({.kind = Kind::call, .parts = parts});
-    if (!arguments.parts.empty()) stop("an OrderedDict with arguments");
-    push(Kind::dict);
+    Value dict{.kind = Kind::dict};
+    if (!arguments.parts.empty()) dict.parts = items(out_.values_[arguments.parts[0]]);
+    push(std::move(dict));
+  }
+  // Of a list of pairs, as Python 2 gives them to an OrderedDict.
+  std::vector<std::uint32_t> items(const Value& list) const {
+    std::vector<std::uint32_t> out;
+    bool pairs = list.kind == Kind::list;
+    for (const std::uint32_t n : list.parts) {
+      const std::vector<std::uint32_t>& pair = out_.values_[n].parts;
+      pairs &= pair.size() == 2;
+      out.insert(out.end(), pair.begin(), pair.end());
+    }
+    if (!pairs) stop("an OrderedDict of what are no pairs");
+    return out;
   }
   void build() {
     const std::uint32_t state = pop();
@@ -205,14 +249,24 @@ class PickleMachine {
     if (whole.kind != Kind::call || whole.parts.size() != 2) stop("BUILD of a plain value");
     whole.parts.push_back(state);
   }
-  std::int64_t long_integer(std::size_t n) {
-    if (n > 8) stop("a whole number of ", n, " bytes; at most 8 are supported");
+  void long_integer(std::size_t n) {
+    need_bytes(n);
     std::uint64_t value = 0;
-    for (std::size_t i = 0; i < n; ++i)
-      value |= static_cast<std::uint64_t>(number<std::uint8_t>()) << (8 * i);
+    double large = 0;
+    std::uint8_t byte = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      byte = number<std::uint8_t>();
+      if (i < 8) value |= static_cast<std::uint64_t>(byte) << (8 * i);
+      large += std::ldexp(byte, static_cast<int>(std::min<std::size_t>(8 * i, 2000)));
+    }
     // two's complement of n bytes
-    if (n > 0 && n < 8 && (value >> (8 * n - 1) & 1)) value |= ~std::uint64_t{0} << (8 * n);
-    return static_cast<std::int64_t>(value);
+    const bool negative = (byte & 0x80) != 0;
+    if (n > 8) {
+      if (negative) large -= std::ldexp(1, static_cast<int>(std::min<std::size_t>(8 * n, 2000)));
+      return push({.kind = Kind::real, .real = large});
+    }
+    if (n < 8 && negative) value |= ~std::uint64_t{0} << (8 * n);
+    push(Kind::integer, static_cast<std::int64_t>(value));
   }
   double real() {  // big-endian
     std::uint64_t bits = __builtin_bswap64(number<std::uint64_t>());
@@ -223,11 +277,8 @@ class PickleMachine {
   bool step(Op code) {
     switch (code) {
       case Op::proto:
-        if (const int protocol = number<std::uint8_t>(); protocol > rules_.protocol)
-          stop("protocol ", protocol,
-               rules_.protocol == 2 ? "; torch.save writes protocol 2 if it is not told otherwise"
-                                    : "; at most 4 is supported. Write it again with "
-                                      "pickle.dump(batch, FILE, protocol=4)");
+        if (const int protocol = number<std::uint8_t>(); protocol > 5)
+          stop("protocol ", protocol, "; at most 5 is supported. ", rules_.advice);
         break;
       case Op::stop:
         return true;
@@ -252,7 +303,7 @@ class PickleMachine {
         push(Kind::integer, number<std::uint16_t>());
         break;
       case Op::long1:
-        push(Kind::integer, long_integer(number<std::uint8_t>()));
+        long_integer(number<std::uint8_t>());
         break;
       case Op::binfloat:
         push({.kind = Kind::real, .real = real()});
@@ -317,7 +368,7 @@ class PickleMachine {
         push({.kind = Kind::outside, .parts = pop(1)});
         break;
       default:
-        if (rules_.protocol <= 2 || !newer(code)) unknown(static_cast<unsigned char>(code));
+        if (!newer(code)) unknown(static_cast<unsigned char>(code));
     }
     return false;
   }
@@ -333,10 +384,39 @@ class PickleMachine {
         bytes(number<std::uint32_t>());
         break;
       case Op::binbytes8:
+      case Op::bytearray8:
         bytes(number<std::uint64_t>());
         break;
       case Op::short_binunicode:
         push({.kind = Kind::text, .text = text(number<std::uint8_t>())});
+        break;
+      case Op::binunicode8:
+        push({.kind = Kind::text, .text = text(number<std::uint64_t>())});
+        break;
+      case Op::long4:
+        long_integer(number<std::uint32_t>());
+        break;
+      case Op::empty_set:
+        push(Kind::list);
+        break;
+      case Op::additems:
+        extend(Kind::list, pop_to_mark());
+        break;
+      case Op::frozenset:
+        push({.kind = Kind::list, .parts = pop_to_mark()});
+        break;
+      case Op::newobj_ex:  // keywords are what BUILD would set
+        pop();
+        call();
+        break;
+      case Op::pop:
+        if (stack_.size() == floor() && !marks_.empty())
+          marks_.pop_back();
+        else
+          pop();
+        break;
+      case Op::pop_mark:
+        pop_to_mark();
         break;
       case Op::stack_global: {
         const std::string name = popped_text();
@@ -357,31 +437,36 @@ class PickleMachine {
   [[noreturn]] void unknown(unsigned char code) const {
     char text[8];
     std::snprintf(text, sizeof text, code > ' ' && code < 127 ? "'%c'" : "0x%02x", code);
-    stop("the instruction ", text, " is none that ", rules_.of, " needs. ", rules_.advice,
-         rules_.protocol == 2 ? ", without pickle_protocol" : "");
+    stop("the instruction ", text, " is none that ", rules_.of, " needs. ", rules_.advice);
   }
 
-  static constexpr std::string_view kOrderedDict = "collections.OrderedDict";
+  static constexpr std::string_view kOrderedDict = "collections.OrderedDict",
+                                    kDefaultDict = "collections.defaultdict", kSet = "builtins.set";
   Pickle& out_;
   const InputFile& file_;
   const Pickle::Rules& rules_;
-  std::uint64_t at_ = 0, window_at_ = 0, texts_ = 0;
+  std::uint64_t at_, window_at_ = 0, texts_ = 0;
   std::vector<std::byte> window_;  // the bytes from window_at_ on
   std::vector<std::uint32_t> stack_;
   std::vector<std::size_t> marks_;
   std::unordered_map<std::uint32_t, std::uint32_t> memo_;
+  std::size_t named_ = 0;  // values before this one may be in the memo
 };
 
-Pickle::Pickle(const InputFile& file, const Rules& rules) {
-  PickleMachine(*this, file, rules).run();
+Pickle::Pickle(const InputFile& file, const Rules& rules, std::uint64_t begin) {
+  PickleMachine(*this, file, rules, begin).run();
 }
 
 const Pickle::Value* Pickle::find(const Value& dict, std::string_view key) const {
   if (dict.kind != Kind::dict) return nullptr;
+  const auto name = [&](const Value& k) -> const std::string* {
+    if (k.kind == Kind::text || k.kind == Kind::bytes) return &k.text;
+    const bool encoded =
+        k.kind == Kind::call && part(k, 0).text == "_codecs.encode" && !part(k, 1).parts.empty();
+    return encoded ? &part(part(k, 1), 0).text : nullptr;
+  };
   for (std::size_t i = 0; i + 1 < dict.parts.size(); i += 2)
-    if (const Value& k = part(dict, i);
-        (k.kind == Kind::text || k.kind == Kind::bytes) && k.text == key)
-      return &part(dict, i + 1);
+    if (const std::string* k = name(part(dict, i)); k && *k == key) return &part(dict, i + 1);
   return nullptr;
 }
 

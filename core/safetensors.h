@@ -17,17 +17,14 @@
 
 #include "gossamer/core/input_file.h"
 #include "gossamer/core/tensor.h"
+#include "gossamer/core/unread_tensor.h"
 
 namespace gossamer {
 
-// A tensor of a file that was skipped: Gossamer has no type for it ("BOOL", "I16", "F8_E4M3" …), or
-// it has more dimensions than a Shape.
-struct UnreadTensor {
-  std::string name, kind;
-};
 struct SafeTensors {
   std::vector<NamedTensor> tensors;             // in the order of their bytes; those of F64 as f32
   std::map<std::string, std::string> metadata;  // without the checksums
+  // of a type that Gossamer lacks, or of more dimensions than a Shape
   std::vector<UnreadTensor> unread;
   std::vector<std::string> notes;                     // what the user should know: what was rounded
   const Tensor* find(const std::string& name) const;  // nullptr if missing

@@ -1,4 +1,4 @@
-// See torch_file.h. The format: torch/serialization.py, torch/_utils.py.
+// See torch_file.h. What the pickle's calls mean: torch/_utils.py.
 #include "gossamer/core/torch_file.h"
 
 #include <algorithm>
@@ -10,8 +10,9 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/pickle.h"
+#include "gossamer/core/plural.h"
 #include "gossamer/core/printable.h"
-#include "gossamer/core/zip.h"
+#include "gossamer/core/torch_archive.h"
 
 namespace gossamer {
 namespace {
@@ -21,141 +22,140 @@ static_assert(std::endian::native == std::endian::little, "storages are copied a
 using Kind = Pickle::Kind;
 using Value = Pickle::Value;
 
-constexpr std::string_view kTensor = "torch._utils._rebuild_tensor_v2",
-                           kParameter = "torch._utils._rebuild_parameter";
-
-// What checkpoints of training hold besides tensors: options, folders, devices, milestones of
-// schedules. They stay calls that nobody makes.
-constexpr std::string_view kIgnored[] = {"argparse.Namespace", "pathlib.PosixPath",
-                                         "pathlib._local.PosixPath", "torch.device",
-                                         "collections.Counter"};
-
-struct StorageType {
-  std::string_view name;
-  std::size_t bytes;           // of one element
-  std::optional<DType> dtype;  // none: Gossamer lacks it
-};
-constexpr StorageType kStorages[] = {
-    {"torch.FloatStorage", 4, DType::f32},         {"torch.DoubleStorage", 8, DType::f32},
-    {"torch.HalfStorage", 2, DType::f16},          {"torch.BFloat16Storage", 2, DType::bf16},
-    {"torch.LongStorage", 8, DType::i64},          {"torch.IntStorage", 4, DType::i32},
-    {"torch.ByteStorage", 1, DType::u8},           {"torch.ShortStorage", 2, std::nullopt},
-    {"torch.CharStorage", 1, std::nullopt},        {"torch.BoolStorage", 1, std::nullopt},
-    {"torch.ComplexFloatStorage", 8, std::nullopt}};
-
-std::vector<std::string_view> known_globals() {
-  std::vector<std::string_view> names{kTensor, kParameter};
-  for (const StorageType& s : kStorages) names.push_back(s.name);
-  names.insert(names.end(), std::begin(kIgnored), std::end(kIgnored));
-  return names;
-}
+// What checkpoints call the dict of the weights, averages of them last.
+constexpr std::string_view kUsual[] = {"model",
+                                       "state_dict",
+                                       "model_state_dict",
+                                       "model_state",
+                                       "net",
+                                       "network",
+                                       "module",
+                                       "weights",
+                                       "params",
+                                       "state_dict_ema",
+                                       "model_ema",
+                                       "ema",
+                                       "ema_state_dict",
+                                       "model_ema_state_dict",
+                                       "params_ema"};
 
 bool is_call(const Pickle& pickle, const Value& v, std::string_view function) {
   return v.kind == Kind::call && pickle.part(v, 0).text == function;
 }
+// Every kind of tensor, also those that we cannot read.
 bool is_tensor(const Pickle& pickle, const Value& v) {
-  return is_call(pickle, v, kTensor) || is_call(pickle, v, kParameter);
+  return v.kind == Kind::call && (pickle.part(v, 0).text.starts_with("torch._utils._rebuild_") ||
+                                  is_call(pickle, v, "torch._tensor._rebuild_from_type_v2"));
+}
+std::size_t tensors_in(const Pickle& pickle, const Value& dict) {
+  std::size_t n = 0;
+  for (std::size_t i = 1; dict.kind == Kind::dict && i < dict.parts.size(); i += 2)
+    n += is_tensor(pickle, pickle.part(dict, i));
+  return n;
+}
+bool is_name(const Value& key) { return key.kind == Kind::text || key.kind == Kind::bytes; }
+
+struct StateDict {
+  std::string name;  // "model", "ema.module"; of the whole object: empty
+  const Value* dict;
+};
+
+// The dicts that hold tensors, two levels deep: what is deeper is the state of an optimizer.
+void find_state_dicts(const Pickle& pickle, const Value& dict, const std::string& before,
+                      std::vector<StateDict>& out) {
+  for (std::size_t i = 0; dict.kind == Kind::dict && i + 1 < dict.parts.size(); i += 2) {
+    const Value &key = pickle.part(dict, i), &value = pickle.part(dict, i + 1);
+    if (!is_name(key) || value.kind != Kind::dict) continue;
+    const std::string name = before + key.text;
+    if (tensors_in(pickle, value) > 0)
+      out.push_back({name, &value});
+    else if (before.empty())
+      find_state_dicts(pickle, value, name + ".", out);
+  }
+}
+
+std::size_t rank_of(const StateDict& s) {
+  const auto usual = [](std::string_view name) {
+    return static_cast<std::size_t>(std::ranges::find(kUsual, name) - std::begin(kUsual));
+  };
+  return usual(std::string_view(s.name).substr(0, s.name.find('.')));
+}
+
+std::string names(const std::vector<StateDict>& list) {
+  std::string out;
+  for (std::size_t i = 0; i < list.size() && i < 8; ++i)
+    out += (i ? ", " : "") + printable(list[i].name, 100);
+  return out + (list.size() > 8 ? ", …" : "");
+}
+
+std::string keys_of(const Pickle& pickle, const Value& root) {
+  std::string keys;
+  for (std::size_t i = 0;
+       root.kind == Kind::dict && i < std::min<std::size_t>(16, root.parts.size()); i += 2)
+    keys += (keys.empty() ? "" : ", ") + printable(pickle.part(root, i).text, 100);
+  return root.kind == Kind::dict ? "a dict of: " + keys : "another object";
+}
+
+const Value& choose(const Pickle& pickle, const std::string& file, const std::string& init_key,
+                    std::vector<std::string>& notes) {
+  const Value& root = pickle.root();
+  std::vector<StateDict> all;
+  find_state_dicts(pickle, root, "", all);
+  if (!init_key.empty()) {
+    const auto named = std::ranges::find(all, init_key, &StateDict::name);
+    check<IoError>(named != all.end(), file, ": has no state dict called ", printable(init_key),
+                   all.empty() ? ", but " + keys_of(pickle, root) : "; there are: " + names(all),
+                   " (init_key)");
+    return *named->dict;
+  }
+  std::ranges::stable_sort(all, {}, rank_of);
+  const bool usual = !all.empty() && rank_of(all[0]) < std::size(kUsual);
+  const std::size_t loose = tensors_in(pickle, root);
+  if (!usual && loose > 0 && (all.empty() || loose >= tensors_in(pickle, *all[0].dict)))
+    return root;
+  check<IoError>(!all.empty(), file, ": holds no state dict, but ", keys_of(pickle, root),
+                 ". Wanted: names and tensors, as torch.save(model.state_dict(), FILE) writes "
+                 "them, or a dict that holds such a dict");
+  check<IoError>(usual || all.size() == 1, file, ": holds several state dicts: ", names(all),
+                 "; say which (init_key)");
+  if (all.size() > 1)
+    notes.push_back(file + ": the weights \"" + printable(all[0].name, 100) + "\" are used, not " +
+                    names({all.begin() + 1, all.end()}) + " (init_key takes others)");
+  return *all[0].dict;
 }
 
 class Reader {
  public:
-  explicit Reader(const InputFile& file) : file_(file), entries_(zip_entries(file)) {
-    find_root();
-    if (const ZipEntry* order = entry("byteorder"))
-      check<IoError>(content(*order, 16) == "little", file.name(),
-                     ": written on a big-endian machine; save it again on another");
-  }
+  Reader(const InputFile& file, const TorchArchive& archive)
+      : file_(file), archive_(archive), pickle_(archive.pickle()) {}
 
-  TorchFile read() {
-    const ZipEntry& data = *entry("data.pkl");
-    const std::string text = content(data, kPickleCap);
-    const std::vector<std::string_view> globals = known_globals();
-    const Pickle pickle(InputFile(std::as_bytes(std::span(text)), file_.name()),
-                        {.globals = globals});
-    const Value& dict = state_dict(pickle);
-    std::set<std::string> names;
+  TorchFile read(const std::string& init_key) {
+    const Value& dict = choose(pickle_, file_.name(), init_key, out_.notes);
+    std::set<std::string> seen;
     for (std::size_t i = 0; i + 1 < dict.parts.size(); i += 2) {
-      const Value &key = pickle.part(dict, i), &value = pickle.part(dict, i + 1);
-      if (key.kind != Kind::text || !is_tensor(pickle, value)) continue;
+      const Value &key = pickle_.part(dict, i), &value = pickle_.part(dict, i + 1);
+      if (!is_name(key) || !is_tensor(pickle_, value)) continue;
       tensor_ = printable(key.text, 100);
-      check<IoError>(names.insert(key.text).second, where(), "is there twice");
-      out_.tensors.push_back({key.text, tensor(pickle, value)});
+      check<IoError>(seen.insert(key.text).second, where(), "is there twice");
+      unread_.clear();
+      if (std::optional<Tensor> t = tensor(value))
+        out_.tensors.push_back({key.text, std::move(*t)});
+      else
+        out_.unread.push_back({key.text, unread_});
     }
     if (rounded_ > 0)
-      out_.notes.push_back(file_.name() + ": " + std::to_string(rounded_) +
-                           " tensors of f64 are rounded to f32");
+      out_.notes.push_back(file_.name() + ": " + counted(rounded_, "tensor") +
+                           " of f64 rounded to f32");
     return std::move(out_);
   }
 
  private:
-  static constexpr std::uint64_t kPickleCap = 64 << 20;
-
-  // --- the archive
-  // All names of entries begin with that of a folder, which is the name of the file when it was
-  // saved.
-  void find_root() {
-    for (const ZipEntry& e : entries_)
-      if (e.name.ends_with("/data.pkl") && std::ranges::count(e.name, '/') == 1) {
-        check<IoError>(root_.empty(), file_.name(), ": holds two pickles, ", root_, "data.pkl and ",
-                       printable(e.name, 100));
-        root_ = e.name.substr(0, e.name.size() - 8);
-      }
-    check<IoError>(!root_.empty(), file_.name(),
-                   ": a zip archive, but not of torch.save: there is no data.pkl in it");
-    for (const ZipEntry& e : entries_) by_name_.emplace(e.name, &e);
-    check<IoError>(!entry("constants.pkl"), file_.name(),
-                   ": a TorchScript program. Save its weights alone: "
-                   "torch.save(torch.jit.load(FILE).state_dict(), OTHER)");
-  }
-  const ZipEntry* entry(const std::string& name) const {
-    const auto at = by_name_.find(root_ + name);
-    return at == by_name_.end() ? nullptr : at->second;
-  }
-  std::string content(const ZipEntry& e, std::uint64_t cap) const {
-    check<IoError>(e.size <= cap, file_.name(), ": ", printable(e.name, 100), " has ", e.size,
-                   " bytes; the limit is ", cap);
-    std::string text(e.size, '\0');
-    read_zip_entry(file_, e, std::as_writable_bytes(std::span(text)));
-    return text;
-  }
-
-  // --- which dict
-  static bool holds_tensors(const Pickle& pickle, const Value& dict) {
-    for (std::size_t i = 1; i < dict.parts.size(); i += 2)
-      if (is_tensor(pickle, pickle.part(dict, i))) return dict.kind == Kind::dict;
-    return false;
-  }
-  const Value& state_dict(const Pickle& pickle) {
-    const Value& root = pickle.root();
-    const Value* chosen = nullptr;
-    std::string name, others;
-    for (const char* wrapper : {"model", "state_dict", "state_dict_ema", "model_ema"}) {
-      const Value* inner = pickle.find(root, wrapper);
-      if (!inner || !holds_tensors(pickle, *inner)) continue;
-      (chosen ? others : name) += (others.empty() ? "" : ", ") + std::string(wrapper);
-      if (!chosen) chosen = inner;
-    }
-    if (!others.empty())
-      out_.notes.push_back(file_.name() + ": the weights \"" + name + "\" are used, not " + others);
-    if (chosen) return *chosen;
-    if (holds_tensors(pickle, root)) return root;
-    std::string keys;
-    for (std::size_t i = 0;
-         root.kind == Kind::dict && i < std::min<std::size_t>(16, root.parts.size()); i += 2)
-      keys += (keys.empty() ? "" : ", ") + printable(pickle.part(root, i).text, 100);
-    fail<IoError>(file_.name(), ": holds no state dict, but ",
-                  root.kind == Kind::dict ? "a dict of: " + keys : "another object",
-                  ". Wanted: names and tensors, as torch.save(model.state_dict(), FILE) writes "
-                  "them, or such a dict as \"model\", \"state_dict\", \"state_dict_ema\" or "
-                  "\"model_ema\"");
-  }
-
   // --- tensors
   std::string where() const { return file_.name() + ": tensor \"" + tensor_ + "\" "; }
 
   // The arguments of a call, which are at least n.
-  const Value& arguments(const Pickle& pickle, const Value& call, std::size_t n) const {
-    const Value& all = pickle.part(call, 1);
+  const Value& arguments(const Value& call, std::size_t n) const {
+    const Value& all = pickle_.part(call, 1);
     check<IoError>(all.parts.size() >= n, where(), "has ", all.parts.size(),
                    " arguments in the pickle, wanted ", n);
     return all;
@@ -165,32 +165,66 @@ class Reader {
                    " that is no whole number from 0");
     return v.integer;
   }
-  std::vector<i64> wholes(const Pickle& pickle, const Value& tuple, const char* what) const {
-    check<IoError>(tuple.kind == Kind::tuple && tuple.parts.size() <= Shape::max_rank, where(),
-                   "has ", tuple.parts.size(), " dimensions in its ", what, "; at most ",
-                   Shape::max_rank, " are supported");
+  std::vector<i64> wholes(const Value& given, const char* what) const {
+    const Value& tuple =
+        is_call(pickle_, given, "torch.Size") ? pickle_.part(arguments(given, 1), 0) : given;
+    check<IoError>(tuple.kind == Kind::tuple, where(), "has a ", what, " that is no tuple");
     std::vector<i64> out;
     for (std::size_t i = 0; i < tuple.parts.size(); ++i)
-      out.push_back(whole(pickle.part(tuple, i), what));
+      out.push_back(whole(pickle_.part(tuple, i), what));
     return out;
   }
 
-  Tensor tensor(const Pickle& pickle, const Value& call) {
-    const Value* rebuild = &call;
-    if (is_call(pickle, call, kParameter)) {
-      const Value& parameter = arguments(pickle, call, 1);
-      rebuild = &pickle.part(parameter, 0);
-      check<IoError>(is_call(pickle, *rebuild, kTensor), where(),
-                     "is a parameter without a tensor");
+  // The arguments of the call that rebuilds a plain tensor, without the wrappers around it:
+  // storage, offset, size, stride … nullptr: it is a tensor of another kind.
+  const Value* rebuilt(const Value& call, int depth = 0) const {
+    check<IoError>(depth < 4, where(), "is wrapped too often");
+    if (is_call(pickle_, call, "torch._utils._rebuild_parameter") ||
+        is_call(pickle_, call, "torch._utils._rebuild_parameter_with_state")) {
+      const Value& inner = pickle_.part(arguments(call, 1), 0);
+      check<IoError>(is_tensor(pickle_, inner), where(), "is a parameter without a tensor");
+      return rebuilt(inner, depth + 1);
     }
-    // storage, offset, size, stride, requires_grad, hooks
-    const Value& a = arguments(pickle, *rebuild, 4);
-    const Tensor& data = storage(pickle, pickle.part(a, 0));
-    const i64 offset = whole(pickle.part(a, 1), "offset");
-    const auto sizes = wholes(pickle, pickle.part(a, 2), "size");
-    const auto strides = wholes(pickle, pickle.part(a, 3), "stride");
+    // function, class, arguments, attributes
+    if (is_call(pickle_, call, "torch._tensor._rebuild_from_type_v2")) {
+      const Value& a = arguments(call, 3);
+      const std::string& function = pickle_.part(a, 0).text;
+      return is_plain(function) ? &sized(pickle_.part(a, 2)) : nullptr;
+    }
+    return is_plain(pickle_.part(call, 0).text) ? &arguments(call, 4) : nullptr;
+  }
+  static bool is_plain(const std::string& function) {
+    return function == "torch._utils._rebuild_tensor" ||
+           function == "torch._utils._rebuild_tensor_v2";
+  }
+  const Value& sized(const Value& tuple) const {
+    check<IoError>(tuple.parts.size() >= 4, where(), "has ", tuple.parts.size(),
+                   " arguments in the pickle, wanted 4");
+    return tuple;
+  }
+
+  // nullopt: unread_ says why.
+  std::optional<Tensor> tensor(const Value& call) {
+    const Value* arguments = rebuilt(call);
+    if (!arguments) {
+      const std::string& function = pickle_.part(call, 0).text;
+      unread_ = printable(function.substr(function.rfind('.') + 1), 100);
+      return std::nullopt;
+    }
+    const Value& a = *arguments;
+    const std::optional<TorchStorage> stored = torch_storage(pickle_, pickle_.part(a, 0));
+    check<IoError>(stored.has_value(), where(), "has no storage in the file");
+    const auto sizes = wholes(pickle_.part(a, 2), "size");
+    const auto strides = wholes(pickle_.part(a, 3), "stride");
     check<IoError>(sizes.size() == strides.size(), where(), "has ", sizes.size(), " sizes and ",
                    strides.size(), " strides");
+    if (!stored->type->dtype || sizes.size() > Shape::max_rank) {
+      unread_ = stored->type->name;
+      if (stored->type->dtype) unread_ += " of " + std::to_string(sizes.size()) + " dimensions";
+      return std::nullopt;
+    }
+    const Tensor data = storage(*stored);
+    const i64 offset = whole(pickle_.part(a, 1), "offset");
     // Elements that it has, and the last one in the storage that it reaches.
     i64 count = 1, last = offset, dense = 1;
     bool overflow = false, contiguous = true;
@@ -236,97 +270,58 @@ class Reader {
     return out;
   }
 
-  // ('storage', type, key, device, elements) -> [elements]. Tensors that share it are windows on
-  // it.
-  const Tensor& storage(const Pickle& pickle, const Value& v) {
-    const bool described = v.kind == Kind::outside && pickle.part(v, 0).parts.size() == 5 &&
-                           pickle.part(v, 0).kind == Kind::tuple;
-    check<IoError>(described, where(), "has no storage in the file");
-    const Value& what = pickle.part(v, 0);
-    const Value& key = pickle.part(what, 2);
-    const std::string& type_name = pickle.part(what, 1).text;
-    const auto* type = std::ranges::find(kStorages, type_name, &StorageType::name);
-    check<IoError>(type != std::end(kStorages) && key.kind == Kind::text, where(),
-                   "has a storage of an unknown kind");
-    check<IoError>(type->dtype.has_value(), where(), "is a ", type_name,
-                   ", a type that Gossamer does not read; convert it to float32 first");
-    const i64 elements = whole(pickle.part(what, 4), "number of elements");
-    const auto known = storages_.find(key.text);
+  // Tensors that share a storage are windows on it.
+  Tensor storage(const TorchStorage& s) {
+    const TorchStorageType* type = s.type;
+    rounded_ += type->bytes != size_of(*type->dtype);
+    auto known = storages_.find(s.key);
     if (known != storages_.end()) {
-      check<IoError>(known->second.type == type && known->second.data.numel() == elements, where(),
-                     "shares storage ", printable(key.text, 100),
+      check<IoError>(known->second.type == type && known->second.data.numel() == s.elements,
+                     where(), "shares storage ", printable(s.key, 100),
                      ", which has another type or size there");
-      rounded_ += type->bytes == 8 && type->dtype == DType::f32;
-      return known->second.data;
+    } else {
+      check<IoError>(static_cast<std::uint64_t>(s.elements) <= file_.size() / type->bytes, where(),
+                     "wants ", s.elements, " elements of ", type->bytes,
+                     " bytes, more than the file has");
+      known = storages_.emplace(s.key, Storage{type, read_storage(s)}).first;
     }
-    const ZipEntry* e = entry("data/" + key.text);
-    check<IoError>(e != nullptr, where(), "wants the entry ",
-                   printable(root_ + "data/" + key.text, 100), ", which is missing");
-    check<IoError>(
-        e->size % type->bytes == 0 && e->size / type->bytes == static_cast<std::uint64_t>(elements),
-        where(), "wants ", elements, " elements of ", type->bytes, " bytes, but ",
-        printable(e->name, 100), " has ", e->size, " bytes");
-    Tensor data = Tensor::empty({elements}, *type->dtype);
-    if (type->bytes == size_of(*type->dtype)) {
-      read_zip_entry(file_, *e, {static_cast<std::byte*>(data.data()), e->size});
-    } else {  // f64
-      std::vector<double> wide(static_cast<std::size_t>(elements));
-      read_zip_entry(file_, *e, std::as_writable_bytes(std::span(wide)));
-      std::ranges::transform(wide, data.as<float>(),
-                             [](double x) { return static_cast<float>(x); });
-      ++rounded_;
+    return s.size == s.elements ? known->second.data
+                                : known->second.data.slice(s.begin, s.begin + s.size);
+  }
+  Tensor read_storage(const TorchStorage& s) const {
+    Tensor data = Tensor::empty({s.elements}, *s.type->dtype);
+    if (s.type->bytes == size_of(*s.type->dtype)) {
+      archive_.read(s, {static_cast<std::byte*>(data.data()), data.bytes()}, where());
+      return data;
     }
-    return storages_.emplace(key.text, Storage{type, std::move(data)}).first->second.data;
+    std::vector<double> wide(static_cast<std::size_t>(s.elements));  // f64
+    archive_.read(s, std::as_writable_bytes(std::span(wide)), where());
+    std::ranges::transform(wide, data.as<float>(), [](double x) { return static_cast<float>(x); });
+    return data;
   }
 
   struct Storage {
-    const StorageType* type;
+    const TorchStorageType* type;
     Tensor data;
   };
   const InputFile& file_;
-  const std::vector<ZipEntry> entries_;
-  std::map<std::string, const ZipEntry*> by_name_;
-  std::string root_, tensor_;
+  const TorchArchive& archive_;
+  const Pickle& pickle_;
+  std::string tensor_, unread_;
   std::map<std::string, Storage> storages_;
   std::uint64_t gathered_ = 0;
   int rounded_ = 0;
   TorchFile out_;
 };
 
-// The first bytes of files before torch 1.6: a pickle of this number.
-constexpr unsigned char kLegacy[] = {0x80, 0x02, 0x8a, 0x0a, 0x6c, 0xfc, 0x9c,
-                                     0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
-
-bool begins(const InputFile& file, std::span<const unsigned char> with) {
-  std::byte first[sizeof kLegacy];
-  const auto head = std::span(first).first(with.size());
-  if (file.size() < head.size()) return false;
-  file.read(0, head);
-  return std::memcmp(head.data(), with.data(), with.size()) == 0;
-}
-
-// Not the length of a safetensors header, which would be followed by '{': this byte, the method of
-// the first entry, is a small number.
-bool is_zip(const InputFile& file) {
-  constexpr unsigned char kZip[] = {'P', 'K', 3, 4};
-  if (!begins(file, kZip) || file.size() < 9) return false;
-  std::byte method{};
-  file.read(8, {&method, 1});
-  return method != std::byte{'{'};
-}
-
 }  // namespace
 
-bool is_torch_file(const InputFile& file) { return is_zip(file) || begins(file, kLegacy); }
+bool is_torch_file(const InputFile& file) { return TorchArchive::is_one(file); }
 
-TorchFile read_torch_file(const InputFile& file) {
-  check<IoError>(!begins(file, kLegacy), file.name(),
-                 ": written by torch before 1.6, or with _use_new_zipfile_serialization=False. "
-                 "Save it again with torch 1.6 or newer: "
-                 "torch.save(torch.load(FILE, map_location=\"cpu\"), OTHER), or convert it to "
-                 "safetensors");
-  check<IoError>(is_zip(file), file.name(), ": not a file of torch.save");
-  return Reader(file).read();
+TorchFile read_torch_file(const InputFile& file, const std::string& init_key) {
+  const std::unique_ptr<TorchArchive> archive = TorchArchive::open(file);
+  check<IoError>(archive != nullptr, file.name(), ": not a file of torch.save");
+  return Reader(file, *archive).read(init_key);
 }
 
 }  // namespace gossamer

@@ -8,6 +8,7 @@
 #include <zlib.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/printable.h"
 
 namespace gossamer {
 namespace {
@@ -89,6 +90,17 @@ void read_zip64(std::span<const std::byte> extra, std::uint64_t& size, std::uint
   }
 }
 
+// Of entry i of the directory, which `rest` begins with.
+std::size_t entry_size(const InputFile& file, std::span<const std::byte> rest, std::uint64_t i) {
+  check<IoError>(rest.size() >= kInDirectory && is_at(rest, 0, "PK\1\2"), file.name(), ": entry ",
+                 i, " of its zip directory is damaged");
+  const std::size_t size = kInDirectory + number<std::uint16_t>(rest, 28) +
+                           number<std::uint16_t>(rest, 30) + number<std::uint16_t>(rest, 32);
+  check<IoError>(rest.size() >= size, file.name(), ": entry ", i,
+                 " of its zip directory is cut short");
+  return size;
+}
+
 }  // namespace
 
 std::vector<ZipEntry> zip_entries(const InputFile& file) {
@@ -98,19 +110,12 @@ std::vector<ZipEntry> zip_entries(const InputFile& file) {
   std::set<std::string> names;
   std::span<const std::byte> rest = bytes;
   for (std::uint64_t i = 0; i < directory.entries; ++i) {
-    check<IoError>(rest.size() >= kInDirectory && is_at(rest, 0, "PK\1\2"), file.name(), ": entry ",
-                   i, " of its zip directory is damaged");
-    const std::size_t name_size = number<std::uint16_t>(rest, 28),
-                      extra_size = number<std::uint16_t>(rest, 30),
-                      comment_size = number<std::uint16_t>(rest, 32),
-                      whole = kInDirectory + name_size + extra_size + comment_size;
-    check<IoError>(rest.size() >= whole, file.name(), ": entry ", i,
-                   " of its zip directory is cut short");
+    const std::size_t whole = entry_size(file, rest, i),
+                      name_size = number<std::uint16_t>(rest, 28),
+                      extra_size = number<std::uint16_t>(rest, 30);
     ZipEntry e;
     e.name.assign(reinterpret_cast<const char*>(rest.data()) + kInDirectory, name_size);
-    // names are shown in messages
-    std::ranges::replace_if(
-        e.name, [](char c) { return c >= 0 && c < ' '; }, '?');
+    e.name = printable(e.name);  // names are shown in messages
     const auto flags = number<std::uint16_t>(rest, 8), method = number<std::uint16_t>(rest, 10);
     e.crc = number<std::uint32_t>(rest, 16);
     std::uint64_t stored = number<std::uint32_t>(rest, 20), at = number<std::uint32_t>(rest, 42);
@@ -138,6 +143,20 @@ std::vector<ZipEntry> zip_entries(const InputFile& file) {
     check<IoError>(order[i - 1]->offset + order[i - 1]->size <= order[i]->offset, file.name(),
                    ": \"", order[i - 1]->name, "\" and \"", order[i]->name, "\" overlap");
   return entries;
+}
+
+std::vector<std::string> zip_names(const InputFile& file) {
+  const Directory directory = find_directory(file);
+  const std::vector<std::byte> bytes = part(file, directory.offset, directory.size);
+  std::vector<std::string> names;
+  std::span<const std::byte> rest = bytes;
+  for (std::uint64_t i = 0; i < directory.entries; ++i) {
+    const std::size_t size = entry_size(file, rest, i);
+    names.emplace_back(reinterpret_cast<const char*>(rest.data()) + kInDirectory,
+                       number<std::uint16_t>(rest, 28));
+    rest = rest.subspan(size);
+  }
+  return names;
 }
 
 void read_zip_entry(const InputFile& file, const ZipEntry& entry, std::span<std::byte> to) {

@@ -20,6 +20,8 @@ struct ZipEntry {
 // In the order of the directory; no two overlap or share a name, all lie within the file. IoError
 // names the file, and the entry that is compressed, encrypted or damaged.
 std::vector<ZipEntry> zip_entries(const InputFile&);
+// The names alone, also of compressed entries. IoError: there is no sound directory.
+std::vector<std::string> zip_names(const InputFile&);
 // All its bytes: to.size() is entry.size. IoError: their CRC-32 differs, so the file is damaged.
 void read_zip_entry(const InputFile&, const ZipEntry&, std::span<std::byte> to);
 

@@ -46,6 +46,8 @@ bool is_zero(const Tensor& t) {
 nn::Weights gpt2_weights(nn::Weights file) {
   std::vector<NamedTensor> out;
   const Tensor* head = nullptr;
+  for (UnreadTensor& t : file.unread)
+    if (t.name.starts_with(kPrefix)) t.name.erase(0, kPrefix.size());
   for (NamedTensor& t : file.tensors) {
     if (t.name.starts_with(kPrefix)) t.name.erase(0, kPrefix.size());
     if (t.name.ends_with(".attn.bias") || t.name.ends_with(".attn.masked_bias")) continue;  // masks

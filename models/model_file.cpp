@@ -158,6 +158,7 @@ std::string model_of(const nn::Weights& file) {
     return named->second;
   const auto known = recognise(file.tensors);
   std::vector<std::string> names;
+  for (const UnreadTensor& t : file.unread) names.push_back(t.name + " of type " + t.kind);
   for (const NamedTensor& t : file.tensors) names.push_back(t.name + t.tensor.shape().str());
   check<IoError>(known.has_value(), file.file, ": its tensors (", nn::first_three(names),
                  ") fit none of the known models: ", known_models());
@@ -173,6 +174,7 @@ nn::Weights read_model_file(const std::filesystem::path& path) {
 }
 
 const Tensor& head_of(const nn::Weights& file) {
+  file.check_read("fc.weight");
   const Tensor* head = file.find("fc.weight");
   check<IoError>(head && head->rank() == 2 && head->shape(0) >= 1, file.file,
                  ": has no fc.weight [classes, features], so a training can begin "

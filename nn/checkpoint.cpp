@@ -94,6 +94,7 @@ Fit compare(const Weights& file, const std::vector<NamedTensor>& state) {
   std::set<std::string> wanted;
   for (const NamedTensor& t : state) {
     wanted.insert(t.name);
+    file.check_read(t.name);
     const Tensor* given = file.find(t.name);
     if (!given) {
       if (!is_counter(t)) fit.missing.push_back(t.name);

@@ -40,7 +40,7 @@ struct Fit {
   std::vector<std::string> fitting, missing, extra, misshapen;
 };
 // Loads what fits and leaves the rest of the module as it is, to be trained from there. IoError if
-// no parameter fits; then the module is unchanged.
+// no parameter fits, or one is of a type that Gossamer lacks; then the module is unchanged.
 Fit load_what_fits(const Weights&, Module&);
 std::vector<std::string> names_of(const std::vector<NamedTensor>&);
 std::string first_three(const std::vector<std::string>& names);  // "a, b, c, … (9 in all)"

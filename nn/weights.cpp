@@ -6,6 +6,7 @@
 
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/torch_file.h"
+#include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::nn {
 namespace {
@@ -34,15 +35,35 @@ void check_downloaded(const InputFile& file) {
 }
 
 // Lightning calls what it trains "model"; another model may have a part of that name.
-void make_plain(std::vector<NamedTensor>& tensors) {
+void make_plain(const std::vector<std::string*>& names) {
   const std::string prefix = "model.";
-  const auto has_prefix = [&](const NamedTensor& t) { return t.name.starts_with(prefix); };
-  for (bool again = !tensors.empty(); again;) {
-    for (NamedTensor& t : tensors) t.name = plain_name(std::move(t.name));
-    again = std::ranges::all_of(tensors, has_prefix);
+  for (bool again = !names.empty(); again;) {
+    for (std::string* name : names) *name = plain_name(std::move(*name));
+    again = std::ranges::all_of(names, [&](auto* name) { return name->starts_with(prefix); });
     if (again)
-      for (NamedTensor& t : tensors) t.name.erase(0, prefix.size());
+      for (std::string* name : names) name->erase(0, prefix.size());
   }
+}
+
+std::vector<std::string*> all_names(Weights& w) {
+  std::vector<std::string*> names;
+  for (NamedTensor& t : w.tensors) names.push_back(&t.name);
+  for (UnreadTensor& t : w.unread) names.push_back(&t.name);
+  return names;
+}
+
+void check_different(Weights& w, const char* after) {
+  std::set<std::string> seen;
+  for (const std::string* name : all_names(w))
+    check<IoError>(seen.insert(*name).second, w.file, ": two tensors are called \"", *name, "\" ",
+                   after);
+}
+
+void note_unread(Weights& w) {
+  if (w.unread.empty()) return;
+  std::vector<std::string> names;
+  for (const UnreadTensor& t : w.unread) names.push_back(t.name + " (" + t.kind + ")");
+  w.notes.push_back(w.file + ": skipped, since Gossamer has no such type: " + first_three(names));
 }
 
 }  // namespace
@@ -52,24 +73,54 @@ const Tensor* Weights::find(const std::string& name) const {
   return at == tensors.end() ? nullptr : &at->tensor;
 }
 
-Weights read_weights(const std::filesystem::path& path) {
-  Weights out{.file = path.string(), .tensors = {}, .metadata = {}, .notes = {}};
+void Weights::check_read(const std::string& name) const {
+  const auto at = std::ranges::find(unread, name, &UnreadTensor::name);
+  if (at != unread.end())
+    fail<IoError>(file, ": \"", name, "\" is of type ", at->kind,
+                  ", which Gossamer does not read; save it as f32");
+}
+
+Weights read_weights(const std::filesystem::path& path, const WeightsOptions& options) {
+  Weights out;
+  out.file = path.string();
   if (const InputFile file(path); is_torch_file(file)) {
-    TorchFile torch = read_torch_file(file);
+    TorchFile torch = read_torch_file(file, options.key);
     out.tensors = std::move(torch.tensors);
+    out.unread = std::move(torch.unread);
     out.notes = std::move(torch.notes);
   } else {
     check_downloaded(file);
     SafeTensors safe = read_safetensors(file);
+    check<IoError>(options.key.empty(), out.file, ": init_key = ", options.key,
+                   ": a safetensors file holds one set of weights; leave the key out");
     out.tensors = std::move(safe.tensors);
+    out.unread = std::move(safe.unread);
+    out.notes = std::move(safe.notes);
     out.metadata = std::move(safe.metadata);
   }
-  make_plain(out.tensors);
-  std::set<std::string> names;
-  for (const NamedTensor& t : out.tensors)
-    check<IoError>(names.insert(t.name).second, out.file, ": two tensors are called \"", t.name,
-                   "\" without their prefixes");
+  make_plain(all_names(out));
+  check_different(out, "without their prefixes");
+  rename(out, options.rename);
+  note_unread(out);
   return out;
+}
+
+void rename(Weights& w, const std::map<std::string, std::string>& names) {
+  std::set<std::string> used;
+  for (std::string* name : all_names(w)) {
+    std::string from;
+    for (const auto& [begin, to] : names)
+      if (begin.size() > from.size() && (*name == begin || name->starts_with(begin + ".")))
+        from = begin;
+    if (from.empty()) continue;
+    name->replace(0, from.size(), names.at(from));
+    used.insert(from);
+  }
+  for (const auto& [from, to] : names)
+    check<IoError>(used.contains(from), w.file, ": no tensor's name begins with ", from,
+                   ", which init_rename changes to ", to,
+                   ". There are: ", first_three(names_of(w.tensors)));
+  if (!names.empty()) check_different(w, "after init_rename");
 }
 
 }  // namespace gossamer::nn

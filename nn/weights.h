@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gossamer/core/tensor.h"
+#include "gossamer/core/unread_tensor.h"
 
 namespace gossamer::nn {
 
@@ -17,11 +18,23 @@ struct Weights {
   // Layouts are torch's: a convolution is OIHW. Prefixes "module." and "_orig_mod." of names are
   // dropped, and "model." if all names have it.
   std::vector<NamedTensor> tensors;
+  std::vector<UnreadTensor> unread = {};        // of types that Gossamer lacks; named as `tensors`
   std::map<std::string, std::string> metadata;  // of safetensors
-  std::vector<std::string> notes;               // what the user should know, see core/torch_file.h
+  // what the user should know: what was skipped or rounded, which of several state dicts was taken
+  std::vector<std::string> notes;
   const Tensor* find(const std::string& name) const;  // nullptr if missing
+  // IoError: it is there, but unread.
+  void check_read(const std::string& name) const;
+};
+
+struct WeightsOptions {
+  std::string key;  // of a .pth: the state dict that is taken, see core/torch_file.h
+  // "linear" -> "fc": what names begin with, up to a dot or their end; of several the longest
+  std::map<std::string, std::string> rename;
 };
 // IoError names the file and the defect.
-Weights read_weights(const std::filesystem::path&);
+Weights read_weights(const std::filesystem::path&, const WeightsOptions& = {});
+// As WeightsOptions::rename. IoError: one of them fits no name, or two tensors have one name then.
+void rename(Weights&, const std::map<std::string, std::string>&);
 
 }  // namespace gossamer::nn

@@ -56,10 +56,12 @@ void read_config(const nlohmann::json& config, const fs::path& file, models::Gpt
 // heads: wanted; 0: those of the file, or a guess.
 Found find_model(const fs::path& file, i64 heads) {
   Found out{models::gpt2_weights(nn::read_weights(file)), {}, {}};
+  for (const char* name : {"wte.weight", "wpe.weight"}) out.weights.check_read(name);
   const auto options = models::gpt2_of(out.weights.tensors);
   check<IoError>(options.has_value(), file.string(),
                  ": is no GPT-2: wte.weight, wpe.weight or h.0.ln_1.weight is missing");
   out.options = *options;
+  out.notes = out.weights.notes;
   const nlohmann::json config = config_beside(file);
   read_config(config, file, out.options);
   const auto& header = out.weights.metadata;

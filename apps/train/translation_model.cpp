@@ -46,6 +46,7 @@ std::optional<models::TransformerOptions> options_in(const nn::Weights& weights)
                                .eps = number("eps", float{}),
                                .norm_first = get("norm_first") == "true"};
   // Before memory is asked for: what the header says must be what the tensors are.
+  weights.check_read("embedding.weight");
   const Tensor* table = weights.find("embedding.weight");
   check<IoError>(table && table->shape() == Shape{o.vocabulary, o.width} && o.layers >= 1 &&
                      o.layers <= static_cast<i64>(weights.tensors.size()) && o.positions >= 1 &&

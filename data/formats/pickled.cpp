@@ -29,6 +29,8 @@ constexpr std::int64_t kPixels = 3 * 32 * 32, kImageNet = 1000;
 constexpr std::string_view kGlobals[] = {
     "numpy.core.multiarray._reconstruct",
     "numpy._core.multiarray._reconstruct",  // numpy 2
+    "numpy.core.numeric._frombuffer",       // protocol 5
+    "numpy._core.numeric._frombuffer",
     "numpy.ndarray",
     "numpy.dtype",
     "_codecs.encode",  // bytes as Python 3 writes them in protocol 2: refused below
@@ -46,27 +48,30 @@ struct Pixels {
 };
 
 // An array is _reconstruct(ndarray, …) with the state (version, shape, dtype, whether columns come
-// first, bytes).
+// first, bytes), or in protocol 5 _frombuffer(bytes, dtype, shape, order).
 Pixels pixels_of(const Pickle& pickle, const Value& array, const std::string& path) {
-  const auto is_call = [&](const Value& v, std::string_view function) {
-    return v.kind == Kind::call && v.parts.size() == 3 &&
+  const auto is_call = [&](const Value& v, std::string_view function, std::size_t parts) {
+    return v.kind == Kind::call && v.parts.size() == parts &&
            pickle.part(v, 0).text.ends_with(function);
   };
-  if (!is_call(array, "_reconstruct")) refuse(path, "its \"data\" is no array of numpy");
-  const Value& state = pickle.part(array, 2);
-  if (state.kind != Kind::tuple || state.parts.size() != 5)
+  const bool is_state = is_call(array, "_reconstruct", 3);
+  if (!is_state && !is_call(array, "_frombuffer", 2))
+    refuse(path, "its \"data\" is no array of numpy");
+  const Value& state = pickle.part(array, is_state ? 2 : 1);
+  if (state.kind != Kind::tuple || state.parts.size() != (is_state ? 5 : 4))
     refuse(path, "its \"data\" is an array of an unknown form");
-  const Value &shape = pickle.part(state, 1), &type = pickle.part(state, 2),
-              &columns_first = pickle.part(state, 3), &bytes = pickle.part(state, 4);
+  const Value &shape = pickle.part(state, is_state ? 1 : 2),
+              &type = pickle.part(state, is_state ? 2 : 1), &order = pickle.part(state, 3),
+              &bytes = pickle.part(state, is_state ? 4 : 0);
   const bool is_matrix = shape.kind == Kind::tuple && shape.parts.size() == 2 &&
                          pickle.part(shape, 0).kind == Kind::integer &&
                          pickle.part(shape, 1).kind == Kind::integer;
   if (!is_matrix || pickle.part(shape, 1).integer != kPixels)
     refuse(path, "its \"data\" is no array of N x ", kPixels, ": pictures of 3 x 32 x 32");
-  const Value* const arguments = is_call(type, "numpy.dtype") ? &pickle.part(type, 1) : nullptr;
+  const Value* const arguments = is_call(type, "numpy.dtype", 3) ? &pickle.part(type, 1) : nullptr;
   if (!arguments || arguments->parts.empty() || pickle.part(*arguments, 0).text != "u1")
     refuse(path, "its \"data\" is no array of uint8");
-  if (columns_first.integer != 0) refuse(path, "its \"data\" is stored by columns");
+  if (order.integer != 0 || order.text == "F") refuse(path, "its \"data\" is stored by columns");
   const std::int64_t pictures = pickle.part(shape, 0).integer;
   if (bytes.kind != Kind::bytes)
     refuse(path,
@@ -117,7 +122,6 @@ Index index_pickled(const InputFile& batch) {
   try {
     parsed.emplace(batch,
                    Pickle::Rules{.globals = kGlobals,
-                                 .protocol = 4,
                                  .of = "a batch of pictures",
                                  .advice = "Wanted is a dict with \"data\" and \"labels\", as "
                                            "ImageNet-32 and CIFAR have them"});

@@ -93,6 +93,17 @@ TEST(Pickled, CifarsPythonVersionIsRead) {
   EXPECT_THAT(labels(*open({folder.str()}, Part::val)), ElementsAre(1, 9));
 }
 
+// A script that reads CIFAR with encoding="bytes" and writes it again.
+TEST(Pickled, NamesInABatchMayBeBytes) {
+  for (const char* name : {"cifar.pickle4", "cifar.pickle5"}) {
+    const TempFolder folder;
+    folder.write("data_batch_1", golden(name));
+    const auto set = open({folder.str()}, Part::train);
+    EXPECT_THAT(labels(*set), ElementsAre(6, 0)) << name;
+    expect_pixels(*set, 1, 1);
+  }
+}
+
 TEST(Pickled, SaysWhatIsWrong) {
   const TempFolder folder;
   const auto refusal = [&](const Bytes& bytes) {
@@ -102,8 +113,8 @@ TEST(Pickled, SaysWhatIsWrong) {
   Bytes cut = golden("imagenet32.pickle3");
   cut.resize(5000);
   EXPECT_THAT(refusal(cut), AllOf(HasSubstr("data_batch_1"), HasSubstr("cut short")));
-  EXPECT_THAT(refusal(golden("imagenet32.pickle2")),
-              AllOf(HasSubstr("stored as text"), HasSubstr("protocol=4")));
+  for (const char* name : {"imagenet32.pickle2", "cifar.pickle2"})
+    EXPECT_THAT(refusal(golden(name)), AllOf(HasSubstr("stored as text"), HasSubstr("protocol=4")));
   EXPECT_THAT(refusal(to_bytes("\x80\2cposix\nsystem\n(U\2lstR.")),
               AllOf(HasSubstr("it names posix.system"), HasSubstr("is not called")));
   EXPECT_THAT(refusal(to_bytes("\x80\2}.")), HasSubstr("no dict with \"data\""));

@@ -25,6 +25,7 @@ int fuzz_text_file(const std::uint8_t*, std::size_t);
 int fuzz_toml(const std::uint8_t*, std::size_t);
 int fuzz_token_files(const std::uint8_t*, std::size_t);
 int fuzz_tokenizer(const std::uint8_t*, std::size_t);
+int fuzz_torch_archive(const std::uint8_t*, std::size_t);
 int fuzz_trace_parts(const std::uint8_t*, std::size_t);
 int fuzz_trace_times(const std::uint8_t*, std::size_t);
 int fuzz_wire(const std::uint8_t*, std::size_t);
@@ -63,6 +64,11 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
         pickled::text("w") + pickled::tensor({"0", "Float", 12, 0, {3, 2}, {1, 3}}))));
   if (target == "pickled") {
     std::ifstream in(GOSSAMER_SOURCE_DIR "/tests/golden/imagenet32.pickle4", std::ios::binary);
+    return bytes_of({std::istreambuf_iterator<char>(in), {}});
+  }
+  if (target == "torch_archive") {
+    std::ifstream in(GOSSAMER_SOURCE_DIR "/tests/golden/torch_legacy.pth", std::ios::binary);
+    in.ignore(15);  // its first pickle
     return bytes_of({std::istreambuf_iterator<char>(in), {}});
   }
   if (target == "agent")
@@ -125,6 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
                     Target{"text_file", fuzz_text_file}, Target{"token_files", fuzz_token_files},
                     Target{"toml", fuzz_toml}, Target{"tokenizer", fuzz_tokenizer},
+                    Target{"torch_archive", fuzz_torch_archive},
                     Target{"trace_parts", fuzz_trace_parts},
                     Target{"trace_times", fuzz_trace_times}, Target{"wire", fuzz_wire},
                     Target{"zip", fuzz_zip}),

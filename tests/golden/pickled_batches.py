@@ -26,3 +26,8 @@ write("imagenet32.pickle3", 3, 3, {"mean": np.zeros(3)}, {"labels": [1000, 1, 33
 write("imagenet32.pickle4", 4, 2, {}, {"labels": [2, 1]})
 # protocol 2: Python 3 writes bytes as text
 write("imagenet32.pickle2", 2, 1, {}, {"labels": [1]})
+# as Python 3.14 writes CIFAR's batches again that it read with encoding="bytes"
+batch = {b"batch_label": b"x", b"labels": [6, 0], b"data": pixels(2), b"filenames": [b"a", b"b"]}
+(folder / "cifar.pickle5").write_bytes(pickle.dumps(batch, 5))
+(folder / "cifar.pickle4").write_bytes(pickle.dumps(batch, 4))
+(folder / "cifar.pickle2").write_bytes(pickle.dumps(batch, 2))

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes torch.pth and torch.safetensors: the same small tensors, saved by torch and by the package
-safetensors, and torch_training.pth: a checkpoint as torchvision's training writes it. All are for
+safetensors, and torch_training.pth: a checkpoint as torchvision's training writes it.
+torch_legacy.pth and torch_legacy_training.pth are the same objects as before torch 1.6. All are for
 tests/core/torch_file_test.cpp. Values are exact in every type.
 
     torch_files.py      # needs torch and safetensors; writes beside itself
@@ -24,9 +25,17 @@ weights["columns"] = block.reshape(3, 4).T
 weights["parameter"] = torch.nn.Parameter(block[:2].clone())
 for kind in (torch.bfloat16, torch.float16, torch.float64, torch.uint8, torch.int32, torch.int64):
     weights[str(kind)] = torch.arange(5, dtype=kind)
-torch.save(
+
+
+def save(value, name, legacy_name):
+    torch.save(value, folder / name)
+    torch.save(value, folder / legacy_name, _use_new_zipfile_serialization=False)
+
+
+save(
     {"epoch": 3, "lr": 0.1, "model": weights, "model_ema": {"n": torch.ones(1)}, "best": None},
-    folder / "torch.pth",
+    "torch.pth",
+    "torch_legacy.pth",
 )
 whole = {
     name: (t.float() if t.dtype == torch.float64 else t).detach().clone().contiguous()
@@ -52,7 +61,7 @@ options = argparse.Namespace(
     device=torch.device("cpu"),
     output_dir=pathlib.PosixPath("runs"),
 )
-torch.save(
+save(
     {
         "model": layer.state_dict(),
         "optimizer": optimizer.state_dict(),
@@ -61,5 +70,30 @@ torch.save(
         "args": options,
         "model_ema": average.state_dict(),
     },
-    folder / "torch_training.pth",
+    "torch_training.pth",
+    "torch_legacy_training.pth",
+)
+
+# What else torch.load(weights_only=True) reads beside the weights, and tensors of types and kinds
+# that Gossamer lacks.
+torch.save(
+    {
+        "weights": {
+            "w": torch.arange(3.0),
+            "mask": torch.ones(2, dtype=torch.bool),
+            "small": torch.ones(2, dtype=torch.int16),
+            "sparse": torch.eye(2).to_sparse(),
+            "deep": torch.zeros((1,) * 7),
+        },
+        "seed": 2**63,
+        "large": -(2**70),
+        "shape": torch.Size([3]),
+        "type": torch.float16,
+        "set": {1, 2},
+        "losses": [0.5] * 100,
+        "bytes": b"x" * 300,
+        "complex": 1j,
+        "random": torch.get_rng_state()[:8],
+    },
+    folder / "torch_beside.pth",
 )
