@@ -166,10 +166,25 @@ std::string model_of(const nn::Weights& file) {
 }
 
 nn::Weights read_model_file(const std::filesystem::path& path) {
-  nn::Weights file = nn::read_weights(path);
+  nn::Weights file = picture_weights(nn::read_weights(path));
   check<IoError>(!file.metadata.contains("layout"), file.file,
                  ": a checkpoint of one worker, to resume its run; the model of a finished run is "
                  "its model.safetensors");
+  return file;
+}
+
+nn::Weights picture_weights(nn::Weights file) {
+  const auto has = [&](const std::string& layer) {
+    const auto is = [&](const auto& t) { return t.name == layer + ".weight"; };
+    return std::ranges::any_of(file.tensors, is) || std::ranges::any_of(file.unread, is);
+  };
+  if (has("fc")) return file;
+  for (const char* layer : {"linear", "classifier", "head.fc", "head", "last_linear"}) {
+    if (!has(layer)) continue;
+    nn::rename(file, {{layer, "fc"}});
+    file.notes.push_back(file.file + ": its last layer is called " + layer + "; taken for fc");
+    break;
+  }
   return file;
 }
 

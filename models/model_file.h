@@ -56,8 +56,12 @@ OpenedModel open(const std::filesystem::path&);
 // The known model `name` with as many classes and with these weights. IoError as nn::load.
 std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
                                         const nn::Weights&);
-// What the file holds. IoError also if it is no model but the checkpoint of one worker.
+// What the file holds, see picture_weights(). IoError also if it is no model but the checkpoint of
+// one worker.
 nn::Weights read_model_file(const std::filesystem::path&);
+// With torchvision's name of the last layer, fc, where others call it linear, classifier, head,
+// head.fc or last_linear; a note says so.
+nn::Weights picture_weights(nn::Weights);
 // [classes, features]: the weight of the last layer. IoError: it has none, so it can't classify.
 const Tensor& head_of(const nn::Weights&);
 

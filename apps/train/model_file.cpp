@@ -158,7 +158,8 @@ void name_classes(LoadedModel& m, const std::string& path) {
 
 nn::Weights initial_weights(const Config& c) {
   try {
-    return nn::read_weights(weights_to_read(c.model.init));
+    nn::Weights file = nn::read_weights(weights_to_read(c.model.init));
+    return c.task == "pictures" ? models::picture_weights(std::move(file)) : file;
   } catch (const IoError& e) {
     fail<IoError>("model.init: ", e.what());
   }

@@ -2,7 +2,8 @@
 // What is accepted is written and read back alike.
 //
 // sources: class_report class_results html
-// sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
+// sources: safetensors safetensors_write core/tensor shape memory parallel autograd op_update
+// sources: op_copy
 // sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3 cores least_cpu
 // libraries: -lfmt
 #include "gossamer/apps/report/class_report.h"

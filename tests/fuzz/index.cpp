@@ -3,7 +3,8 @@
 //
 // sources: index_file packed index names hash files printable utf8 xxh3
 // sources: file_names flat_val devkit class_names tar webdataset
-// sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
+// sources: safetensors safetensors_write core/tensor shape memory parallel autograd op_update
+// sources: op_copy
 // sources: flat cuda_none op_blocks input_file free_memory cores least_cpu
 // libraries: -lz
 #include <cstdlib>

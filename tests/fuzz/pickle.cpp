@@ -1,8 +1,8 @@
 // libFuzzer: no pickle in a file of torch.save makes its reader do worse than throw IoError. The
 // input is the pickle; around it is a sound archive with storages "0" and "1".
 //
-// sources: torch_archive
-// sources: torch_file pickle zip input_file tensor shape memory parallel autograd op_update op_copy
+// sources: torch_archive op_copy
+// sources: torch_file pickle zip input_file core/tensor shape memory parallel autograd op_update
 // sources: flat cuda_none op_blocks free_memory printable utf8 cores least_cpu
 // libraries: -lz
 #include <cstdlib>

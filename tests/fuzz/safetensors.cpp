@@ -2,7 +2,8 @@
 // terminal can show; what it accepts is written and read back alike, and a change of one bit of
 // what is written is seen.
 //
-// sources: safetensors safetensors_write tensor shape memory parallel autograd op_update op_copy
+// sources: safetensors safetensors_write core/tensor shape memory parallel autograd op_update
+// sources: op_copy
 // sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3 cores least_cpu
 #include "gossamer/core/safetensors.h"
 

@@ -1,8 +1,8 @@
 // libFuzzer: no file of torch.save of the form before torch 1.6 makes its reader do worse than
 // throw IoError. The input is what follows the file's first pickle, by which the form is known.
 //
-// sources: torch_archive
-// sources: torch_file pickle zip input_file tensor shape memory parallel autograd op_update op_copy
+// sources: torch_archive op_copy
+// sources: torch_file pickle zip input_file core/tensor shape memory parallel autograd op_update
 // sources: flat cuda_none op_blocks free_memory printable utf8 cores least_cpu
 // libraries: -lz
 #include "gossamer/core/torch_archive.h"

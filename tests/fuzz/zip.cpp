@@ -1,8 +1,8 @@
 // libFuzzer: no bytes make the reader of zip archives and torch's files do worse than throw
 // IoError, and what it accepts it reads alike from its own entries.
 //
-// sources: torch_archive
-// sources: torch_file pickle zip input_file tensor shape memory parallel autograd op_update op_copy
+// sources: torch_archive op_copy
+// sources: torch_file pickle zip input_file core/tensor shape memory parallel autograd op_update
 // sources: flat cuda_none op_blocks free_memory printable utf8 cores least_cpu
 // libraries: -lz
 #include "gossamer/core/zip.h"

@@ -6,6 +6,7 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/safetensors.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "support/error_of.h"
@@ -45,6 +46,23 @@ TEST_F(ModelFile, OpensWithItsClassesAndItsPreprocessing) {
   const Tensor x = m.pictures(Tensor::full({1, 24, 24, 3}, 100, DType::u8));
   EXPECT_FLOAT_EQ(x.as<float>()[1], (100 / 255.f - .2f) / .5f);
   EXPECT_THAT((*m.net)(x).span<float>(), testing::ElementsAreArray((*net)(x).span<float>()));
+}
+
+TEST_F(ModelFile, TheLastLayerMayHaveAnyOfItsUsualNames) {
+  const auto net = make("resnet8-cifar", {.classes = 3, .seed = 4});
+  net->eval();
+  const NoGrad no_grad;
+  const Tensor images = Tensor::full({1, 32, 32, 3}, 100, DType::u8);
+  for (const std::string name : {"linear", "classifier", "head", "head.fc", "last_linear"}) {
+    std::vector<NamedTensor> tensors = nn::file_state(*net);
+    for (NamedTensor& t : tensors)
+      if (t.name.starts_with("fc.")) t.name.replace(0, 2, name);
+    write_safetensors(file("m"), tensors);
+    const OpenedModel m = open(file("m"));
+    EXPECT_THAT(m.notes[0], HasSubstr("its last layer is called " + name + "; taken for fc"));
+    const Tensor x = m.pictures(images);
+    EXPECT_THAT((*m.net)(x).span<float>(), testing::ElementsAreArray((*net)(x).span<float>()));
+  }
 }
 
 TEST_F(ModelFile, WithoutAHeaderTheTensorsSayWhichModelItIs) {
