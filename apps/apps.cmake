@@ -13,9 +13,10 @@ endif()
 file(GLOB_RECURSE app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
 list(FILTER app_sources EXCLUDE REGEX
   "/apps/(main.cpp|cuda_entry.cpp|capi/|course/units/)")
+list(REMOVE_ITEM app_sources ${model_source_files})
 add_library(gossamer_apps STATIC ${app_sources})
 target_link_libraries(gossamer_apps
-  PUBLIC gossamer::models gossamer::data gossamer::dist
+  PUBLIC gossamer_model_source gossamer::models gossamer::data gossamer::dist
   PRIVATE gossamer_flags fmt::fmt nlohmann_json::nlohmann_json)
 target_include_directories(gossamer_apps PUBLIC ${PROJECT_BINARY_DIR}/include)
 # The page of `gossamer lesson` is part of the program.

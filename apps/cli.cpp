@@ -54,8 +54,8 @@ int printed(const std::string& command, int code) {
 
 const char* const kSet = "a data set: folder of class folders, tar shards, ... as in data.train";
 
-const char* const kModelFile =
-    "model.safetensors of a run, or weights of others (.safetensors, .pth)";
+const char* const kModel =
+    "a run's folder, a checkpoint's, or a file of weights (.safetensors, .pth)";
 
 void add_train(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
@@ -96,13 +96,33 @@ void add_config(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+// Instead of what the header of the file says, see load_model().
+void add_assumptions(CLI::App& app, std::vector<std::string>& arguments) {
+  const auto key = [&](const char* option, const std::string& name, const char* text) {
+    const auto set = [&arguments, name](const std::string& v) {
+      arguments.push_back(name + "=" + v);
+    };
+    app.add_option_function<std::string>(option, set, text)->group("Instead of what the file says");
+  };
+  key("--name", "model.name", "model.name=…: default: by the names and shapes of the tensors");
+  key("--size", "data.eval_size", "data.eval_size=…: side of the pictures; resized in ratio");
+  key("--resize", "data.resize", "data.resize=…: shorter side before the centre crop");
+  key("--mean", "data.mean", "data.mean=…: of each channel, e.g. 0.485,0.456,0.406");
+  key("--std", "data.std", "data.std=…: standard deviation of each channel");
+}
+
+void add_class_names(CLI::App& app, std::string& classes) {
+  app.add_option("--classes", classes, "file of the names of the classes, one a line")
+      ->group("Instead of what the file says");
+}
+
 void add_eval(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
       "eval",
       "Top-1 and top-5 of a model, perplexity and BLEU of one for text: gossamer eval MODEL "
       "data.val=DIR");
   EvalCommand& c = run_on(a, eval, code);
-  a.add_option("model", c.model, kModelFile)->required();
+  a.add_option("model", c.model, kModel)->required();
   a.add_option("arguments", c.arguments,
                "more models for pictures, to average their probabilities; data.val=DIR and other "
                "key=value; for weights of others also model.name, data.eval_size, data.resize, "
@@ -112,11 +132,11 @@ void add_eval(CLI::App& app, int& code) {
   a.add_option("--csv", c.csv, "write both into this folder: per_class.csv and confusion.csv");
   a.add_option("--html", c.html, "write both and the most confident mistakes into this page");
   a.add_flag("--flip", c.flip, "average the logits of each picture and its mirror image");
-  a.add_option("--size", c.size, "side of the pictures instead of the model's; resized in ratio");
   a.add_option("--stride", c.stride, "text: windows overlap, each begins so many ids further on");
   a.add_option("--beam", c.beam,
                "translation: hypotheses that are followed; default: 4; 1: greedy");
   a.add_option("--length-penalty", c.length_penalty, "translation: default 0.6");
+  add_assumptions(a, c.arguments);
   add_json(a, c.json);
 }
 
@@ -125,31 +145,15 @@ void add_isa(CLI::App& app) {
                                        "most that code for the CPU may use: avx512, avx2 ...");
 }
 
-// Instead of what the header of the file says, see load_model().
-void add_assumptions(CLI::App& app, std::vector<std::string>& arguments, std::string& classes) {
-  const auto key = [&](const char* option, const std::string& name, const char* text) {
-    const auto set = [&arguments, name](const std::string& v) {
-      arguments.push_back(name + "=" + v);
-    };
-    app.add_option_function<std::string>(option, set, text)->group("Instead of what the file says");
-  };
-  key("--name", "model.name", "the model; default: by the names and shapes of the tensors");
-  key("--size", "data.eval_size", "side of the pictures; default: the model's usual size");
-  key("--resize", "data.resize", "shorter side before the centre crop; default: as the size");
-  key("--mean", "data.mean", "mean of each channel, e.g. 0.485,0.456,0.406");
-  key("--std", "data.std", "standard deviation of each channel");
-  app.add_option("--classes", classes, "file of the names of the classes, one a line")
-      ->group("Instead of what the file says");
-}
-
 void add_classify(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
-      "classify", "The likely classes of pictures: gossamer classify MODEL.safetensors IMAGE...");
+      "classify", "The likely classes of pictures: gossamer classify MODEL IMAGE...");
   ClassifyCommand& c = run_on(a, classify, code);
-  a.add_option("model", c.model, kModelFile)->required();
-  a.add_option("images", c.images, "JPEG, PNG ..., or folders of them")->required();
+  a.add_option("model", c.model, kModel)->required();
+  a.add_option("images", c.images, "JPEG, PNG ..., or folders of them; key=value")->required();
   a.add_option("--top", c.top, "number of classes to show");
-  add_assumptions(a, c.arguments, c.classes);
+  add_assumptions(a, c.arguments);
+  add_class_names(a, c.classes);
   add_json(a, c.json, "print one JSON object for each picture, a line each");
 }
 
@@ -157,7 +161,8 @@ void add_export(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
       "export", "A model for other programs: gossamer export MODEL --to onnx --out FILE");
   ExportCommand& c = run_on(a, export_model, code);
-  a.add_option("model", c.model, kModelFile)->required();
+  a.add_option("model", c.model, kModel)->required();
+  a.add_option("arguments", c.arguments, "key=value, as data.eval_size=224");
   a.add_option("--to", c.to, "onnx | safetensors | torch (a state dict, .pth)")->required();
   a.add_option("--out", c.out, "the file to write")->required();
   a.add_option("--input", c.input,
@@ -165,7 +170,8 @@ void add_export(CLI::App& app, int& code) {
                "default) | unit (f32, 0 to 1) | bytes (u8)");
   a.add_flag("--keep-batch-norm", c.keep_batch_norm,
              "onnx: BatchNormalization nodes instead of folding them into convolutions");
-  add_assumptions(a, c.arguments, c.classes);
+  add_assumptions(a, c.arguments);
+  add_class_names(a, c.classes);
   add_json(a, c.json);
 }
 
@@ -301,7 +307,8 @@ void add_bench(CLI::App& app, int& code) {
     CLI::App& a = *bench.add_subcommand(
         "inference", "Images a second and latency of a model folded for inference, on the CPU");
     BenchInferenceOptions& c = run_on(a, bench_inference, code);
-    a.add_option("--model", c.model, "`gossamer doctor` lists the models")->capture_default_str();
+    a.add_option("--model", c.model, "of those that `gossamer doctor` lists; or a run, a file ...")
+        ->capture_default_str();
     a.add_option("--batch", c.batch, "images at a time")->capture_default_str();
     a.add_option("--threads", c.threads, "compute threads")->capture_default_str();
     a.add_option("--dtype", c.dtype, "f32 or bf16")->capture_default_str();

@@ -12,8 +12,10 @@ void add_generate(CLI::App& app, int& code) {
   const auto option = [&](const char* name, auto& value, const char* text) {
     a.add_option(name, value, text)->capture_default_str();
   };
-  a.add_option("model", c.model, "a run, a folder of Hugging Face, or its file of weights")
+  a.add_option("model", c.model,
+               "a run's folder, a checkpoint's, one of Hugging Face, or its file of weights")
       ->required();
+  a.add_option("arguments", c.arguments, "model.heads=…, for weights that do not say it");
   a.add_option("--prompt", c.prompts,
                "the text, several times for several; default: the beginning of a document")
       ->expected(1)
@@ -42,7 +44,9 @@ void add_translate(CLI::App& app, int& code) {
   const auto option = [&](const char* name, auto& value, const char* text) {
     a.add_option(name, value, text)->capture_default_str();
   };
-  a.add_option("model", c.model, "a run, or its file of weights")->required();
+  a.add_option("model", c.model, "a run's folder, a checkpoint's, or its file of weights")
+      ->required();
+  a.add_option("arguments", c.arguments, "train.dtype=…, as --dtype");
   option("--file", c.file, "a file of lines; -: standard input");
   a.add_option("--reference", c.reference, "a file of right translations: the BLEU goes to stderr");
   option("--beam", c.beam, "hypotheses that are followed; 1: greedy, the likeliest id each time");
@@ -58,7 +62,8 @@ void add_average(CLI::App& app, int& code) {
       "average", "The mean of a run's last checkpoints: gossamer average runs/NAME --last 10");
   AverageCommand& c = run_on(a, average, code);
   a.add_option("models", c.models,
-               "the folder of a run on text; or models of one kind: files, or folders of runs")
+               "a run's folder; or models of one kind: files, folders of runs or checkpoints; and "
+               "key=value: data.train=DIR, for models with batch norm")
       ->required();
   a.add_option("--last", c.last, "of a run: how many checkpoints, the newest");
   a.add_option("--out", c.out,

@@ -33,10 +33,9 @@ struct ConfigCommand {
 int config(const ConfigCommand&);
 
 struct EvalCommand {
-  std::string model;  // MODEL.safetensors, or .pth
+  std::string model;  // here and below: as of find_model() (train/model_source.h)
   // more models, whose probabilities are averaged; [CONFIG.toml] key=value
   std::vector<std::string> arguments;
-  std::optional<int> size;    // side of the pictures instead of the model's
   std::optional<i64> stride;  // language: windows overlap (eval_text.cpp)
   std::optional<i64> beam;    // translation: hypotheses, default 4; 1: greedy
   std::optional<double> length_penalty;
@@ -48,25 +47,27 @@ struct EvalCommand {
 };
 int eval(const EvalCommand&);
 
-// The mean of models of one run, weight by weight.
+// The mean of models, weight by weight.
 struct AverageCommand {
-  std::vector<std::string> models;  // files; or one run's folder: its checkpoints
-  i64 last = 0;                     // of a run: the newest so many
-  std::string out;                  // a file; empty: average.safetensors in the run's folder
+  // models; or one run's folder: its checkpoints. [CONFIG.toml] key=value: training pictures
+  std::vector<std::string> models;
+  i64 last = 0;     // of a run: the newest so many
+  std::string out;  // a file; empty: average.safetensors in the run's folder
   bool json = false;
 };
 int average(const AverageCommand&);
 
 // A language model goes on with a text, which is printed as it grows; or with several at once.
 struct GenerateCommand {
-  std::string model;  // a folder, of a run or of Hugging Face, or its file of weights
-  std::vector<std::string> prompts;   // none: the beginning of a document
-  std::string file;                   // with the prompt; "-": standard input
-  bool lines = false;                 // each line of the file is a prompt
-  std::string tokenizer;              // folder; empty: beside the model
-  i64 tokens = 200;                   // of each text, at most
-  i64 samples = 1;                    // texts of each prompt, drawn from seed, seed + 1 …
-  double temperature = 1, top_p = 1;  // models/sampling.h
+  std::string model;
+  std::vector<std::string> arguments;  // key=value
+  std::vector<std::string> prompts;    // none: the beginning of a document
+  std::string file;                    // with the prompt; "-": standard input
+  bool lines = false;                  // each line of the file is a prompt
+  std::string tokenizer;               // folder; empty: beside the model
+  i64 tokens = 200;                    // of each text, at most
+  i64 samples = 1;                     // texts of each prompt, drawn from seed, seed + 1 …
+  double temperature = 1, top_p = 1;   // models/sampling.h
   i64 top_k = 0, seed = 0;
   int threads = 0;            // 0: all cores
   std::string dtype = "f32";  // f32 | bf16 | auto
@@ -78,10 +79,11 @@ int generate(const GenerateCommand&);
 
 // Lines in, their translations out.
 struct TranslateCommand {
-  std::string model;       // a run's folder or its file of weights
-  std::string file = "-";  // of lines; -: standard input
-  std::string reference;   // file of right translations, for BLEU; empty: none
-  i64 beam = 4;            // 1: greedy
+  std::string model;
+  std::vector<std::string> arguments;  // key=value
+  std::string file = "-";              // of lines; -: standard input
+  std::string reference;               // file of right translations, for BLEU; empty: none
+  i64 beam = 4;                        // 1: greedy
   double length_penalty = 0.6;
   int batch = 32;             // lines at once
   int threads = 0;            // 0: all cores
@@ -92,7 +94,7 @@ int translate(const TranslateCommand&);
 
 struct ClassifyCommand {
   std::string model;
-  std::vector<std::string> images;
+  std::vector<std::string> images;  // and key=value
   // key=value instead of what the file's header says: see load_model()
   std::vector<std::string> arguments;
   std::string classes;  // file of their names, one a line; empty: those of the model
@@ -261,7 +263,7 @@ int bench_step(const BenchStepOptions&);
 // Times a model folded for inference (nn/inference.h) on the CPU, on synthetic images. --json
 // prints images_per_s, ms_median, ms_p90, ms_p99, prepare_ms, peak_bytes.
 struct BenchInferenceOptions {
-  std::string model = "resnet50";
+  std::string model = "resnet50";  // of the table; or as of find_model()
   int batch = 1;
   int threads = 1;
   std::string dtype = "f32";  // f32 | bf16

@@ -72,6 +72,23 @@ void load_gpt2(const nn::Weights& file, Gpt2& model) {
   nn::load(kept, model);
 }
 
+std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters, bool bias) {
+  std::vector<NamedTensor> out;
+  const auto add = [&](const std::string& name, const Tensor& t) {
+    out.push_back({std::string(kPrefix) + name, t});
+  };
+  for (const NamedTensor& p : parameters) {
+    const Tensor values = p.tensor.detach().to(Device::cpu()).to(DType::f32);
+    add(p.name, is_transposed({p.name, values}) ? transposed(values) : values);
+    const bool has_bias = p.name != "wte.weight" && p.name != "wpe.weight";
+    if (!bias && has_bias) {
+      const std::string layer = p.name.substr(0, p.name.rfind('.'));
+      add(layer + ".bias", Tensor::zeros({values.shape(0)}));
+    }
+  }
+  return out;
+}
+
 void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatParams* params,
                std::map<std::string, std::string> metadata) {
   std::map<std::string, Tensor> masters;
@@ -79,25 +96,12 @@ void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatP
     for (const NamedTensor& w : params->windows(params->values())) masters[w.name] = w.tensor;
     for (const NamedTensor& t : params->frozen()) masters[t.name] = t.tensor;
   }
-  std::vector<NamedTensor> out;
-  const auto add = [&](const std::string& name, const Tensor& t) {
-    out.push_back({std::string(kPrefix) + name, t});
-  };
-  for (const NamedTensor& p : model.parameters()) {
-    const auto master = masters.find(p.name);
-    const Tensor values = (master == masters.end() ? p.tensor : master->second)
-                              .detach()
-                              .to(Device::cpu())
-                              .to(DType::f32);
-    add(p.name, is_transposed({p.name, values}) ? transposed(values) : values);
-    const bool has_bias = p.name != "wte.weight" && p.name != "wpe.weight";
-    if (!model.options().bias && has_bias) {
-      const std::string layer = p.name.substr(0, p.name.rfind('.'));
-      add(layer + ".bias", Tensor::zeros({values.shape(0)}));
-    }
-  }
+  std::vector<NamedTensor> values = model.parameters();
+  for (NamedTensor& p : values)
+    if (const auto master = masters.find(p.name); master != masters.end())
+      p.tensor = master->second;
   metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  write_safetensors(path, out, metadata);
+  write_safetensors(path, gpt2_in_file(values, model.options().bias), metadata);
 }
 
 std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors) {

@@ -26,6 +26,10 @@ std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors);
 // model without biases takes those of the file that are zero.
 void load_gpt2(const nn::Weights&, Gpt2&);
 
+// A model's parameters as Hugging Face's files have them: with "transformer.", [in, out], f32 on
+// the CPU. bias: whether the model has biases; those that it lacks are zero.
+std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters, bool bias);
+
 // Writes what GPT2LMHeadModel.from_pretrained() reads, from the model's tensors or from `values`, a
 // block of params' layout. Biases that the model lacks are zero. IoError.
 void save_gpt2(const std::filesystem::path&, const Gpt2&, const FlatParams* params,

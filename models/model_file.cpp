@@ -205,8 +205,9 @@ std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t cla
   return net;
 }
 
-OpenedModel open(const std::filesystem::path& path) {
-  const nn::Weights file = read_model_file(path);
+OpenedModel open(const std::filesystem::path& path) { return open(read_model_file(path)); }
+
+OpenedModel open(const nn::Weights& file) {
   OpenedModel m;
   m.notes = file.notes;
   if (const auto header = header_of(file)) {

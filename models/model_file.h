@@ -53,6 +53,7 @@ struct OpenedModel {
 // Where a file has no header, its tensors say which model it is and how many classes it has, and
 // pictures are prepared as it is usual for this model. IoError names the file, and what is wrong.
 OpenedModel open(const std::filesystem::path&);
+OpenedModel open(const nn::Weights&);
 // The known model `name` with as many classes and with these weights. IoError as nn::load.
 std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
                                         const nn::Weights&);

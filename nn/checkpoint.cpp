@@ -40,16 +40,6 @@ Shape file_shape(const NamedTensor& t) {
   return is_conv_weight(t) ? Shape{s[0], s[3], s[1], s[2]} : s;
 }
 
-std::vector<NamedTensor> in_file_layout(std::vector<NamedTensor> state) {
-  for (NamedTensor& t : state) {
-    if (!t.tensor.device().is_cpu()) t.tensor = t.tensor.to(Device::cpu());
-    if (is_floating(t.tensor.dtype()) && t.tensor.dtype() != DType::f32)
-      t.tensor = t.tensor.to(DType::f32);
-    if (is_conv_weight(t)) t.tensor = last_to_second(t.tensor.detach());
-  }
-  return state;
-}
-
 void write(const std::filesystem::path& path, std::vector<NamedTensor> state,
            std::map<std::string, std::string> metadata) {
   metadata.emplace("format", "pt");  // Hugging Face's tools look for it
@@ -142,7 +132,15 @@ void load_all(const Weights& file, const std::vector<NamedTensor>& state) {
 
 }  // namespace
 
-std::vector<NamedTensor> file_state(const Module& module) { return in_file_layout(module.state()); }
+std::vector<NamedTensor> in_file_layout(std::vector<NamedTensor> state) {
+  for (NamedTensor& t : state) {
+    if (!t.tensor.device().is_cpu()) t.tensor = t.tensor.to(Device::cpu());
+    if (is_floating(t.tensor.dtype()) && t.tensor.dtype() != DType::f32)
+      t.tensor = t.tensor.to(DType::f32);
+    if (is_conv_weight(t)) t.tensor = last_to_second(t.tensor.detach());
+  }
+  return state;
+}
 
 void save(const std::filesystem::path& path, const Module& module,
           const std::map<std::string, std::string>& metadata) {

@@ -25,8 +25,9 @@ void save(const std::filesystem::path&, const Module&,
 // the file holds rounded weights.
 void save(const std::filesystem::path&, const Module&, const FlatParams& params,
           const Tensor& values, const std::map<std::string, std::string>& metadata = {});
-// The state as files hold it: on the CPU, f32, convolutions OIHW.
-std::vector<NamedTensor> file_state(const Module&);
+// A module's state, or another with the layout of memory, as files hold it: on the CPU, f32,
+// convolutions OIHW.
+std::vector<NamedTensor> in_file_layout(std::vector<NamedTensor> state);
 // Loads parameters and buffers and returns the metadata. IoError lists missing names, extra names
 // and other shapes (the first three and the count); then the module is unchanged. Tensors of 16
 // bits in the file become f32.

@@ -6,7 +6,7 @@ set_target_properties(gossamer_capi PROPERTIES
   LINK_DEPENDS ${PROJECT_SOURCE_DIR}/apps/capi/gossamer.map)
 target_compile_definitions(gossamer_capi PRIVATE GOSSAMER_VERSION="${PROJECT_VERSION}")
 target_link_libraries(gossamer_capi PRIVATE
-  gossamer::models gossamer::data gossamer::dist gossamer_flags)
+  gossamer_model_source gossamer::models gossamer::data gossamer::dist gossamer_flags)
 # nodelete: its sleeping threads outlive a dlclose.
 target_link_options(gossamer_capi PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-sections
   LINKER:-z,nodelete

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/data/augment/augment.h"
@@ -23,9 +24,10 @@ i64 parameters_of(const nn::Module& net) {
 }  // namespace
 
 Model::Model(const char* path)
-    : file_(models::open(path)),
+    : file_(models::open(models::picture_weights(apps::read_model(apps::find_model(path))))),
       parameters_(parameters_of(*file_.net)),
       net_(std::move(file_.net)) {
+  apps::check_finite(*file_.net, path);
   for (const std::string& line : file_.notes) log_line(line);
 }
 

@@ -2,6 +2,8 @@
 // synthetic images.
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,8 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
+#include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/memory.h"
@@ -31,6 +35,30 @@ double quantile(const std::vector<double>& sorted, double share) {
   return sorted[std::max<std::size_t>(rank, 1) - 1];
 }
 
+struct Timed {
+  std::unique_ptr<nn::Module> net;     // in eval mode
+  std::unique_ptr<FlatParams> params;  // its values, of `type`
+  i64 side = 0;                        // of its pictures
+};
+
+// A model of the table, with drawn weights; or one that find_model() finds.
+Timed open_timed(const std::string& model, DType type) {
+  const auto known = models::list();
+  Timed out;
+  if (std::ranges::find(known, model, &models::ModelInfo::name) == known.end() &&
+      std::filesystem::exists(model)) {
+    check_task(find_model(model), "bench inference", "pictures");
+    LoadedModel loaded = load_model(model, type, {});
+    out = {std::move(loaded.net), std::move(loaded.params), loaded.pictures.size};
+  } else {
+    out = {models::make(model), nullptr, models::info(model).image_size};
+    out.params = std::make_unique<FlatParams>(out.net->parameters(), out.net->buffers(),
+                                              FlatOptions{.compute = type});
+    out.net->eval();
+  }
+  return out;
+}
+
 }  // namespace
 
 int bench_inference(const BenchInferenceOptions& o) {
@@ -41,17 +69,15 @@ int bench_inference(const BenchInferenceOptions& o) {
                      "negative");
   set_compute_threads(o.threads);
   const DType type = o.dtype == "f32" ? DType::f32 : DType::bf16;
-  const i64 side = o.size ? o.size : models::info(o.model).image_size;
-  const auto model = models::make(o.model);
-  const FlatParams params(model->parameters(), model->buffers(), {.compute = type});
-  model->eval();
+  Timed timed = open_timed(o.model, type);
+  const i64 side = o.size ? o.size : timed.side;
   Rng rng(0);
   Tensor images = Tensor::empty({o.batch, side, side, 3});
   for (float& v : images.span<float>()) v = rng.normal();
   images = images.to(type);
 
   const double begin = dist::wall_seconds();
-  const nn::Inference net(*model);
+  const nn::Inference net(*timed.net);
   net(images);
   const double prepared = dist::wall_seconds() - begin;
   net(images);

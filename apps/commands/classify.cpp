@@ -8,10 +8,12 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/data/augment/augment.h"
@@ -67,8 +69,13 @@ void classify_one(const LoadedModel& model, const nn::Inference& net, const std:
 
 int classify(const ClassifyCommand& command) {
   check<ConfigError>(command.top >= 1, "classify: --top ", command.top, " must be at least 1");
-  const Config config = load_config(command.arguments);
+  std::vector<std::string> images = command.images, keys = take_keys(images);
+  keys.insert(keys.end(), command.arguments.begin(), command.arguments.end());
+  check<ConfigError>(!images.empty(), "classify: name pictures, or folders of them");
+  const Config config = load_config(keys);
+  allow_keys(config, "classify", model_keys());
   validate(config, 1);
+  check_task(find_model(command.model), "classify", "pictures");
   LoadedModel model = load_model(command.model, DType::f32, config);
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) say(line);
@@ -92,7 +99,7 @@ int classify(const ClassifyCommand& command) {
       failed(error, 6);
     }
   };
-  for (const std::string& given : command.images)
+  for (const std::string& given : images)
     go_on(given, [&] {
       for (const std::string& path : pictures_at(given))
         go_on(path,

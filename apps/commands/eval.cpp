@@ -7,6 +7,7 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/eval_text.h"
 #include "gossamer/apps/json.h"
@@ -17,8 +18,8 @@
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/judged.h"
-#include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/file_names.h"
@@ -31,12 +32,6 @@ namespace {
 
 // what is shown of more classes; --json and --csv have all
 constexpr std::size_t kShown = 20;
-
-void set_size(Pictures& pictures, int size) {
-  check<ConfigError>(size >= 1 && size <= 4096, "eval: --size ", size, " must be 1 to 4096");
-  pictures.resize = resize_for(pictures, size);
-  pictures.size = size;
-}
 
 void print_per_class(const std::vector<ClassPair>& pairs, const std::vector<std::string>& classes) {
   const auto results = class_results(pairs, classes.size());
@@ -89,17 +84,6 @@ void add_confusion(JsonObject& out, const std::vector<ClassPair>& pairs,
   out.add("classes", classes)
       .add("confusion", confusion_matrix(pairs, classes.size()))
       .add("top_confusions", rows);
-}
-
-bool is_model_file(const std::string& argument) {
-  const std::string before = argument.substr(0, argument.find('='));
-  const bool key =
-      before.size() < argument.size() &&
-      before.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") == std::string::npos;
-  std::error_code error;
-  return !key &&
-         (has_ending(argument, {".safetensors", ".pth", ".pt"}) ||
-          std::filesystem::exists(std::filesystem::path(argument) / "model.safetensors", error));
 }
 
 struct Models {
@@ -168,14 +152,14 @@ void write_class_page(const std::string& page, const std::string& title,
 }  // namespace
 
 int eval(const EvalCommand& command) {
-  std::vector<std::string> arguments = command.arguments;
-  const auto more_begin = std::stable_partition(arguments.begin(), arguments.end(),
-                                                [](auto& a) { return !is_model_file(a); });
-  std::vector<std::string> files{command.model};
-  files.insert(files.end(), more_begin, arguments.end());
-  arguments.erase(more_begin, arguments.end());
-  Config config = load_config(arguments);
-  const std::string task = task_of_model(command.model);
+  std::vector<std::string> files = command.arguments;
+  Config config = load_config(take_keys(files));
+  files.insert(files.begin(), command.model);
+  check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
+                     "eval computes on the CPU; with this configuration it needs train.device=cpu, "
+                     "not ",
+                     config.train.device);
+  const std::string task = task_of(find_model(command.model));
   check<ConfigError>(task == "pictures" || files.size() == 1, "eval: ", command.model, " is a ",
                      task, " model, which is evaluated alone; leave ", files.back(), " out");
   if (task == "language") return eval_text(command, config);
@@ -187,10 +171,6 @@ int eval(const EvalCommand& command) {
   validate(config, 1);
   settle_cpu(config);
   for (const std::string& line : config.notes) say(line);
-  check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
-                     "eval computes on the CPU; with this configuration it needs train.device=cpu, "
-                     "not ",
-                     config.train.device);
   set_compute_threads(compute_threads_for(config, 1));
   Models models = load_models(std::move(files), config);
   const DataSets data = open_validation(config);
@@ -200,7 +180,6 @@ int eval(const EvalCommand& command) {
   for (LoadedModel& m : models.loaded) {
     // Weights of others have no names of classes; they were trained with the classes in this order.
     if (!m.has_class_names && m.classes.size() == set->classes().size()) m.classes = set->classes();
-    if (command.size) set_size(m.pictures, *command.size);
   }
   check_alike(models);
   const LoadedModel& model = models.loaded[0];

@@ -20,6 +20,7 @@ int eval_pairs(const EvalCommand& command, Config config) {
   check<ConfigError>(search.beam >= 1, "eval: --beam ", search.beam, " must be at least 1");
   const TranslationModel m =
       load_translation_model(command.model, compute_type(config.train.dtype));
+  for (const std::string& line : m.notes) say(line);
   check<ConfigError>(config.data.val[0] != "none" &&
                          (config.data.val[0] != "auto" || config.origin.contains("data.train")),
                      "eval: give the pairs: data.val=DIR, a folder of `gossamer data tokenize`");
@@ -29,7 +30,7 @@ int eval_pairs(const EvalCommand& command, Config config) {
   check<DataError>(set.tokenizer->hash() == m.tokenizer->hash(), set.path,
                    ": was made with another tokenizer than the model's; tokenize it with "
                    "--tokenizer ",
-                   m.file.parent_path().string());
+                   m.folder.string());
   nn::Module* const one[] = {m.net.get()};
   const auto began = std::chrono::steady_clock::now();
   const Counts counts = evaluate_pairs(

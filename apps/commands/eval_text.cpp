@@ -13,7 +13,6 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/language_task.h"
-#include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
@@ -56,12 +55,10 @@ Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 l
 }  // namespace
 
 void begin_text_evaluation(const EvalCommand& command, const std::string& task, Config& config) {
-  const std::filesystem::path file = weights_in(command.model);
-  check<IoError>(std::filesystem::exists(file), file.string(), ": there is no such file");
-  check<ConfigError>(!command.size && !command.flip && !command.per_class && !command.confusion &&
+  check<ConfigError>(!command.flip && !command.per_class && !command.confusion &&
                          command.csv.empty() && command.html.empty(),
                      "eval: ", command.model, " is a ", task,
-                     " model; --size, --flip, --per-class, --confusion, --csv and --html are for "
+                     " model; --flip, --per-class, --confusion, --csv and --html are for "
                      "pictures");
   const bool language = task == "language";
   check<ConfigError>(
@@ -92,7 +89,7 @@ int eval_text(const EvalCommand& command, Config config) {
                    set.path,
                    ": was made with another tokenizer than the model's; tokenize it "
                    "with --tokenizer ",
-                   m.file.parent_path().string());
+                   m.folder.string());
   check<DataError>(set.vocabulary <= options.vocabulary, set.path, ": has ", set.vocabulary,
                    " ids, the model ", options.vocabulary);
   const data::TextPart& text = set.val.empty() ? set.train : set.val;

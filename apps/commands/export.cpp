@@ -4,11 +4,13 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/torch_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -34,14 +36,16 @@ int export_model(const ExportCommand& command) {
   check<ConfigError>(!std::filesystem::equivalent(command.model, command.out, none), "--out ",
                      command.out, " is the model itself; name another file");
   const Config config = load_config(command.arguments);
+  allow_keys(config, "export", model_keys());
   validate(config, 1);
+  check_task(find_model(command.model), "export", "pictures");
   LoadedModel model = load_model(command.model, DType::f32, config);
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) say(line);
   if (onnx)
     write_onnx(command.out, model, options);
   else if (command.to == "torch")
-    write_torch_file(command.out, nn::file_state(*model.net));
+    write_torch_file(command.out, nn::in_file_layout(model.net->state()));
   else
     nn::save(command.out, *model.net, model_metadata(model.name, model.pictures, model.classes));
   if (command.json) {

@@ -10,12 +10,14 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
@@ -216,16 +218,21 @@ int generate(const GenerateCommand& c) {
   check<ConfigError>(c.samples >= 1, "generate: --samples ", c.samples, "; wanted at least 1");
   check<ConfigError>(c.threads >= 0, "generate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
-  LanguageModel m = load_language_model(c.model, compute_type(c.dtype));
+  Config config = load_config(c.arguments);
+  allow_keys(config, "generate", {"model.heads", "train.dtype"});
+  if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
+  check_task(find_model(c.model), "generate", "language");
+  LanguageModel m =
+      load_language_model(c.model, compute_type(config.train.dtype), config.model.heads.value);
   for (const std::string& line : m.notes) say(line);
   if (!c.tokenizer.empty()) {
     const auto given = data::open_tokenizer(c.tokenizer);
     check<ConfigError>(!m.tokenizer || m.tokenizer->hash() == given->hash(), "--tokenizer ",
-                       c.tokenizer, ": the model has another tokenizer, beside ", m.file.string(),
+                       c.tokenizer, ": the model has another tokenizer, beside ", m.file,
                        "; leave --tokenizer out");
     m.tokenizer = given;
   }
-  check<ConfigError>(m.tokenizer != nullptr, m.file.string(),
+  check<ConfigError>(m.tokenizer != nullptr, m.file,
                      ": there is no tokenizer beside it; name its folder with --tokenizer");
   check<ConfigError>(m.tokenizer->size() <= m.net->options().vocabulary, "--tokenizer ",
                      c.tokenizer, " has ", m.tokenizer->size(), " ids, the model ",

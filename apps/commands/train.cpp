@@ -80,6 +80,7 @@ bool is_finished(const Config& config, int workers, double epoch, const ResumePo
   if (!std::filesystem::equivalent(folder, from.run_folder, error)) return false;
   for (const char* file : {"summary.json", "model.safetensors", "config.toml"})
     if (!std::filesystem::exists(folder / file)) return false;
+  if (results_in(folder).contains("failed")) return false;
   const Config then = load_config({(folder / "config.toml").string()});
   return run_samples(then, workers, epoch) >= run_samples(config, workers, epoch) &&
          !goes_on_with_patience(then, config);

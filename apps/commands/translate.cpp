@@ -9,10 +9,13 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/translation_model.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
@@ -99,7 +102,12 @@ int translate(const TranslateCommand& c) {
   std::vector<std::string> reference;
   if (!c.reference.empty())
     reference = Lines(c.reference).next(std::numeric_limits<std::size_t>::max());
-  const TranslationModel m = load_translation_model(c.model, compute_type(c.dtype));
+  Config config = load_config(c.arguments);
+  allow_keys(config, "translate", {"train.dtype"});
+  if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
+  check_task(find_model(c.model), "translate", "translation");
+  const TranslationModel m = load_translation_model(c.model, compute_type(config.train.dtype));
+  for (const std::string& line : m.notes) say(line);
   Lines in(c.file);
   // Somebody who types waits for each answer.
   const bool typed = c.file == "-" && isatty(0) == 1;

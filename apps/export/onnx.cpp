@@ -213,7 +213,7 @@ void describe(onnx::ValueInfoProto& value, const char* name, int type,
 bool writes_onnx() { return true; }
 
 void write_onnx(const std::filesystem::path& path, const LoadedModel& m, const OnnxOptions& how) {
-  const std::vector<NamedTensor> state = nn::file_state(*m.net);
+  const std::vector<NamedTensor> state = nn::in_file_layout(m.net->state());
   const auto resnet = models::resnet_of(state);
   check<ConfigError>(resnet.has_value(), m.name, ": only ResNets can be written as ONNX");
   onnx::ModelProto model;

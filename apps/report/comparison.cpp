@@ -52,17 +52,44 @@ std::string value(const RunRecord& run, const char* key, const char* format, dou
   return std::isfinite(v) ? fmt::format(fmt::runtime(format), factor * v) : "";
 }
 
+// The columns of the tasks that these runs have.
+std::vector<ScoreColumn> columns_of(const std::vector<RunRecord>& runs) {
+  std::vector<ScoreColumn> out;
+  for (const RunRecord& run : runs)
+    for (const ScoreColumn& column : score_columns(run.task))
+      if (std::ranges::find(out, column.value, &ScoreColumn::value) == out.end())
+        out.push_back(column);
+  return out;
+}
+
+// What samples are, of runs of several kinds of both.
+std::string unit_of(const std::vector<RunRecord>& runs) {
+  const auto other = [&](const RunRecord& run) { return run.unit != runs[0].unit; };
+  return std::ranges::any_of(runs, other) ? "images or tokens" : runs[0].unit;
+}
+
 std::string results(const std::vector<RunRecord>& runs) {
-  HtmlTable table({"run", "end", "top-1 %", "top-5 %", "loss", "BLEU", "images or tokens",
-                   "seconds", "a second", "exchanges per gradient", "consensus distance"});
+  const std::vector<ScoreColumn> scores = columns_of(runs);
+  std::vector<std::string> header{"run", "end"};
+  for (const ScoreColumn& score : scores) header.emplace_back(score.title);
+  for (const std::string& more :
+       {std::string("loss"), unit_of(runs), std::string("seconds"), std::string("a second"),
+        std::string("exchanges per gradient"), std::string("consensus distance")})
+    header.push_back(more);
+  HtmlTable table(header);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunRecord& r = runs[i];
-    table.row(
-        {fmt::format("<b style=\"color:var(--c{})\">{}</b>", i % 8, html_escape(r.name)),
-         html_escape(r.outcome), value(r, "top1", "{:.2f}", 100), value(r, "top5", "{:.2f}", 100),
-         value(r, "loss", "{:.4f}"), value(r, "bleu", "{:.2f}"), value(r, "samples", "{:.0f}"),
-         value(r, "wall_s", "{:.1f}"), value(r, (r.unit + "_per_s").c_str(), "{:.0f}"),
-         value(r, "exchanges_per_gradient", "{:.2f}"), value(r, "consensus_distance", "{:.3g}")});
+    std::vector<std::string> cells{
+        fmt::format("<b style=\"color:var(--c{})\">{}</b>", i % 8, html_escape(r.name)),
+        html_escape(r.outcome)};
+    for (const ScoreColumn& score : scores)
+      cells.push_back(value(r, score.name, score.format, score.factor));
+    for (const std::string& more :
+         {value(r, "loss", "{:.4f}"), value(r, "samples", "{:.0f}"), value(r, "wall_s", "{:.1f}"),
+          value(r, (r.unit + "_per_s").c_str(), "{:.0f}"),
+          value(r, "exchanges_per_gradient", "{:.2f}"), value(r, "consensus_distance", "{:.3g}")})
+      cells.push_back(more);
+    table.row(cells);
   }
   return "<h2>Results</h2>" + table.html();
 }
@@ -103,20 +130,23 @@ void write_comparison(const std::vector<RunRecord>& runs, const std::filesystem:
   const auto loss = [](const StepRow& row) { return row.loss; };
   const auto consensus = [](const StepRow& row) { return row.consensus; };
   const auto speed = [](const StepRow& row) { return row.images_per_s; };
+  const std::string samples = unit_of(runs);
   std::string charts;
-  charts += chart_of(runs, {"training loss", "images"},
+  charts += chart_of(runs, {"training loss", samples},
                      [&](const RunRecord& r) { return mean_over_workers(r, images, loss); });
   charts += chart_of(runs, {"training loss against time", unit.name},
                      [&](const RunRecord& r) { return mean_over_workers(r, time, loss); });
-  charts += chart_of(runs, {"top-1 in % of the validation set", "images"},
-                     [&](const RunRecord& r) { return evaluations(r, images, &EvalRow::top1); });
-  charts += chart_of(runs, {"top-1 against time", unit.name},
-                     [&](const RunRecord& r) { return evaluations(r, time, &EvalRow::top1); });
-  charts += chart_of(runs, {"BLEU of the validation set", "tokens"},
-                     [&](const RunRecord& r) { return evaluations(r, images, &EvalRow::bleu); });
-  charts += chart_of(runs, {"images a second, all workers", "images"},
+  for (const ScoreColumn& score : columns_of(runs)) {
+    if (score.value == &EvalRow::top5) continue;
+    const std::string title = score.title;
+    charts += chart_of(runs, {title + " of the validation set", samples},
+                       [&](const RunRecord& r) { return evaluations(r, images, score.value); });
+    charts += chart_of(runs, {title + " against time", unit.name},
+                       [&](const RunRecord& r) { return evaluations(r, time, score.value); });
+  }
+  charts += chart_of(runs, {samples + " a second, all workers", samples},
                      [&](const RunRecord& r) { return mean_over_workers(r, images, speed); });
-  charts += chart_of(runs, {"consensus distance", "images", true}, [&](const RunRecord& r) {
+  charts += chart_of(runs, {"consensus distance", samples, true}, [&](const RunRecord& r) {
     return r.steps.size() > 1 ? mean_over_workers(r, images, consensus) : Points{};
   });
   write_file(page, html_page("Comparison of runs", results(runs) + "<div class=\"grid\">" + charts +

@@ -196,7 +196,10 @@ std::string chart_svg(const ChartText& text, std::vector<Curve>& curves) {
     }
   }
   if (!apart(x0, x1)) return "";
-  if (!apart(y0, y1)) y0 -= y0 == 0 && !text.logarithmic ? 0 : 0.5, y1 += 0.5;
+  // A flat curve is drawn flat: its noise does not fill the picture.
+  const double least = text.logarithmic ? 0.3 : 0.1 * std::max(std::abs(y0), std::abs(y1));
+  if (const double more = (least > 0 ? least : 1) - (y1 - y0); more > 0)
+    y0 -= least > 0 ? more / 2 : 0, y1 += least > 0 ? more / 2 : more;
   if (!text.logarithmic && y0 > 0 && y0 < 0.4 * y1) y0 = 0;
   const auto px = [&](double x) { return kLeft + (x - x0) / (x1 - x0) * (kRight - kLeft); };
   const auto py = [&](double y) { return kBottom - (y - y0) / (y1 - y0) * (kBottom - kTop); };

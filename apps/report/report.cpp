@@ -66,15 +66,18 @@ std::string curves(const RunRecord& run) {
   std::vector<Curve> loss = workers_and_mean(run, &StepRow::loss, "training");
   add_evaluations(loss, run, &EvalRow::loss, "validation", 1);
   out += chart({"loss", "epochs"}, loss);
-  std::vector<Curve> top;
-  add_evaluations(top, run, &EvalRow::top1, "top-1", 0);
-  add_evaluations(top, run, &EvalRow::top5, "top-5", 2);
-  add_evaluations(top, run, &EvalRow::top1, "top-1 of the EMA", 3, true);
-  out += chart({"accuracy in % of the validation set", "epochs"}, top);
-  std::vector<Curve> bleu;
-  add_evaluations(bleu, run, &EvalRow::bleu, "BLEU", 0);
-  add_evaluations(bleu, run, &EvalRow::bleu, "BLEU of the EMA", 3, true);
-  out += chart({"BLEU of the validation set", "epochs"}, bleu);
+  std::vector<Curve> score;
+  if (run.task == "pictures") {
+    add_evaluations(score, run, &EvalRow::top1, "top-1", 0);
+    add_evaluations(score, run, &EvalRow::top5, "top-5", 2);
+    add_evaluations(score, run, &EvalRow::top1, "top-1 of the EMA", 3, true);
+    out += chart({"accuracy in % of the validation set", "epochs"}, score);
+  } else {
+    const ScoreColumn first = score_columns(run.task)[0];
+    add_evaluations(score, run, first.value, first.title, 0);
+    add_evaluations(score, run, first.value, std::string(first.title) + " of the EMA", 3, true);
+    out += chart({std::string(first.title) + " of the validation set", "epochs"}, score);
+  }
   out += chart({"learning rate", "epochs"}, workers_and_mean(run, &StepRow::learning_rate, ""));
   out += chart({run.unit + " a second, all workers", "epochs"},
                workers_and_mean(run, &StepRow::images_per_s, ""));
@@ -166,21 +169,30 @@ std::string faults(const RunRecord& run) {
   return "<h2>Faults and returns</h2>" + table.html();
 }
 
-std::string workers(const Json& summary) {
+std::string workers(const RunRecord& run) {
+  const Json& summary = run.summary;
   if (!summary.is_object() || !summary.contains("each_worker")) return "";
-  HtmlTable table({"worker", "gradients", "exchanges", "failed", "waited for data",
-                   "for communication", "time", "peak memory", "damaged images"});
+  const bool pictures = run.task == "pictures";
+  std::vector<std::string> header{"worker", "gradients",       "exchanges",
+                                  "failed", "waited for data", "for communication",
+                                  "time",   "peak memory"};
+  if (pictures) header.push_back("damaged images");
+  HtmlTable table(header);
   const auto share = [](const Json& w, const char* key) {
     return fmt::format("{:.1f} %", 100 * number(w, key) / number(w, "wall_s"));
   };
   for (const Json& w : summary["each_worker"]) {
     if (!w.is_object() || !(number(w, "wall_s") > 0)) continue;
-    table.row({std::to_string(whole(w, "rank")), fmt::format("{:.0f}", number(w, "gradients")),
-               fmt::format("{:.0f}", number(w, "exchanges")),
-               fmt::format("{:.0f}", number(w, "failed")), share(w, "data_wait_s"),
-               share(w, "exposed_s"), fmt::format("{:.1f} s", number(w, "wall_s")),
-               fmt::format("{:.0f} MiB", number(w, "peak_bytes") / 1048576),
-               fmt::format("{:.0f}", number(w, "damaged_images"))});
+    std::vector<std::string> cells{std::to_string(whole(w, "rank")),
+                                   fmt::format("{:.0f}", number(w, "gradients")),
+                                   fmt::format("{:.0f}", number(w, "exchanges")),
+                                   fmt::format("{:.0f}", number(w, "failed")),
+                                   share(w, "data_wait_s"),
+                                   share(w, "exposed_s"),
+                                   fmt::format("{:.1f} s", number(w, "wall_s")),
+                                   fmt::format("{:.0f} MiB", number(w, "peak_bytes") / 1048576)};
+    if (pictures) cells.push_back(fmt::format("{:.0f}", number(w, "damaged_images")));
+    table.row(cells);
   }
   return table.empty() ? "" : "<h2>Workers</h2>" + table.html();
 }
@@ -249,7 +261,7 @@ void write_page(const RunRecord& run, const fs::path& folder, const fs::path& pa
   std::string body = headline(run) + warnings(run.summary) + curves(run);
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
   const std::string parts = trace_player(folder);
-  body += parts + exchange_report(run) + faults(run) + graph.table + workers(run.summary) +
+  body += parts + exchange_report(run) + faults(run) + graph.table + workers(run) +
           class_report_html(run.classes) + values("Result", run.summary) +
           values("Command and machine", run.launch) +
           "<h2>Configuration</h2><details><summary>config.toml</summary><pre>" +

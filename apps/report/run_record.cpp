@@ -81,7 +81,7 @@ class Reader {
     else if (event == "failed")
       outcome_ = "failed: " + text(e, "what");
     else if (event == "summary")
-      outcome_ = "finished";
+      outcome_ = e.contains("failed") ? "failed: " + text(e, "failed") : "finished";
     last_seen_[rank] = time;
   }
 
@@ -98,20 +98,42 @@ class Reader {
   }
 
  private:
-  // --resume: the time goes on from where the run had stopped, and what is repeated is forgotten.
+  // --resume: what is repeated is forgotten, with the time that it took.
   void new_leg(double stamp, const Json& e) {
+    const double samples = number(e, "samples");
+    const auto repeated = [&](const auto& row) { return row.images > samples; };
+    bool some = false;
+    double kept = 0, kept_epoch = 0;  // where the part ends that the new leg goes on from
+    for (auto& [rank, rows] : run_.steps) {
+      some = std::erase_if(rows, repeated) > 0 || some;
+      if (rows.empty()) continue;
+      kept = std::max(kept, rows.back().time);
+      kept_epoch = std::max(kept_epoch, rows.back().epoch);
+    }
+    for (auto* evals : {&run_.evals, &run_.ema_evals}) std::erase_if(*evals, repeated);
+    if (some) forget_after(kept, kept_epoch);
     before_ = run_.seconds;
     began_ = stamp;
     started_.clear();
     outcome_.clear();
     for (const int rank : open_) run_.alive[rank].back().second = before_;
     open_.clear();
-    const double samples = number(e, "samples");
-    for (auto& [rank, rows] : run_.steps)
-      std::erase_if(rows, [&](const StepRow& row) { return row.images > samples; });
-    for (auto* evals : {&run_.evals, &run_.ema_evals})
-      std::erase_if(*evals, [&](const EvalRow& row) { return row.images > samples; });
     waits_.clear();
+    last_seen_.clear();
+  }
+
+  void forget_after(double time, double epoch) {
+    run_.seconds = time;
+    const auto later = [&](const auto& row) { return row.time > time; };
+    for (auto& [rank, rows] : run_.exchanges) std::erase_if(rows, later);
+    std::erase_if(run_.marks, later);
+    std::erase_if(run_.exact_consensus, [&](const auto& point) { return point.first > epoch; });
+    for (auto& [rank, spans] : run_.alive) {
+      std::erase_if(spans, [&](const auto& span) { return span.first > time; });
+      for (auto& span : spans) span.second = std::min(span.second, time);
+      if (spans.empty()) open_.erase(rank);
+    }
+    std::erase_if(run_.alive, [](const auto& worker) { return worker.second.empty(); });
   }
 
   void begin_worker(int rank, double time) {
@@ -182,9 +204,11 @@ class Reader {
                     .images = number(e, "samples"),
                     .epoch = epoch,
                     .time = time,
+                    .loss = number(e, "loss"),
                     .top1 = 100 * number(e, "top1"),
                     .top5 = 100 * number(e, "top5"),
-                    .loss = number(e, "loss"),
+                    .perplexity = number(e, "perplexity"),
+                    .bits_per_byte = number(e, "bits_per_byte"),
                     .bleu = number(e, "bleu")});
   }
 
@@ -231,6 +255,15 @@ class Reader {
 
 }  // namespace
 
+std::vector<ScoreColumn> score_columns(const std::string& task) {
+  const ScoreColumn perplexity{"perplexity", "perplexity", &EvalRow::perplexity, 1, "{:.2f}"};
+  if (task == "language")
+    return {perplexity, {"bits_per_byte", "bits per byte", &EvalRow::bits_per_byte, 1, "{:.4f}"}};
+  if (task == "translation") return {{"bleu", "BLEU", &EvalRow::bleu, 1, "{:.2f}"}, perplexity};
+  return {{"top1", "top-1 %", &EvalRow::top1, 100, "{:.2f}"},
+          {"top5", "top-5 %", &EvalRow::top5, 100, "{:.2f}"}};
+}
+
 std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>& evals) {
   std::vector<EvalRow> own;
   for (const EvalRow& e : evals)
@@ -247,7 +280,7 @@ std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>& evals) {
     EvalRow mean;
     for (double EvalRow::*value :
          {&EvalRow::images, &EvalRow::epoch, &EvalRow::time, &EvalRow::top1, &EvalRow::top5,
-          &EvalRow::loss, &EvalRow::bleu}) {
+          &EvalRow::loss, &EvalRow::perplexity, &EvalRow::bits_per_byte, &EvalRow::bleu}) {
       for (const EvalRow& row : rows) mean.*value += row.*value;
       mean.*value /= static_cast<double>(rows.size());
     }
@@ -266,7 +299,8 @@ RunRecord read_run(const fs::path& folder) {
   run.config_text = read_text(folder / "config.toml");
   run.config = read_config(run.config_text);
   for (const auto& [key, value] : run.config)
-    if (key == "task" && value != "\"pictures\"") run.unit = "tokens";
+    if (key == "task" && value.size() > 2) run.task = value.substr(1, value.size() - 2);
+  if (run.task != "pictures") run.unit = "tokens";
   run.summary = parse_json<Json>(read_text(folder / "summary.json"));
   if (!run.summary.is_object()) run.summary = nullptr;
   run.classes = parse_class_report(read_text(folder / "classes.json"));

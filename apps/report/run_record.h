@@ -30,8 +30,21 @@ struct StepRow {
 struct EvalRow {
   int rank = 0;
   double images = 0, epoch = 0, time = 0;
-  double top1 = 0, top5 = 0, loss = 0, bleu = 0;  // top1, top5: in percent; NaN: of another task
+  double loss = 0;
+  // NaN: of another task
+  double top1 = 0, top5 = 0;  // in percent
+  double perplexity = 0, bits_per_byte = 0, bleu = 0;
 };
+
+// What the evaluations of a task say beside the loss.
+struct ScoreColumn {
+  const char *name, *title;  // in summary.json and log.csv; on pages
+  double EvalRow::*value;
+  double factor;       // from summary.json to the value
+  const char* format;  // of fmt
+};
+// task: as in the configuration.
+std::vector<ScoreColumn> score_columns(const std::string& task);
 
 // One `exchange` line of a worker: its exchanges since the line before, or (run.log_exchanges) a
 // single one.
@@ -56,6 +69,7 @@ struct RunRecord {
   bool finished = false;
   nlohmann::json summary;  // null if there is none
   nlohmann::json launch;   // the last `launch` line: command, host, processor, versions; or null
+  std::string task = "pictures";                            // as in the configuration
   std::string unit = "images";                              // what samples are: of text, tokens
   std::vector<std::pair<std::string, std::string>> config;  // "train.batch" -> "32", as in the file
   std::string config_text;

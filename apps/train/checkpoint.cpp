@@ -6,15 +6,23 @@
 #include <map>
 #include <vector>
 
+#include "gossamer/apps/train/worker_models.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/safetensors.h"
-#include "gossamer/core/update.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace fs = std::filesystem;
 
 namespace gossamer::apps {
 namespace {
+
+// Where names of what is no part of the model begin.
+std::vector<std::string> state_prefixes(TrainState s) {
+  std::vector<std::string> prefixes{"optim.", "ema."};
+  for (const NamedTensor& t : s.method.state())
+    prefixes.push_back(t.name.substr(0, t.name.find('.') + 1));
+  return prefixes;
+}
 
 // Every tensor of the state under its name in the file. They are windows, so loading is copying.
 std::vector<NamedTensor> windows(TrainState s) {
@@ -39,53 +47,23 @@ std::vector<NamedTensor> windows(TrainState s) {
   return all;
 }
 
-// Sets values and buffers to the mean of the files. A variance becomes that of the activations of
-// all workers together, as at the end of a run: the mean of v + m^2 minus the square of the mean m.
+// Sets values, buffers and what is frozen to the mean of the files.
 void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
-  // themselves, unless they are on a GPU
-  Tensor values = params.values().to(Device::cpu()), buffers = params.buffers().to(Device::cpu());
-  values.zero();
-  buffers.zero();
-  std::vector<NamedTensor> targets = params.windows(values);
-  for (const FlatParams::Entry& e : params.buffer_entries())
-    targets.push_back(
-        {e.name, buffers.slice(e.offset, e.offset + e.shape.numel()).reshape(e.shape)});
-  const auto mean_of = [](const std::string& name) {
-    return name.ends_with("running_var") ? name.substr(0, name.size() - 3) + "mean" : std::string();
-  };
-  const float share = 1.0f / static_cast<float>(point.files.size());
-  for (const fs::path& path : point.files) {
-    const SafeTensors file = read_safetensors(path);
-    const auto find = [&](const std::string& name, const Tensor& like) -> const Tensor& {
-      const Tensor* source = file.find(name);
-      check<IoError>(source && source->shape() == like.shape() && source->dtype() == like.dtype(),
-                     path.string(), ": \"", name,
-                     "\" is missing or has another shape; another model.name or model.classes?");
-      return *source;
-    };
-    for (NamedTensor& target : targets) {
-      axpy(target.tensor, share, find(target.name, target.tensor));
-      if (const std::string mean = mean_of(target.name); !mean.empty()) {
-        const auto m = find(mean, target.tensor).span<float>();
-        const auto to = target.tensor.span<float>();
-        for (std::size_t i = 0; i < to.size(); ++i) to[i] += share * m[i] * m[i];
-      }
-    }
-    for (NamedTensor t : params.frozen())  // equal in all files, so that a mean would only round it
-      t.tensor.copy_from(find(t.name, t.tensor));
-    at.epoch =
-        std::max(at.epoch, static_cast<i64>(checkpoint_number(file.metadata, "epoch", path)) + 1);
+  for (const fs::path& path : point.files)
+    at.epoch = std::max(
+        at.epoch, static_cast<i64>(checkpoint_number(nn::read_metadata(path), "epoch", path)) + 1);
+  const std::vector<NamedTensor> mean = mean_of_workers(point.files);
+  std::vector<NamedTensor> targets = params.windows(params.values());
+  for (const std::vector<NamedTensor>& more : {params.buffer_windows(), params.frozen()})
+    targets.insert(targets.end(), more.begin(), more.end());
+  for (NamedTensor& target : targets) {
+    const auto source = std::ranges::find(mean, target.name, &NamedTensor::name);
+    check<IoError>(source != mean.end() && source->tensor.shape() == target.tensor.shape() &&
+                       source->tensor.dtype() == target.tensor.dtype(),
+                   point.files[0].string(), ": \"", target.name,
+                   "\" is missing or has another shape; another model.name or model.classes?");
+    target.tensor.copy_from(source->tensor);
   }
-  for (NamedTensor& target : targets)
-    for (const NamedTensor& mean : targets)
-      if (mean.name == mean_of(target.name)) {
-        const auto m = mean.tensor.span<float>();
-        const auto to = target.tensor.span<float>();
-        for (std::size_t i = 0; i < to.size(); ++i) to[i] = std::max(0.0f, to[i] - m[i] * m[i]);
-      }
-  if (params.values().device().is_cpu()) return;
-  Tensor(params.values()).copy_from(values);
-  Tensor(params.buffers()).copy_from(buffers);
 }
 
 // What was trained so far differs between the workers, so it cannot be frozen now.
@@ -128,6 +106,7 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
   for (const int other : figures.alive) alive += (alive.empty() ? "" : " ") + std::to_string(other);
   if (!alive.empty()) header["alive"] = alive;
   if (!figures.patience.empty()) header["patience"] = figures.patience;
+  add_model_entries(header, figures.model, state_prefixes(state));
   const fs::path folder = run_folder / "checkpoints" / label;
   const auto write = [&] {
     std::error_code error;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <string>
 
 #include "gossamer/apps/train/ema.h"
@@ -31,6 +32,7 @@ struct FiguresSoFar {
   RunFigures earlier{}, leg{};  // of all workers before this leg; of this worker in it
   std::vector<int> alive{};     // the workers that write this checkpoint; empty: all
   std::string patience{};       // Patience::text()
+  std::map<std::string, std::string> model{};  // Task::model_header()
 };
 
 // Copies the state between two events and writes it (atomically, fsynced); then removes checkpoints

@@ -18,22 +18,25 @@
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
+#include "gossamer/apps/train/batch_norm.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
 #include "gossamer/apps/train/worker.h"
-#include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/trace.h"
+#include "gossamer/core/update.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/dist/finish.h"
 #include "gossamer/nn/checkpoint.h"
-#include "gossamer/nn/layers.h"
 
 namespace gossamer::apps {
 namespace {
+
+const char* const kAdvice =
+    "; a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help";
 
 class Finish {
  public:
@@ -50,6 +53,7 @@ class Finish {
     batch_norm_ = estimate_batch_norm();
     counts_ = evaluate_share(true);
     if (w_.ema) evaluate_ema();
+    failure_ = what_failed();
     record_totals();
     w_.write_trace();
     gather();
@@ -63,6 +67,7 @@ class Finish {
                             w_.group->rank(), theirs));
     else
       all_written = write_results(seen);
+    check(failure_.empty(), "the training has failed: ", failure_, kAdvice);
     return all_written ? 0 : 6;
   }
 
@@ -96,6 +101,19 @@ class Finish {
     }
   }
 
+  // Empty: nothing has. The model and its losses must be numbers.
+  std::string what_failed() const {
+    for (const Tensor& t : {w_.params->values(), w_.params->buffers()})
+      if (t.numel() > 0 && !all_finite(t))
+        return "the weights are no finite numbers, so no model is written";
+    if (w_.ema)
+      for (const Tensor& t : {w_.ema->values(), w_.ema->buffers()})
+        if (t.numel() > 0 && !all_finite(t)) return "the EMA is no finite numbers";
+    if (w_.task->validates() && counts_.items > 0 && !std::isfinite(counts_.loss))
+      return "the loss of the validation is no finite number";
+    return "";
+  }
+
   // The workers' running statistics belong to their own weights, not to the mean, so they are
   // estimated again on training batches.
   std::string estimate_batch_norm() {
@@ -107,16 +125,7 @@ class Finish {
     if (batches == 0) return "running statistics of the workers, merged";  // finish() has done it
     {
       const trace::Scope scope("batch norm estimate");
-      const NoGrad no_grad;
-      w_.net->train();
-      nn::begin_batch_norm_estimate(*w_.net);
-      for (i64 i = 0; i < batches;) {
-        const DrawnBatch batch = w_.task->next(w_.at, 1);
-        if (batch.batch.empty()) continue;
-        w_.task->run(*w_.net, batch.batch);
-        ++i;
-      }
-      nn::end_batch_norm_estimate(*w_.net);
+      apps::estimate_batch_norm(*w_.task, *w_.net, w_.at, batches);
     }
     const bool merged = together(
         "merging batch norm", [&] { dist::merge_batch_norm(*w_.params, w_.group->collectives()); });
@@ -240,6 +249,7 @@ class Finish {
       for (const auto& [name, value] : w_.task->numbers(score_of(ema_counts_, seen, 0, true)))
         s.add("ema_" + name, value);
     if (w_.config.train.patience > 0) s.add("stopped_early", w_.patience.exhausted());
+    if (!failure_.empty()) s.add("failed", failure_);
     s.add("val_" + w_.task->unit(), counts_.items)
         .add("model", c.model.name)
         .add("parameters", w_.parameter_count())
@@ -303,11 +313,13 @@ class Finish {
 
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
-      files.write("model.safetensors", [&](const auto& path) { save_model(path); });
+      // One that is there, of an earlier end of this run, is better than one of no numbers.
+      if (failure_.empty())
+        files.write("model.safetensors", [&](const auto& path) { save_model(path); });
       if (const auto model = files.place("model.safetensors");
           !model.empty() && model.parent_path() != w_.folder.path())
         w_.task->save_beside_model(model.parent_path());
-      if (w_.ema)
+      if (w_.ema && failure_.empty())
         files.write("model-ema.safetensors", [&](const auto& path) {
           const EmaInPlace model(*w_.ema, *w_.params);
           save_model(path);
@@ -344,7 +356,7 @@ class Finish {
           "{:.0f} times a worker could not write its checkpoint{}", failed,
           w_.last_failed_checkpoint.empty() ? "" : "; the last time " + w_.last_failed_checkpoint));
     s.add("failed_checkpoints", failed)
-        .add("model_file", files.place("model.safetensors").string());
+        .add("model_file", failure_.empty() ? files.place("model.safetensors").string() : "");
     std::vector<std::string> all = warnings_;
     all.insert(all.end(), files.problems().begin(), files.problems().end());
     s.add("warnings", all);
@@ -476,7 +488,7 @@ class Finish {
   dist::MethodStats before_;
   double waited_for_data_ = 0;  // of the training loop, as wall_s
   Counts counts_, ema_counts_;
-  std::string batch_norm_;
+  std::string batch_norm_, failure_;
   double consensus_ = 0;
   std::vector<std::string> warnings_;
   std::vector<int> left_out_;

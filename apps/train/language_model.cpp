@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/error.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -24,9 +24,9 @@ struct Found {
   std::vector<std::string> notes;
 };
 
-// Of config.json beside the weights; an empty object: there is none.
-nlohmann::json config_beside(const fs::path& weights) {
-  const fs::path path = weights.parent_path() / "config.json";
+// Of config.json; an empty object: there is none.
+nlohmann::json config_in(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
   std::ifstream in(path);
   if (!in.good()) return nlohmann::json::object();
   nlohmann::json config = nlohmann::json::parse(in, nullptr, false);
@@ -34,8 +34,8 @@ nlohmann::json config_beside(const fs::path& weights) {
   return config;
 }
 
-void read_config(const nlohmann::json& config, const fs::path& file, models::Gpt2Options& o) {
-  const std::string name = (file.parent_path() / "config.json").string();
+void read_config(const nlohmann::json& config, const fs::path& folder, models::Gpt2Options& o) {
+  const std::string name = (folder / "config.json").string();
   try {
     o.heads = config.value("n_head", o.heads);
     o.eps = config.value("layer_norm_epsilon", o.eps);
@@ -54,16 +54,17 @@ void read_config(const nlohmann::json& config, const fs::path& file, models::Gpt
 }
 
 // heads: wanted; 0: those of the file, or a guess.
-Found find_model(const fs::path& file, i64 heads) {
-  Found out{models::gpt2_weights(nn::read_weights(file)), {}, {}};
+Found read_gpt2(const ModelSource& source, i64 heads) {
+  Found out{models::gpt2_weights(read_model(source)), {}, {}};
+  const std::string& file = out.weights.file;
   for (const char* name : {"wte.weight", "wpe.weight"}) out.weights.check_read(name);
   const auto options = models::gpt2_of(out.weights.tensors);
-  check<IoError>(options.has_value(), file.string(),
+  check<IoError>(options.has_value(), file,
                  ": is no GPT-2: wte.weight, wpe.weight or h.0.ln_1.weight is missing");
   out.options = *options;
   out.notes = out.weights.notes;
-  const nlohmann::json config = config_beside(file);
-  read_config(config, file, out.options);
+  const nlohmann::json config = config_in(source.beside);
+  read_config(config, source.beside, out.options);
   const auto& header = out.weights.metadata;
   const auto said = [&](const char* key) {
     const auto at = header.find(key);
@@ -71,8 +72,7 @@ Found find_model(const fs::path& file, i64 heads) {
   };
   if (const std::string text = said("heads"); !text.empty()) {
     out.options.heads = std::atoll(text.c_str());
-    check<IoError>(out.options.heads >= 1, file.string(), ": \"heads\" in the header is \"", text,
-                   "\"");
+    check<IoError>(out.options.heads >= 1, file, ": \"heads\" in the header is \"", text, "\"");
   } else if (!config.contains("n_head")) {
     if (heads > 0)
       out.options.heads = heads;
@@ -80,17 +80,17 @@ Found find_model(const fs::path& file, i64 heads) {
       out.notes.push_back(
           fmt::format("{} does not say how many heads it has, nor does a config.json beside it; "
                       "{} are taken; model.heads, or n_head in config.json, says otherwise",
-                      file.string(), out.options.heads));
+                      file, out.options.heads));
   }
-  check_agrees("model.heads", heads, out.options.heads, file.string());
+  check_agrees("model.heads", heads, out.options.heads, file);
   if (said("bias") == "false") out.options.bias = false;
   if (!said("gelu").empty()) out.options.gelu_erf = said("gelu") == "erf";
   return out;
 }
 
 // null: none
-std::shared_ptr<const data::Tokenizer> tokenizer_beside(const fs::path& file) {
-  return data::find_tokenizer(file.has_parent_path() ? file.parent_path().string() : ".");
+std::shared_ptr<const data::Tokenizer> tokenizer_beside(const ModelSource& source) {
+  return data::find_tokenizer(source.beside.string());
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ std::shared_ptr<const data::Tokenizer> tokenizer_beside(const fs::path& file) {
 void note_other_tokenizer(const Config& c, const data::TextSet& set,
                           std::vector<std::string>& notes) {
   if (c.model.init.empty() || !set.tokenizer) return;
-  const auto before = tokenizer_beside(weights_in(c.model.init));
+  const auto before = tokenizer_beside(find_model(c.model.init));
   if (before && before->hash() != set.tokenizer->hash())
     notes.push_back(
         fmt::format("{} was made with other files of a tokenizer than lie beside {}; "
@@ -124,7 +124,7 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary,
     o.bias = c.model.bias;
     o.gelu_erf = c.model.gelu == "erf";
   } else {
-    const Found found = find_model(weights_to_read(c.model.init), c.model.heads.value);
+    const Found found = read_gpt2(find_model(c.model.init), c.model.heads.value);
     o = found.options;
     notes.insert(notes.end(), found.notes.begin(), found.notes.end());
     check_agrees("model.layers", c.model.layers.value, o.layers, c.model.init);
@@ -175,36 +175,24 @@ std::map<std::string, std::string> language_metadata(const std::string& name,
           {"gelu", o.gelu_erf ? "erf" : "tanh"}};
 }
 
-std::string task_of_model(const fs::path& path) {
-  std::error_code error;
-  const fs::path file = weights_in(path);
-  if (!fs::exists(file, error)) return fs::is_directory(path, error) ? "language" : "pictures";
-  try {
-    if (const auto header = nn::read_metadata(file); header.contains("model"))
-      return header.contains("task") ? header.at("task") : "pictures";
-    const auto weights = models::gpt2_weights(nn::read_weights(file));
-    return models::gpt2_of(weights.tensors) ? "language" : "pictures";
-  } catch (const IoError&) {
-    return "pictures";
-  }
-}
-
 LanguageModel load_language_model(const fs::path& path, DType dtype, i64 heads) {
-  const fs::path file = weights_to_read(path);
-  const Found found = find_model(file, heads);
+  const ModelSource source = find_model(path);
+  const Found found = read_gpt2(source, heads);
   LanguageModel m;
-  m.file = file;
+  m.file = source.name;
+  m.folder = source.beside;
   m.notes = found.notes;
   const nn::NoInitialValues none;
   m.net = std::make_unique<models::Gpt2>(found.options);
   models::load_gpt2(found.weights, *m.net);
+  check_finite(*m.net, source.name);
   if (dtype != DType::f32)
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});
   m.net->eval();
-  m.tokenizer = tokenizer_beside(file);
-  check<IoError>(!m.tokenizer || m.tokenizer->size() <= found.options.vocabulary, file.string(),
-                 ": has ", found.options.vocabulary, " ids, the tokenizer beside it ",
+  m.tokenizer = tokenizer_beside(source);
+  check<IoError>(!m.tokenizer || m.tokenizer->size() <= found.options.vocabulary, m.file, ": has ",
+                 found.options.vocabulary, " ids, the tokenizer beside it ",
                  m.tokenizer ? m.tokenizer->size() : 0);
   return m;
 }

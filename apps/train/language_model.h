@@ -35,20 +35,18 @@ void check_agrees(const char* key, i64 given, i64 of_file, const std::string& fi
 // still give the same ids.)
 void note_other_tokenizer(const Config&, const data::TextSet&, std::vector<std::string>& notes);
 
-// What the model of a file, or of a folder, is for: "language", "translation", or "pictures", which
-// it also is if that cannot be seen. A folder without a model is "language".
-std::string task_of_model(const std::filesystem::path&);
-
 struct LanguageModel {
-  std::filesystem::path file;                        // of the weights
+  std::string file;                                  // as it was named
+  std::filesystem::path folder;                      // of its tokenizer
   std::unique_ptr<models::Gpt2> net;                 // in eval mode
   std::unique_ptr<FlatParams> params;                // set if it computes in 16 bits
   std::shared_ptr<const data::Tokenizer> tokenizer;  // null: none beside the file
   std::vector<std::string> notes;                    // what had to be guessed
 };
-// path: a folder, or a file of weights with config.json and tokenizer beside it. What the tensors
-// don't say is taken from the file's header, then from config.json. heads: for a file that has
-// neither; 0: guessed. IoError names the file and what is missing or wrong.
+// path: as of find_model(), with config.json and tokenizer beside it. What the tensors don't say is
+// taken from the file's header, then from config.json. heads: for a file that has
+// neither; 0: guessed. IoError names the file and what is missing or wrong;
+// Error: values that are not finite.
 LanguageModel load_language_model(const std::filesystem::path&, DType, i64 heads = 0);
 
 }  // namespace gossamer::apps

@@ -6,10 +6,11 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/train/language_model.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/printable.h"
+#include "gossamer/core/update.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
@@ -28,7 +29,9 @@ void override_header(const Config& given, const std::string& file, LoadedModel& 
                      m.name);
   Config c;
   c.model.name = m.name;
-  c.data.eval_size.value = said("data.eval_size") ? given.data.eval_size.value : m.pictures.size;
+  c.data.eval_size.value = said("data.eval_size") ? given.data.eval_size.value
+                           : said("data.size")    ? given.data.size.value
+                                                  : m.pictures.size;
   c.data.resize.value = said("data.resize")
                             ? given.data.resize.value
                             : resize_for(m.pictures, static_cast<int>(c.data.eval_size.value));
@@ -69,21 +72,6 @@ std::string name_of(const nn::Weights& file, const Config& given) {
 
 }  // namespace
 
-std::filesystem::path weights_in(const std::filesystem::path& path) {
-  return std::filesystem::is_directory(path) ? path / "model.safetensors" : path;
-}
-
-std::filesystem::path weights_to_read(const std::filesystem::path& path) {
-  const std::filesystem::path file = weights_in(path), best = path / "best.safetensors";
-  if (file == path || std::filesystem::exists(file)) return file;
-  std::string why = path.string() + ": has no model.safetensors";
-  if (std::filesystem::exists(path / "log.jsonl"))
-    why +=
-        "; its run has not ended: `gossamer train --resume " + path.string() + "` goes on with it";
-  if (std::filesystem::exists(best)) why += "; its best model so far is " + best.string();
-  fail<IoError>(why);
-}
-
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,
                                                   const std::vector<std::string>& classes) {
   return models::metadata_of(
@@ -116,8 +104,13 @@ std::vector<std::string> keys_of(const nn::Weights& file, const Config& given) {
   return keys;
 }
 
+std::vector<std::string> model_keys() {
+  return {"model.name",  "data.size", "data.eval_size", "data.resize",
+          "data.filter", "data.mean", "data.std"};
+}
+
 LoadedModel load_model(const std::string& path, DType dtype, const Config& given) {
-  const nn::Weights file = models::read_model_file(path);
+  const nn::Weights file = models::picture_weights(read_model(find_model(path)));
   LoadedModel m;
   m.notes = file.notes;
   if (const auto header = models::header_of(file)) {
@@ -135,6 +128,7 @@ LoadedModel load_model(const std::string& path, DType dtype, const Config& given
   }
   m.pictures.dtype = dtype;
   m.net = models::make_loaded(m.name, m.classes.size(), file);
+  check_finite(*m.net, file.file);
   if (dtype != DType::f32)
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});
@@ -158,7 +152,11 @@ void name_classes(LoadedModel& m, const std::string& path) {
 
 nn::Weights initial_weights(const Config& c) {
   try {
-    nn::Weights file = nn::read_weights(weights_to_read(c.model.init));
+    nn::Weights file = read_model(find_model(c.model.init));
+    for (const NamedTensor& t : file.tensors)
+      check<IoError>(!is_floating(t.tensor.dtype()) || all_finite(t.tensor.to(DType::f32)),
+                     file.file, ": \"", t.name,
+                     "\" holds values that are not finite numbers; nothing can be trained from it");
     return c.task == "pictures" ? models::picture_weights(std::move(file)) : file;
   } catch (const IoError& e) {
     fail<IoError>("model.init: ", e.what());

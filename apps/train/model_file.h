@@ -15,11 +15,6 @@
 
 namespace gossamer::apps {
 
-// A file of weights, or model.safetensors of a folder.
-std::filesystem::path weights_in(const std::filesystem::path&);
-// The same, to be read. IoError: the folder has none.
-std::filesystem::path weights_to_read(const std::filesystem::path&);
-
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures&,
                                                   const std::vector<std::string>& classes);
 
@@ -38,12 +33,15 @@ struct LoadedModel {
   bool has_class_names = true;
   std::vector<std::string> notes;  // what the user should know: what was assumed
 };
-// Where a file has no header, its tensors say which model it is and how many classes it has, and
-// pictures are prepared as torchvision does for this model. The keys model.name, data.size,
-// data.eval_size, data.resize, data.mean, data.std and data.filter of `given` say otherwise; those
-// of the command line also where there is a header.
-// IoError names the file and the key if it is damaged.
+// path: as of find_model(). Where a file has no header, its tensors say which model it is and how
+// many classes it has, and pictures are prepared as torchvision does for this model. The keys
+// model.name, data.size, data.eval_size, data.resize, data.mean, data.std and data.filter of
+// `given` say otherwise; those of the command line also where there is a header. IoError names the
+// file and the key if it is damaged; Error: values that are not finite.
 LoadedModel load_model(const std::string& path, DType dtype, const Config& given);
+
+// Those keys.
+std::vector<std::string> model_keys();
 
 // Names from a file, one a line, instead of the model's. IoError if their number differs.
 void name_classes(LoadedModel&, const std::string& path);

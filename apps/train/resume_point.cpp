@@ -14,10 +14,6 @@ namespace fs = std::filesystem;
 namespace gossamer::apps {
 namespace {
 
-bool is_rank_file(const std::string& name) {
-  return name.starts_with("rank-") && name.ends_with(".safetensors");
-}
-
 std::vector<int> parse_ranks(const std::string& text) {
   std::vector<int> ranks;
   std::istringstream in(text);
@@ -25,9 +21,21 @@ std::vector<int> parse_ranks(const std::string& text) {
   return ranks;
 }
 
-// The checkpoint in a folder. If files of several runs or legs are mixed there, it is that of the
-// file with the most samples: its leg, and its number of workers.
-ResumePoint look_at(const fs::path& folder) {
+}  // namespace
+
+bool is_checkpoint_file(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with("rank-") && name.ends_with(".safetensors");
+}
+
+bool is_checkpoint_folder(const fs::path& folder) {
+  if (fs::absolute(folder).parent_path().filename() == "checkpoints") return true;
+  std::error_code error;
+  return std::ranges::any_of(fs::directory_iterator(folder, error),
+                             [](const auto& entry) { return is_checkpoint_file(entry.path()); });
+}
+
+ResumePoint checkpoint_in(const fs::path& folder) {
   struct File {
     fs::path path;
     double world, rank, samples;
@@ -42,7 +50,7 @@ ResumePoint look_at(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     const fs::path& path = entry.path();
     const std::string name = path.filename().string();
-    if (!is_rank_file(name)) continue;
+    if (!is_checkpoint_file(path)) continue;
     try {
       const auto meta = nn::read_metadata(path);
       const auto method = meta.find("method");
@@ -104,8 +112,10 @@ ResumePoint look_at(const fs::path& folder) {
   return found;
 }
 
+namespace {
+
 ResumePoint named_itself(const fs::path& folder) {
-  ResumePoint named = look_at(folder);
+  ResumePoint named = checkpoint_in(folder);
   named.run_folder = folder.parent_path().parent_path();
   if (named.run_folder.empty())
     named.run_folder = fs::weakly_canonical(folder).parent_path().parent_path();
@@ -138,7 +148,7 @@ std::vector<ResumePoint> list_checkpoints(const fs::path& run_folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error)) {
     if (!entry.is_directory(error)) continue;
-    all.push_back(look_at(entry.path()));
+    all.push_back(checkpoint_in(entry.path()));
     all.back().run_folder = run_folder;
   }
   std::ranges::sort(all, [](const ResumePoint& a, const ResumePoint& b) {
@@ -153,11 +163,7 @@ ResumePoint find_checkpoint(const fs::path& path) {
   const fs::path given = path.has_filename() ? path : path.parent_path();
   check<IoError>(fs::is_directory(given), "--resume ", given.string(),
                  ": this folder does not exist");
-  std::error_code error;
-  bool is_checkpoint = given.parent_path().filename() == "checkpoints";
-  for (const auto& entry : fs::directory_iterator(given, error))
-    is_checkpoint |= is_rank_file(entry.path().filename().string());
-  if (is_checkpoint) return named_itself(given);
+  if (is_checkpoint_folder(given)) return named_itself(given);
 
   const std::vector<ResumePoint> all = list_checkpoints(given);
   auto best = std::ranges::find_if(all, &ResumePoint::whole);

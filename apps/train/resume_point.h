@@ -30,6 +30,13 @@ struct ResumePoint {
   }
 };
 
+// The file of one worker, by its name; the folder of a checkpoint, by such files, or by where it
+// is.
+bool is_checkpoint_file(const std::filesystem::path&);
+bool is_checkpoint_folder(const std::filesystem::path&);
+// The checkpoint in a folder. If files of several runs or legs are mixed there, it is that of the
+// file with the most samples: its leg, and its number of workers.
+ResumePoint checkpoint_in(const std::filesystem::path& folder);
 // The checkpoints of a run's folder, the newest first; those without a readable file are last. A
 // file that is damaged counts as missing.
 std::vector<ResumePoint> list_checkpoints(const std::filesystem::path& run_folder);

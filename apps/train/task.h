@@ -53,7 +53,7 @@ class Task {
   virtual std::unique_ptr<nn::Module> make_model(bool from_start,
                                                  std::vector<std::string>& notes) const = 0;
   DType compute() const { return compute_; }  // type in which the layers compute
-  // The texts of its model's header.
+  // The header of the model's files: what it takes to use them.
   virtual std::map<std::string, std::string> model_header() const = 0;
   // Writes the f32 values. more: further entries of the header.
   virtual void save_model(const std::filesystem::path&, nn::Module&, const FlatParams&,

@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/train/language_model.h"
-#include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/models/transformer_file.h"
@@ -60,9 +60,8 @@ std::optional<models::TransformerOptions> options_in(const nn::Weights& weights)
 
 models::TransformerOptions translation_options(const Config& c, i64 vocabulary) {
   models::TransformerOptions o;
-  const auto of_file = c.model.init.empty()
-                           ? std::nullopt
-                           : options_in(nn::read_weights(weights_to_read(c.model.init)));
+  const auto of_file =
+      c.model.init.empty() ? std::nullopt : options_in(read_model(find_model(c.model.init)));
   if (of_file) {
     o = *of_file;
     check<ConfigError>(c.data.length <= o.positions || !c.origin.contains("data.length"),
@@ -110,24 +109,27 @@ std::map<std::string, std::string> translation_metadata(const models::Transforme
 
 TranslationModel load_translation_model(const fs::path& path, DType dtype) {
   TranslationModel m;
-  m.file = weights_to_read(path);
-  const nn::Weights weights = models::transformer_weights(nn::read_weights(m.file));
+  const ModelSource source = find_model(path);
+  m.file = source.name;
+  m.folder = source.beside;
+  const nn::Weights weights = models::transformer_weights(read_model(source));
+  m.notes = weights.notes;
   const auto options = options_in(weights);
-  check<IoError>(options.has_value(), m.file.string(),
+  check<IoError>(options.has_value(), m.file,
                  ": is no translation model; gossamer train with task=translation makes one");
   const nn::NoInitialValues none;
   m.net = std::make_unique<models::Transformer>(*options);
   nn::load(weights, *m.net);
+  check_finite(*m.net, m.file);
   if (dtype != DType::f32)
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});
   m.net->eval();
-  m.tokenizer =
-      data::open_tokenizer(m.file.has_parent_path() ? m.file.parent_path().string() : ".");
+  m.tokenizer = data::open_tokenizer(m.folder.string());
   const data::Marks marks = m.tokenizer->marks();
-  check<IoError>(m.tokenizer->size() <= options->vocabulary, m.file.string(), ": has ",
-                 options->vocabulary, " ids, the tokenizer beside it ", m.tokenizer->size());
-  check<IoError>(marks.begin >= 0 && marks.end >= 0 && marks.pad >= 0, m.file.string(),
+  check<IoError>(m.tokenizer->size() <= options->vocabulary, m.file, ": has ", options->vocabulary,
+                 " ids, the tokenizer beside it ", m.tokenizer->size());
+  check<IoError>(marks.begin >= 0 && marks.end >= 0 && marks.pad >= 0, m.file,
                  ": the tokenizer beside it lacks one of the marks <s>, </s> and <pad>");
   return m;
 }

@@ -23,12 +23,15 @@ models::TransformerOptions translation_options(const Config&, i64 vocabulary);
 std::map<std::string, std::string> translation_metadata(const models::TransformerOptions&);
 
 struct TranslationModel {
-  std::filesystem::path file;                // of the weights
+  std::string file;                          // as it was named
+  std::filesystem::path folder;              // of its tokenizer
   std::unique_ptr<models::Transformer> net;  // in eval mode
   std::unique_ptr<FlatParams> params;        // set if it computes in 16 bits
   std::shared_ptr<const data::Tokenizer> tokenizer;
+  std::vector<std::string> notes;  // what was taken
 };
-// path: a run's folder, or its file of weights with the tokenizer beside it. IoError.
+// path: as of find_model(), with the tokenizer beside it. IoError; Error: values that are not
+// finite.
 TranslationModel load_translation_model(const std::filesystem::path&, DType);
 
 struct TranslateOptions {

@@ -378,9 +378,13 @@ void Worker::save_into(const std::filesystem::path& run_folder, const std::strin
   Position next = at;
   // After the last batch of an epoch, a resumed run begins the next epoch.
   if (at.step >= task->steps()) next = {at.samples, at.epoch + 1, 0};
-  save_checkpoint(
-      run_folder, label, place.rank, place.size, state(), next, task->order(), config.run.keep,
-      {.earlier = earlier, .leg = leg(), .alive = group->alive(), .patience = patience.text()});
+  save_checkpoint(run_folder, label, place.rank, place.size, state(), next, task->order(),
+                  config.run.keep,
+                  {.earlier = earlier,
+                   .leg = leg(),
+                   .alive = group->alive(),
+                   .patience = patience.text(),
+                   .model = task->model_header()});
 }
 
 void Worker::add_to_board(double samples,

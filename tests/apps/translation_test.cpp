@@ -202,9 +202,10 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error({"translate", "language"}, 6, "model.safetensors");
   expect_error({"translate", "runs/t", "--file", "none.txt"}, 6, "none.txt");
   expect_error({"translate", "runs/t", "--file", "val.en", "--beam", "0"}, 2, "--beam 0");
-  expect_error({"generate", "runs/t"}, 6, "is no GPT-2");
+  expect_error({"generate", "runs/t"}, 2, "`gossamer translate` translates with it");
   const std::string model = "runs/t/model.safetensors";
-  expect_error({"export", model, "--to", "torch", "--out", "x"}, 6, "is a model for task=trans");
+  expect_error({"export", model, "--to", "torch", "--out", "x"}, 2,
+               "export: " + model + " is a translation model");
   expect_error({"eval", "runs/t", "data.val=language"}, 3, "holds no pairs of sentences");
   expect_error({"eval", "runs/t"}, 2, "give the pairs");
   expect_error({"eval", "runs/t", "data.val=translation", "--stride", "4"}, 2, "--stride");

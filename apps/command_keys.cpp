@@ -1,0 +1,34 @@
+// See command_keys.h.
+#include "gossamer/apps/command_keys.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/spelling.h"
+
+namespace gossamer::apps {
+
+std::vector<std::string> take_keys(std::vector<std::string>& arguments) {
+  const auto is_path = [](const std::string& argument) {
+    const std::string key = argument.substr(0, argument.find('='));
+    if (key.size() == argument.size()) return !argument.ends_with(".toml");
+    std::error_code error;
+    return key.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.") != std::string::npos ||
+           std::filesystem::exists(argument, error);
+  };
+  const auto keys = std::stable_partition(arguments.begin(), arguments.end(), is_path);
+  std::vector<std::string> taken(keys, arguments.end());
+  arguments.erase(keys, arguments.end());
+  return taken;
+}
+
+void allow_keys(const Config& config, const std::string& command,
+                const std::vector<std::string>& keys) {
+  for (const auto& [key, from] : config.origin)
+    check<ConfigError>(from != "command line" || std::ranges::find(keys, key) != keys.end(),
+                       command, ": ", key, " has no effect here; the keys of this command are ",
+                       alternatives(keys));
+}
+
+}  // namespace gossamer::apps

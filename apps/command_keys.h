@@ -1,0 +1,16 @@
+// The keys of the configuration in the arguments of a command that is no training.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gossamer/apps/config.h"
+
+namespace gossamer::apps {
+
+// Takes CONFIG.toml and key=value, for load_config(), out of arguments that are paths too.
+std::vector<std::string> take_keys(std::vector<std::string>& arguments);
+// ConfigError: the command line sets another key than these, which would have no effect here.
+void allow_keys(const Config&, const std::string& command, const std::vector<std::string>& keys);
+
+}  // namespace gossamer::apps

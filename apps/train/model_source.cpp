@@ -1,0 +1,149 @@
+// See model_source.h.
+#include "gossamer/apps/train/model_source.h"
+
+#include <algorithm>
+
+#include "gossamer/apps/train/resume_point.h"
+#include "gossamer/apps/train/worker_models.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/torch_file.h"
+#include "gossamer/core/update.h"
+#include "gossamer/models/gpt2_file.h"
+#include "gossamer/nn/checkpoint.h"
+
+namespace fs = std::filesystem;
+
+namespace gossamer::apps {
+namespace {
+
+// The folder of the run that a checkpoint belongs to; of one that was moved away, itself.
+fs::path run_of(const fs::path& checkpoint) {
+  const fs::path above = fs::absolute(checkpoint).parent_path();
+  return above.filename() == "checkpoints" ? above.parent_path() : checkpoint;
+}
+
+// Empty: the header does not say it.
+std::string task_in(const std::map<std::string, std::string>& header) {
+  if (!header.contains("model")) return "";
+  return header.contains("task") ? header.at("task") : "pictures";
+}
+
+ModelSource of_checkpoint(const ResumePoint& point) {
+  ModelSource s{.name = point.checkpoint.string(),
+                .files = point.files,
+                .of_workers = true,
+                .beside = run_of(point.checkpoint),
+                .notes = {}};
+  s.notes.push_back(s.name + ": the model of this checkpoint" +
+                    (point.files.size() == 1
+                         ? ""
+                         : ", the mean of " + std::to_string(point.files.size()) + " workers") +
+                    (point.defect.empty() ? "" : "; it is not whole: " + point.defect));
+  return s;
+}
+
+ModelSource of_folder(const fs::path& folder) {
+  if (is_checkpoint_folder(folder)) {
+    const ResumePoint point = checkpoint_in(folder);
+    check<IoError>(!point.files.empty(), folder.string(), ": ", point.defect);
+    return of_checkpoint(point);
+  }
+  ModelSource s{.name = folder.string(),
+                .files = {folder / "model.safetensors"},
+                .of_workers = false,
+                .beside = folder,
+                .notes = {}};
+  if (fs::exists(s.files[0])) return s;
+  const bool run = fs::exists(folder / "log.jsonl");
+  const std::string ended = run ? ": its run has not ended; taken is " : ": taken is ";
+  if (const fs::path best = folder / "best.safetensors"; fs::exists(best)) {
+    s.files = {best};
+    s.notes = {s.name + ended + "its best model, " + best.string()};
+    return s;
+  }
+  const std::vector<ResumePoint> all = list_checkpoints(folder);
+  if (const auto newest = std::ranges::find_if(all, &ResumePoint::whole); newest != all.end()) {
+    ModelSource found = of_checkpoint(*newest);
+    found.name = s.name;
+    found.beside = folder;
+    found.notes[0] = s.name + ended + "the newest checkpoint. " + found.notes[0];
+    return found;
+  }
+  fail<IoError>(s.name, ": has no model.safetensors",
+                run ? "; its run has not ended, and it has no checkpoint that is whole" : "");
+}
+
+}  // namespace
+
+ModelSource find_model(const fs::path& given) {
+  std::error_code error;
+  const fs::path path = given.has_filename() ? given : given.parent_path();  // "runs/x/"
+  if (fs::is_directory(path, error)) return of_folder(path);
+  check<IoError>(fs::exists(path, error), path.string(), ": there is no such file or folder");
+  fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  const bool worker = is_checkpoint_file(path);
+  if (folder.filename() == "best") folder = fs::absolute(folder).parent_path();  // RUN/best/
+  return {.name = path.string(),
+          .files = {path},
+          .of_workers = worker,
+          .beside = worker ? run_of(folder) : folder,
+          .notes = {}};
+}
+
+std::map<std::string, std::string> model_header(const ModelSource& source) {
+  if (is_torch_file(InputFile(source.files[0]))) return {};
+  const auto header = nn::read_metadata(source.files[0]);
+  if (!source.of_workers) return header;
+  if (auto model = model_entries(header); !model.empty()) return model;
+  for (const char* name : {"model.safetensors", "best.safetensors"})  // beside an older checkpoint
+    if (const fs::path file = source.beside / name; fs::exists(file))
+      return nn::read_metadata(file);
+  return {};
+}
+
+nn::Weights read_model(const ModelSource& source) {
+  nn::Weights weights;
+  if (source.of_workers) {
+    weights.file = source.name;
+    weights.metadata = model_header(source);
+    const auto tensors = mean_of_workers(source.files);
+    weights.tensors = task_in(weights.metadata) == "language"
+                          ? models::gpt2_in_file(tensors, weights.metadata["bias"] != "false")
+                          : nn::in_file_layout(tensors);
+  } else {
+    weights = nn::read_weights(source.files[0]);
+  }
+  weights.notes.insert(weights.notes.begin(), source.notes.begin(), source.notes.end());
+  return weights;
+}
+
+std::string task_of(const ModelSource& source) {
+  if (const std::string said = task_in(model_header(source)); !said.empty()) return said;
+  const auto weights = models::gpt2_weights(read_model(source));
+  return models::gpt2_of(weights.tensors) ? "language" : "pictures";
+}
+
+void check_task(const ModelSource& source, const std::string& command, const std::string& wanted) {
+  const std::string is = task_of(source);
+  if (is == wanted) return;
+  const auto kind = [](const std::string& task) {
+    return task == "pictures" ? "a model of pictures" : "a " + task + " model";
+  };
+  const std::map<std::string, std::string> instead{
+      {"pictures", "`gossamer classify` says what pictures show"},
+      {"language",
+       "`gossamer generate` goes on with a text, and programs of Hugging Face read its "
+       "folder as it is"},
+      {"translation", "`gossamer translate` translates with it"}};
+  fail<ConfigError>(command, ": ", source.name, " is ", kind(is), ", and this command wants ",
+                    kind(wanted), "; ", instead.at(is));
+}
+
+void check_finite(const nn::Module& net, const std::string& file) {
+  for (const NamedTensor& t : net.state())
+    check(t.tensor.dtype() != DType::f32 || all_finite(t.tensor), file, ": \"", t.name,
+          "\" holds values that are not finite numbers, so the model can answer nothing; did its "
+          "training fail?");
+}
+
+}  // namespace gossamer::apps

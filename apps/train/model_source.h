@@ -1,0 +1,43 @@
+// What is given as a model: the one rule of all commands, of model.init and of the C API.
+//   a file of weights          itself (.safetensors, .pth)
+//   a run's folder             its model.safetensors; before its end its best model, else its
+//   newest
+//                              checkpoint that is whole
+//   a checkpoint's folder      the mean of its workers' models, as at the end of a run
+//   the file of one worker     that worker's model
+// Any other folder is one with a model.safetensors, as of Hugging Face.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gossamer/nn/module.h"
+#include "gossamer/nn/weights.h"
+
+namespace gossamer::apps {
+
+struct ModelSource {
+  std::string name;                          // for messages
+  std::vector<std::filesystem::path> files;  // of weights; of a checkpoint those of its workers
+  bool of_workers = false;
+  std::filesystem::path beside;    // the folder with its tokenizer and config.json
+  std::vector<std::string> notes;  // what was taken, where that is not what was named
+};
+
+// IoError: it does not exist, or holds no model.
+ModelSource find_model(const std::filesystem::path&);
+// With the header that the model's file has, or would have. IoError: damaged.
+nn::Weights read_model(const ModelSource&);
+// Only that header; empty for files of others.
+std::map<std::string, std::string> model_header(const ModelSource&);
+// What it is for: "language", "translation", or "pictures", which it also is if that cannot be
+// seen.
+std::string task_of(const ModelSource&);
+// ConfigError: it is for another task than `command` wants; says which command takes it.
+void check_task(const ModelSource&, const std::string& command, const std::string& wanted);
+// Error: values that are not finite. file: for the message.
+void check_finite(const nn::Module&, const std::string& file);
+
+}  // namespace gossamer::apps
