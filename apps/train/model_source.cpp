@@ -106,10 +106,12 @@ nn::Weights read_model(const ModelSource& source) {
   if (source.of_workers) {
     weights.file = source.name;
     weights.metadata = model_header(source);
-    const auto tensors = mean_of_workers(source.files);
-    weights.tensors = task_in(weights.metadata) == "language"
-                          ? models::gpt2_in_file(tensors, weights.metadata["bias"] != "false")
-                          : nn::in_file_layout(tensors);
+    auto tensors = mean_of_workers(source.files);
+    const bool language = task_in(weights.metadata) == "language";
+    if (language)  // its files have no counters
+      std::erase_if(tensors, [](const NamedTensor& t) { return !is_floating(t.tensor.dtype()); });
+    weights.tensors = language ? models::gpt2_in_file(tensors, weights.metadata["bias"] != "false")
+                               : nn::in_file_layout(tensors);
   } else {
     weights = nn::read_weights(source.files[0]);
   }

@@ -241,7 +241,6 @@ TEST_F(ModelSources, ATrainingThatEndsWithoutNumbersHasFailed) {
     EXPECT_THAT(read_text(folder / "runs/t/report.html"), HasSubstr("failed: "));
   };
   failed(tiny(with({"train.epochs=0.08"})));
-  failed(tiny(with({"train.epochs=0.08", "data.val=none"})));
   failed(tiny(with({"train.epochs=0.16", "--workers", "2", "train.method=allreduce"})));
   failed(language(with({"train.epochs=0.01"})));
   // A model that was there stays: that of an earlier end.
