@@ -20,7 +20,8 @@ void each_key(C& c, F&& f) {
     "pictures: images of classes | language: text, of which the model predicts the next piece | "
     "translation: pairs of sentences");
   f("model.name", c.model.name,
-    "`gossamer doctor` lists the models: resnet8-cifar, resnet20-cifar, resnet50 …");
+    "pictures: resnet8-cifar, resnet20-cifar, resnet50 … | language: gpt2 unless said, gpt2-medium "
+    "… | translation: transformer unless said, transformer-big; `gossamer doctor` lists all");
   f("model.classes", c.model.classes,
     "outputs of the model; auto: the number of classes in the data, or of ids in its vocabulary");
   f("model.layers", c.model.layers, "text: number of blocks; auto: as model.name says");
@@ -33,14 +34,18 @@ void each_key(C& c, F&& f) {
   f("model.gelu", c.model.gelu, "language: form of the GELU: tanh (GPT-2) | erf (nanoGPT)");
   f("model.dropout", c.model.dropout, "text: probability, 0 to below 1");
   f("model.init", c.model.init,
-    "file of weights to start from, .safetensors or torch's .pth: what fits is taken; without "
-    "model.name its tensors say which model it is");
+    "model to start from: a file of weights (.safetensors, torch's .pth), a run or a checkpoint. "
+    "pictures: what fits is taken, and without model.name its tensors say which model it is | "
+    "text: "
+    "every tensor must fit");
   f("model.freeze", c.model.freeze,
     "parameters that are not trained: \"conv1, bn1, layer1\", \"all but fc\"; frozen batch norm "
     "keeps its statistics");
   f("data.train", c.data.train,
-    "training set: folder of class folders; tar, TFRecord or packed shards; files of CIFAR and "
-    "ImageNet-32; a list is joined");
+    "training set; pictures: folder of class folders; tar, TFRecord or packed shards; files of "
+    "CIFAR "
+    "and ImageNet-32; a list is joined | text: folder of `gossamer data tokenize`; language: .bin "
+    "files of nanoGPT and llm.c, too");
   f("data.val", c.data.val,
     "validation set, in the same forms; auto: what lies beside the training set (train/ and val/ "
     "in one folder); none: no validation");
@@ -224,7 +229,8 @@ void each_key(C& c, F&& f) {
     "with eval.every: number of the best models to keep, in best/; the best of all is "
     "best.safetensors; several workers: with eval.of=mean; 0: none");
   f("run.best_by", c.run.best_by,
-    "which model is the best: top1: of the highest top-1 | loss: of the lowest validation loss");
+    "which model is the best: top1: of the highest top-1 (pictures, unless said) | loss: of the "
+    "lowest validation loss (text always)");
   f("run.trace", c.run.trace, "write trace.json for chrome://tracing and ui.perfetto.dev");
   f("run.record", c.run.record,
     "folder for the order of all events (a2cid2, adpsgd), one file a worker; empty: none");

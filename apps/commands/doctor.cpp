@@ -208,7 +208,7 @@ Check first_step(const std::string& subject, Device device) {
 
 int doctor(const DoctorCommand& command) {
   std::string names;
-  for (const auto& m : models::list()) names += (names.empty() ? "" : ", ") + m.name;
+  for (const std::string& name : choices("model.name")) names += (names.empty() ? "" : ", ") + name;
   std::vector<Check> checks{build(),   cpu(),      load(),
                             memory(),  engine(),   first_step("training", Device::cpu()),
                             network(), launchers()};

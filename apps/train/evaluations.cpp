@@ -71,7 +71,7 @@ void Evaluations::record(const Evaluated& e, bool mean) {
   const Score& s = e.score;
   if (!mean || w_.place.rank == 0) {
     JsonObject line;
-    line.add("of", mean ? "averaged model" : "own model on its share");
+    line.add("of", mean ? "averaged model" : is_of_all(false) ? "model" : "own model on its share");
     if (s.ema) line.add("ema", true);
     line.add("samples", s.samples).add("epoch", s.epoch).add(w_.task->unit(), s.items);
     for (const auto& [name, value] : w_.task->numbers(s)) line.add(name, value);
@@ -79,10 +79,12 @@ void Evaluations::record(const Evaluated& e, bool mean) {
   }
   w_.add_to_board(s.samples, board_numbers(w_.task->numbers(s), s.ema));
   const bool best = is_of_all(mean) && offer(e);
+  const std::string kind = s.ema ? "EMA" : "model";
   w_.progress.note(fmt::format(
       "epoch {:.2f}: {}: {} ({:.0f} {}){}", s.epoch,
-      mean ? fmt::format("average of {} {}", w_.place.size, s.ema ? "EMAs" : "models")
-           : fmt::format("worker {}'s {} on its share", w_.place.rank, s.ema ? "EMA" : "model"),
+      mean               ? fmt::format("average of {} {}s", w_.place.size, kind)
+      : is_of_all(false) ? kind
+                         : fmt::format("worker {}'s {} on its share", w_.place.rank, kind),
       w_.task->sentence(s), s.items, w_.task->unit(), best ? ", the best so far" : ""));
 }
 

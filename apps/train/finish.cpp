@@ -2,6 +2,7 @@
 #include "gossamer/apps/train/finish.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <iterator>
@@ -22,7 +23,9 @@
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
+#include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/apps/train/worker.h"
+#include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/safetensors.h"
@@ -53,11 +56,11 @@ class Finish {
     batch_norm_ = estimate_batch_norm();
     counts_ = evaluate_share(true);
     if (w_.ema) evaluate_ema();
-    failure_ = what_failed();
     record_totals();
     w_.write_trace();
     gather();
     if (!leader()) return 0;
+    failure_ = what_failed();
     bool all_written = true;
     if (const i64 theirs = already_written();
         theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
@@ -101,17 +104,36 @@ class Finish {
     }
   }
 
-  // Empty: nothing has. The model and its losses must be numbers.
-  std::string what_failed() const {
-    for (const Tensor& t : {w_.params->values(), w_.params->buffers()})
-      if (t.numel() > 0 && !all_finite(t))
-        return "the weights are no finite numbers, so no model is written";
-    if (w_.ema)
-      for (const Tensor& t : {w_.ema->values(), w_.ema->buffers()})
-        if (t.numel() > 0 && !all_finite(t)) return "the EMA is no finite numbers";
-    if (w_.task->validates() && counts_.items > 0 && !std::isfinite(counts_.loss))
-      return "the loss of the validation is no finite number";
+  // Empty: nothing has. The model, its EMA and the loss must be finite numbers.
+  std::string what_failed() {
+    const auto finite = [](const auto& model) {
+      return std::ranges::all_of(std::array{model.values(), model.buffers()},
+                                 [](const Tensor& t) { return t.numel() == 0 || all_finite(t); });
+    };
+    has_model_ = finite(*w_.params);
+    if (!has_model_) return "the weights are no finite numbers, so no model is written";
+    if (w_.ema && !finite(*w_.ema)) return "the EMA is no finite numbers";
+    const bool validated = w_.task->validates();
+    if (!std::isfinite(validated ? counts_.loss : loss_of_a_batch()))
+      return std::string("the loss of the ") + (validated ? "validation" : "last model") +
+             " is no finite number";
     return "";
+  }
+
+  // Of the training data, where no validation says whether the model answers with numbers.
+  double loss_of_a_batch() {
+    const NoGrad no_grad;
+    DrawnBatch drawn;
+    while (drawn.batch.empty()) drawn = w_.task->next(w_.at, 1);
+    StepInputs inputs(w_.device);
+    const StepInputs::Views in = inputs.put(drawn.batch, drawn.numbers);
+    w_.net->eval();
+    return static_cast<double>(w_.task->loss(*w_.net, in.batch, in.numbers).item());
+  }
+
+  // A model of the name that others look for is one that has not failed.
+  const char* model_file() const {
+    return failure_.empty() ? "model.safetensors" : "model-failed.safetensors";
   }
 
   // The workers' running statistics belong to their own weights, not to the mean, so they are
@@ -313,10 +335,8 @@ class Finish {
 
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
-      // One that is there, of an earlier end of this run, is better than one of no numbers.
-      if (failure_.empty())
-        files.write("model.safetensors", [&](const auto& path) { save_model(path); });
-      if (const auto model = files.place("model.safetensors");
+      if (has_model_) files.write(model_file(), [&](const auto& path) { save_model(path); });
+      if (const auto model = files.place(model_file());
           !model.empty() && model.parent_path() != w_.folder.path())
         w_.task->save_beside_model(model.parent_path());
       if (w_.ema && failure_.empty())
@@ -356,7 +376,7 @@ class Finish {
           "{:.0f} times a worker could not write its checkpoint{}", failed,
           w_.last_failed_checkpoint.empty() ? "" : "; the last time " + w_.last_failed_checkpoint));
     s.add("failed_checkpoints", failed)
-        .add("model_file", failure_.empty() ? files.place("model.safetensors").string() : "");
+        .add("model_file", has_model_ ? files.place(model_file()).string() : "");
     std::vector<std::string> all = warnings_;
     all.insert(all.end(), files.problems().begin(), files.problems().end());
     s.add("warnings", all);
@@ -459,7 +479,7 @@ class Finish {
     if (w_.folder.writes()) {
       std::string list;
       for (const char* name :
-           {"model.safetensors", "model-ema.safetensors", "summary.json", "report.html"})
+           {model_file(), "model-ema.safetensors", "summary.json", "report.html"})
         if (const auto path =
                 name == std::string("report.html") ? w_.folder.file(name) : files.place(name);
             std::filesystem::exists(path))
@@ -489,6 +509,7 @@ class Finish {
   double waited_for_data_ = 0;  // of the training loop, as wall_s
   Counts counts_, ema_counts_;
   std::string batch_norm_, failure_;
+  bool has_model_ = true;  // whose weights are finite
   double consensus_ = 0;
   std::vector<std::string> warnings_;
   std::vector<int> left_out_;

@@ -55,10 +55,10 @@ ModelSource of_folder(const fs::path& folder) {
                 .notes = {}};
   if (fs::exists(s.files[0])) return s;
   const bool run = fs::exists(folder / "log.jsonl");
-  const std::string ended = run ? ": its run has not ended; taken is " : ": taken is ";
+  const std::string instead = ": no model.safetensors is there; taken is ";
   if (const fs::path best = folder / "best.safetensors"; fs::exists(best)) {
     s.files = {best};
-    s.notes = {s.name + ended + "its best model, " + best.string()};
+    s.notes = {s.name + instead + "its best model, " + best.string()};
     return s;
   }
   const std::vector<ResumePoint> all = list_checkpoints(folder);
@@ -66,11 +66,12 @@ ModelSource of_folder(const fs::path& folder) {
     ModelSource found = of_checkpoint(*newest);
     found.name = s.name;
     found.beside = folder;
-    found.notes[0] = s.name + ended + "the newest checkpoint. " + found.notes[0];
+    found.notes[0] = s.name + instead + "the newest checkpoint. " + found.notes[0];
     return found;
   }
-  fail<IoError>(s.name, ": has no model.safetensors",
-                run ? "; its run has not ended, and it has no checkpoint that is whole" : "");
+  fail<IoError>(
+      s.name, ": has no model.safetensors",
+      run ? "; its run has not ended or has failed, and it has no checkpoint that is whole" : "");
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
 // What is given as a model: the one rule of all commands, of model.init and of the C API.
 //   a file of weights          itself (.safetensors, .pth)
-//   a run's folder             its model.safetensors; before its end its best model, else its
-//   newest
-//                              checkpoint that is whole
+//   a run's folder             its model.safetensors; if it has none (it goes on, or has failed)
+//                              its best model, else its newest checkpoint that is whole
 //   a checkpoint's folder      the mean of its workers' models, as at the end of a run
 //   the file of one worker     that worker's model
 // Any other folder is one with a model.safetensors, as of Hugging Face.
@@ -32,8 +31,7 @@ ModelSource find_model(const std::filesystem::path&);
 nn::Weights read_model(const ModelSource&);
 // Only that header; empty for files of others.
 std::map<std::string, std::string> model_header(const ModelSource&);
-// What it is for: "language", "translation", or "pictures", which it also is if that cannot be
-// seen.
+// What it is for: "language", "translation", or "pictures", also if that cannot be seen.
 std::string task_of(const ModelSource&);
 // ConfigError: it is for another task than `command` wants; says which command takes it.
 void check_task(const ModelSource&, const std::string& command, const std::string& wanted);

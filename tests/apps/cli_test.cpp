@@ -14,6 +14,7 @@ namespace gossamer::apps {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -130,6 +131,9 @@ TEST_F(Cli, ConfigExplainsAKeyAndASection) {
   const Json all = Json::parse(run({"config", "optim.name", "--json"}).out);
   EXPECT_EQ(all["keys"].size(), 1u);
   EXPECT_EQ(all["keys"][0]["values"][0], "auto");
+  // of text, too
+  for (const char* key : {"model.name", "model.init", "data.train", "run.best_by"})
+    EXPECT_THAT(run({"config", key}).out, AnyOf(HasSubstr("text"), HasSubstr("language"))) << key;
   expect_error({"config", "train.btach"}, 2, {"did you mean \"train.batch\"?"});
   expect_error({"config", "nonsense"}, 2, {"unknown key \"nonsense\""});
 }
@@ -316,6 +320,9 @@ TEST_F(Cli, DoctorGivesAVerdictForEverySubject) {
   EXPECT_GE(d["findings"].size(), 8u);
   for (const Json& f : d["findings"]) {
     EXPECT_FALSE(f["text"].get<std::string>().empty());
+    if (f["subject"] == "models")
+      EXPECT_THAT(f["text"],
+                  AllOf(HasSubstr("resnet50"), HasSubstr("gpt2"), HasSubstr("transformer")));
     if (f["verdict"] == "problem") EXPECT_FALSE(f["fix"].get<std::string>().empty());
   }
 }

@@ -114,7 +114,7 @@ TEST_F(EmaRun, IsEvaluatedOnTheWayAndMayBeTheBest) {
   ASSERT_EQ(r.code, 0) << r.err;
   expect_same("model.safetensors", "t");
   expect_same("model-ema.safetensors", "t");
-  EXPECT_THAT(r.out, HasSubstr("worker 0's EMA on its share: top-1 "));
+  EXPECT_THAT(r.out, HasSubstr(": EMA: top-1 "));
   double best = 0;
   int of_ema = 0;
   for (const Json& e : events("eval")) {

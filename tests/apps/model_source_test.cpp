@@ -243,6 +243,9 @@ TEST_F(ModelSources, ATrainingThatEndsWithoutNumbersHasFailed) {
   failed(tiny(with({"train.epochs=0.08"})));
   failed(tiny(with({"train.epochs=0.16", "--workers", "2", "train.method=allreduce"})));
   failed(language(with({"train.epochs=0.01"})));
+  // Nothing but the model's answers shows it.
+  failed(tiny(with({"train.epochs=0.08", "data.val=none"})));
+  failed(language(with({"train.epochs=0.01", "data.val=none"})));
   // A model that was there stays: that of an earlier end.
   ASSERT_EQ(run(tiny({"run.checkpoint_every=1"})).code, 0);
   const std::string good = read_text(folder / "runs/t/model.safetensors");
