@@ -70,7 +70,9 @@ void add_train(CLI::App& app, int& code) {
                "start workers by ssh: FILE with lines `host [slots=N] [address=A]`, or a:2,b:2")
       ->check([](const std::string& given) { return given.empty() ? "no host is given" : ""; });
   a.add_option("--ssh", c.ssh, "a command with options instead of ssh (also GOSSAMER_SSH)");
-  a.add_option("--resume", c.resume, "continue a run: its folder or one of its checkpoints");
+  a.add_option("--resume", c.resume,
+               "continue a run: its folder or one of its checkpoints; auto: the run that this "
+               "command describes, if it is there, else begin it");
   a.add_option("--inject", c.inject,
                "same as dist.inject=...: deliberate faults, such as kill:rank=2@step=300,"
                "stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1");

@@ -289,6 +289,7 @@ void fit_to_task(Config& config) {
   if (!config.origin.contains("model.name"))
     config.model.name = config.task == "language" ? "gpt2" : "transformer";
   if (!config.origin.contains("run.best_by")) config.run.best_by = "loss";
+  if (!config.origin.contains("eval.every")) config.eval.every = {0};
   if (config.task == "translation" && !config.origin.contains("train.batch"))
     config.train.batch = 4096;
 }

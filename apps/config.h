@@ -81,7 +81,7 @@ struct Config {
     std::vector<std::string> factors;
   } optim;
   struct {
-    Amount every, consensus_every;
+    Amount every{1}, consensus_every;
     i64 batch = 64;
     std::string of = "own";
   } eval;
@@ -90,7 +90,8 @@ struct Config {
     bool trace = false, report = true, tensorboard = true, log_exchanges = false;
     std::vector<i64> trace_steps;
     i64 log_every = 10, keep = 2, keep_best = 1;
-    Amount checkpoint_every;
+    Amount checkpoint_every{10, Amount::Unit::minutes};
+    bool final_checkpoint = true;
   } run;
   struct {
     double connect_timeout_s = 60, heartbeat_s = 0.25, dead_after_s = 2, collective_timeout_s = 120,
@@ -107,6 +108,12 @@ struct Config {
   // What the user should know about the keys that were read, one line each, for the command to
   // print: those that no longer have an effect.
   std::vector<std::string> notes;
+  // A file of the checkpoint that --resume goes on from, where the model is read instead of at
+  // model.init. No key.
+  std::string resumed_from;
+  const std::string& model_source() const {
+    return resumed_from.empty() ? model.init : resumed_from;
+  }
 
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);

@@ -211,7 +211,8 @@ void each_key(C& c, F&& f) {
     "step: fractions of the run, or amounts: [\"30 epochs\", \"60 epochs\"]");
   f("optim.gamma", c.optim.gamma, "step: factor at each milestone");
   f("eval.every", c.eval.every,
-    "epochs between evaluations on the way, or an amount (\"2000 steps\"); 0: only at the end");
+    "epochs between evaluations on the way, or an amount (\"2000 steps\"); 0: only at the end; "
+    "text: 0 unless given");
   f("eval.of", c.eval.of,
     "several workers: own: each evaluates its own model on its share of the images, without "
     "waiting | mean: all wait for each other and evaluate the average of their models");
@@ -223,7 +224,10 @@ void each_key(C& c, F&& f) {
   f("run.dir", c.run.dir, "results are written to DIR/NAME");
   f("run.log_every", c.run.log_every, "steps of a worker between two lines of log.jsonl");
   f("run.checkpoint_every", c.run.checkpoint_every,
-    "epochs between checkpoints; 0: only if the run is interrupted");
+    "time between checkpoints, or epochs, or an amount (\"2000 steps\", \"20M samples\"); they are "
+    "written beside the training; 0: none on the way");
+  f("run.final_checkpoint", c.run.final_checkpoint,
+    "a checkpoint at the end, so that `--resume RUN train.epochs=MORE` goes on from there");
   f("run.keep", c.run.keep, "number of checkpoints to keep");
   f("run.keep_best", c.run.keep_best,
     "with eval.every: number of the best models to keep, in best/; the best of all is "

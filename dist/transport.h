@@ -48,7 +48,8 @@ enum class MessageType : std::uint8_t {
   ask_state,
   no_state,
   back,
-  bye
+  bye,
+  notice  // taken by the link itself, see ControlLink::notice()
 };
 struct Message {
   MessageType type = MessageType::heartbeat;
@@ -95,6 +96,9 @@ class ControlLink {
   // queues an event for next() (completion of a payload, wake)
   virtual void post(Event) = 0;
   virtual bool alive(int peer) const = 0;
+  // The largest value of the messages `notice` that have come: something that one worker decides
+  // for all, such as the number of samples at which they save. 0: none has come.
+  virtual double notice() const { return 0; }
   // How far the peer's trace::now_us() is ahead of ours at our time `at_us`; nullopt: not known
   // (yet), or one clock for both.
   virtual std::optional<ClockEstimate> clock_offset(int /*peer*/, double /*at_us*/) const {

@@ -19,6 +19,7 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
+#include "gossamer/apps/train/graph_file.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/run.h"
@@ -38,7 +39,9 @@ nlohmann::json results_in(const std::filesystem::path& run_folder) {
 
 void say_resume(const Config& config, int workers, double epoch, const ResumePoint& from) {
   std::string text = "resuming from " + from.checkpoint.string();
-  if (!from.defect.empty()) text += ", which is not whole: " + from.defect;
+  // Else the worker whose file is damaged says it, and what it takes instead.
+  if (!from.defect.empty() && !from.own_state(workers))
+    text += ", which is not whole: " + from.defect;
   for (const std::string& other : from.passed_over)
     text += (&other == from.passed_over.data() ? "; passed over: " : ", ") + other;
   say(text);
@@ -50,7 +53,7 @@ void say_resume(const Config& config, int workers, double epoch, const ResumePoi
         fmt::format("{:.4g} epochs are done, and train.epochs={} wants no more: only the "
                     "results are written",
                     from.samples / epoch, to_text(config.train.epochs)));
-  // What a run is at the end is not a checkpoint, so the newest one may be much older.
+  // Without run.final_checkpoint the newest one may be much older than the end.
   std::error_code error;
   const double finished = results_in(from.run_folder).value("samples", 0.0);
   if (finished > 1.01 * from.samples &&
@@ -74,10 +77,8 @@ bool goes_on_with_patience(const Config& then, const Config& now) {
 }
 
 // The results are there, of as many epochs as are wanted now.
-bool is_finished(const Config& config, int workers, double epoch, const ResumePoint& from) {
+bool is_finished(const Config& config, int workers, double epoch) {
   const std::filesystem::path folder = config.run_folder();
-  std::error_code error;
-  if (!std::filesystem::equivalent(folder, from.run_folder, error)) return false;
   for (const char* file : {"summary.json", "model.safetensors", "config.toml"})
     if (!std::filesystem::exists(folder / file)) return false;
   if (results_in(folder).contains("failed")) return false;
@@ -129,6 +130,13 @@ struct Start {
   bool writes() const { return !command.dry_run && !command.find_rate; }  // a run's folder
   bool launches() const { return to_start > 1 || !hosts.empty(); }        // or is a worker itself
   int workers() const { return std::max(to_start, place.size); }
+  bool resumes_if_it_can() const { return command.resume == "auto"; }
+  // and not under another name
+  bool goes_on_with_own_run() const {
+    std::error_code error;
+    return resumes_if_it_can() ||
+           (resume && std::filesystem::equivalent(config.run_folder(), resume->run_folder, error));
+  }
 
   const TrainCommand& command;
   const dist::LaunchInfo place;
@@ -140,7 +148,10 @@ struct Start {
 
  private:
   void check_sweep() const;
+  std::filesystem::path described_run() const;
   void find_resume_point();
+  void take_from_run();
+  void take_model_of_run();
   void read_config();
 };
 
@@ -175,13 +186,76 @@ void Start::check_sweep() const {
                        "its result over to any number of workers");
 }
 
+// That of the arguments; it is not there at the first start.
+std::filesystem::path Start::described_run() const {
+  Config described = load_config(arguments);
+  if (described.run.name == "auto" && described.task == "pictures" && !described.model.init.empty())
+    for (const std::string& key : keys_of(initial_weights(described), described))
+      set_key(described, key);  // the model's name is the run's
+  return described.run_folder();
+}
+
 void Start::find_resume_point() {
-  resume = find_checkpoint(command.resume);
+  const Reader reader{.rank = first() ? -1 : place.rank, .workers = place.size};
+  if (resumes_if_it_can()) {
+    const std::filesystem::path folder = described_run();
+    std::error_code error;
+    if (!std::filesystem::exists(folder / "checkpoints", error)) return;
+    try {
+      resume = find_checkpoint(folder, reader);
+    } catch (const IoError& e) {
+      if (first()) say(std::string(e.what()) + "; the run begins anew");
+      return;
+    }
+  } else {
+    const std::filesystem::path named = command.resume;
+    // The others have gone on when a worker is started again, and may have removed it. A newer one
+    // serves as well: only what never changes is taken from it.
+    std::error_code error;
+    const bool gone = place.rejoin && !std::filesystem::exists(named, error);
+    resume = find_checkpoint(gone ? named.parent_path().parent_path() : named, reader);
+  }
   if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
     to_start = std::min(resume->world, 1024);
   const std::string saved = (resume->run_folder / "config.toml").string();
-  if ((arguments.empty() || !has_ending(arguments[0], {".toml"})) && std::filesystem::exists(saved))
+  if (!resumes_if_it_can() && (arguments.empty() || !has_ending(arguments[0], {".toml"})) &&
+      std::filesystem::exists(saved))
     arguments.insert(arguments.begin(), saved);
+}
+
+// A checkpoint needs nothing but its run's folder and the data.
+void Start::take_from_run() {
+  const std::filesystem::path* const own = resume->file_of(place.rank);
+  config.resumed_from = (own ? *own : resume->files[0]).string();
+  if (config.task == "pictures" && !config.model.init.empty()) take_model_of_run();
+  take_graph_file(config, resume->run_folder);
+}
+
+// What model.init has said about the model stands in the run's config.toml, and the weights in its
+// checkpoint, so the file is not needed any more.
+void Start::take_model_of_run() {
+  const std::filesystem::path saved = resume->run_folder / "config.toml";
+  if (std::filesystem::exists(saved)) {
+    const Config then = load_config({saved.string()});
+    const auto take = [&](const char* key, auto& to, const auto& from) {
+      if (!config.origin.contains(key)) to = from;
+    };
+    take("model.name", config.model.name, then.model.name);
+    take("model.classes", config.model.classes, then.model.classes);
+    take("model.layers", config.model.layers, then.model.layers);
+    take("model.width", config.model.width, then.model.width);
+    take("model.heads", config.model.heads, then.model.heads);
+    take("model.ff", config.model.ff, then.model.ff);
+    take("model.gelu", config.model.gelu, then.model.gelu);
+    take("model.bias", config.model.bias, then.model.bias);
+    take("model.norm_first", config.model.norm_first, then.model.norm_first);
+    take("data.size", config.data.size, then.data.size);
+    take("data.eval_size", config.data.eval_size, then.data.eval_size);
+    take("data.resize", config.data.resize, then.data.resize);
+    take("data.mean", config.data.mean, then.data.mean);
+    take("data.std", config.data.std, then.data.std);
+  }
+  config.model.init.clear();
 }
 
 void Start::read_config() {
@@ -196,9 +270,8 @@ void Start::read_config() {
     config.run.dir =
         resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
-  // A resumed run has these keys in its config.toml, and no need of the file.
-  if (config.task == "pictures" && !config.model.init.empty() && !command.worker &&
-      (!resume || !config.origin.contains("model.name")))
+  if (resume) take_from_run();
+  if (config.task == "pictures" && !config.model.init.empty() && !command.worker)
     for (const std::string& key : keys_of(initial_weights(config), config)) {
       arguments.push_back(key);
       set_key(config, key);
@@ -215,8 +288,8 @@ bool check_start(const Start& start) {
   dist::LaunchInfo place = start.place;
   place.size = start.workers();
   const std::unique_ptr<Task> task = make_task(config, place, {});
-  if (start.resume && start.writes() &&
-      is_finished(config, start.workers(), task->epoch(), *start.resume))
+  if (start.goes_on_with_own_run() && start.writes() &&
+      is_finished(config, start.workers(), task->epoch()))
     return false;
   if (start.resume) {
     check_same_model(config, *start.resume);

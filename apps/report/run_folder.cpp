@@ -53,9 +53,24 @@ std::string RunFolder::begin(const std::string& config_toml, const std::string& 
     if (!moved.empty() && fs::remove(path_, error)) fs::rename(moved, path_, error);
     throw;
   }
-  for (const char* result : {"summary.json", "classes.json"}) fs::remove(path_ / result, error);
+  set_results_aside();
   if (!launch.empty() && !append_line(path_ / "log.jsonl", line("launch", launch))) ++lost_lines_;
   return moved.string();
+}
+
+// They are not what the run is now, but nothing else may have them.
+void RunFolder::set_results_aside() const {
+  std::error_code error;
+  int n = 1;
+  while (fs::exists(path_ / "earlier" / std::to_string(n), error)) ++n;
+  const fs::path aside = path_ / "earlier" / std::to_string(n);
+  for (const char* result :
+       {"model.safetensors", "model-failed.safetensors", "model-ema.safetensors", "summary.json",
+        "classes.json", "report.html"}) {
+    if (!fs::exists(path_ / result, error)) continue;
+    fs::create_directories(aside, error);
+    fs::rename(path_ / result, aside / result, error);
+  }
 }
 
 void RunFolder::open() {

@@ -19,8 +19,8 @@ class RunFolder {
       : path_(std::move(path)), rank_(rank) {}
 
   // Once, by worker 0, when all workers have their state, so that a start that fails changes
-  // nothing: moves the results of an older run of this name away, or removes the results of the
-  // run that goes on, writes config.toml, and logs the event `launch` (a JSON object; empty: none).
+  // nothing: moves an older run of this name away, or the results of the run that goes on
+  // into earlier/N, writes config.toml, and logs the event `launch` (a JSON object; empty: none).
   // Returns the new place of the old results, or "". IoError.
   std::string begin(const std::string& config_toml, const std::string& launch, bool resuming) const;
   // By each worker, when begin() is done: from now on lines are written. Until then they are held.
@@ -43,6 +43,7 @@ class RunFolder {
   std::size_t merge_bad_images() const;
 
  private:
+  void set_results_aside() const;
   std::string line(const std::string& event, const std::string& fields) const;
   // False if it could not be written.
   bool append(const std::string& name, const std::string& lines) const;

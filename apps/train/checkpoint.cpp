@@ -66,13 +66,23 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
   }
 }
 
+// The first of the files that can be read. IoError of the last: none can.
+std::pair<fs::path, SafeTensors> first_whole(const std::vector<fs::path>& files) {
+  for (const fs::path& path : files) try {
+      return {path, read_safetensors(path)};
+    } catch (const IoError&) {
+      if (&path == &files.back()) throw;
+    }
+  fail<IoError>("no file of a checkpoint");
+}
+
 // What was trained so far differs between the workers, so it cannot be frozen now.
-void check_frozen(const fs::path& path, TrainState s) {
+void check_frozen(const std::vector<fs::path>& files, TrainState s) {
   if (s.params.frozen().empty()) return;
-  const SafeTensors file = read_safetensors(path);
+  const SafeTensors file = first_whole(files).second;
   for (const NamedTensor& block : s.optimizer.state())
     for (const NamedTensor& t : s.params.frozen())
-      check<IoError>(!file.find("optim." + block.name + "." + t.name), path.string(), ": \"",
+      check<IoError>(!file.find("optim." + block.name + "." + t.name), files[0].string(), ": \"",
                      t.name,
                      "\" was trained in this run, so model.freeze cannot freeze it now; start a "
                      "new run with model.init=FILE and model.freeze");
@@ -80,44 +90,47 @@ void check_frozen(const fs::path& path, TrainState s) {
 
 }  // namespace
 
-void save_checkpoint(const fs::path& run_folder, const std::string& label, int rank, int world,
-                     TrainState state, const Position& at, const SampleOrder& order, i64 keep,
-                     const FiguresSoFar& figures) {
-  std::vector<NamedTensor> copies;
+CheckpointCopy copy_state(int rank, int world, TrainState state, const Position& at,
+                          const SampleOrder& order, const FiguresSoFar& figures) {
+  CheckpointCopy copy{.rank = rank, .tensors = {}, .header = to_metadata(order)};
   state.method.quiesce([&] {
     for (const NamedTensor& t : windows(state))
-      copies.push_back(
+      copy.tensors.push_back(
           {t.name, t.tensor.device().is_cpu() ? t.tensor.clone() : t.tensor.to(Device::cpu())});
   });
   char samples[40];
   std::snprintf(samples, sizeof samples, "%.17g", at.samples);
-  std::map<std::string, std::string> header = to_metadata(order);
-  header.insert({{"kind", "checkpoint"},
-                 {"layout", "OHWI"},
-                 {"rank", std::to_string(rank)},
-                 {"world", std::to_string(world)},
-                 {"samples", samples},
-                 {"epoch", std::to_string(at.epoch)},
-                 {"step", std::to_string(at.step)},
-                 {"method", state.method.name()},
-                 {"earlier_legs", figures.earlier.json()},
-                 {"this_leg", figures.leg.json()}});
+  copy.header.insert({{"kind", "checkpoint"},
+                      {"layout", "OHWI"},
+                      {"rank", std::to_string(rank)},
+                      {"world", std::to_string(world)},
+                      {"samples", samples},
+                      {"epoch", std::to_string(at.epoch)},
+                      {"step", std::to_string(at.step)},
+                      {"method", state.method.name()},
+                      {"earlier_legs", figures.earlier.json()},
+                      {"this_leg", figures.leg.json()}});
   std::string alive;
   for (const int other : figures.alive) alive += (alive.empty() ? "" : " ") + std::to_string(other);
-  if (!alive.empty()) header["alive"] = alive;
-  if (!figures.patience.empty()) header["patience"] = figures.patience;
-  add_model_entries(header, figures.model, state_prefixes(state));
+  if (!alive.empty()) copy.header["alive"] = alive;
+  if (!figures.patience.empty()) copy.header["patience"] = figures.patience;
+  add_model_entries(copy.header, figures.model, state_prefixes(state));
+  return copy;
+}
+
+void write_checkpoint(const fs::path& run_folder, const std::string& label,
+                      const CheckpointCopy& copy, i64 keep) {
   const fs::path folder = run_folder / "checkpoints" / label;
   const auto write = [&] {
     std::error_code error;
     fs::create_directories(folder, error);
     check<IoError>(!error, "cannot create ", folder.string(), ": ", error.message());
-    write_safetensors(folder / checkpoint_file(rank), copies, header);
+    write_safetensors(folder / checkpoint_file(copy.rank), copy.tensors, copy.header);
   };
   try {
     write();
   } catch (const IoError&) {
-    prune_checkpoints(run_folder, rank, 0);
+    prune_checkpoints(run_folder, copy.rank, 0);
     try {
       write();
     } catch (const IoError&) {
@@ -127,7 +140,7 @@ void save_checkpoint(const fs::path& run_folder, const std::string& label, int r
       throw;
     }
   }
-  prune_checkpoints(run_folder, rank, keep);
+  prune_checkpoints(run_folder, copy.rank, keep);
 }
 
 void prune_checkpoints(const fs::path& run_folder, int rank, i64 keep) {
@@ -145,33 +158,55 @@ void prune_checkpoints(const fs::path& run_folder, int rank, i64 keep) {
       std::vector<fs::path> files;
       for (const auto& entry : fs::directory_iterator(c.checkpoint, error)) {
         const std::string name = entry.path().filename().string();
-        if (outdated || rank == kAllRanks ? name.starts_with("rank-")
+        if (outdated || rank == kAllRanks ? is_checkpoint_file(name)
                                           : name == checkpoint_file(rank))
           files.push_back(entry.path());
       }
       for (const fs::path& file : files) fs::remove(file, error);
-      fs::remove(c.checkpoint, error);  // only succeeds when empty
+      // Only when empty; and one that holds nothing yet was just made by another worker.
+      if (!files.empty()) fs::remove(c.checkpoint, error);
     }
     whole += c.whole();
     mine += has_mine;
   }
 }
 
+void remove_half_written(const fs::path& run_folder) {
+  std::error_code error;
+  std::vector<fs::path> files, folders;
+  for (const auto& entry : fs::recursive_directory_iterator(run_folder / "checkpoints", error)) {
+    const std::string name = entry.path().filename().string();
+    if (entry.is_directory(error))
+      folders.push_back(entry.path());
+    else if (name.starts_with("rank-") && name.find(".tmp-") != std::string::npos)
+      files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) fs::remove(file, error);
+  for (const fs::path& folder : folders) fs::remove(folder, error);  // only succeeds when empty
+}
+
 Continuation load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state,
                              const SampleOrder& now) {
-  check_frozen(point.files[0], state);
+  check_frozen(point.files, state);
   Position at{.samples = point.samples};
   std::optional<SampleOrder> then;
+  const auto start_twins = [&] {  // a twin starts at its model
+    const Tensor& values = state.params.values();
+    for (NamedTensor& t : state.method.state())
+      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
+  };
   if (point.own_state(world)) {
-    const fs::path& mine = point.files[static_cast<std::size_t>(rank)];
+    const fs::path* const own = point.file_of(rank);
+    const fs::path& mine = own ? *own : point.files[0];
     const auto meta = nn::read_metadata(mine);
     at.epoch = static_cast<i64>(checkpoint_number(meta, "epoch", mine));
     at.step = static_cast<i64>(checkpoint_number(meta, "step", mine));
     then = parse_order(meta);
     // With all-reduce all models are equal and must stay equal, but an interruption may have
-    // stopped the workers a step apart: all take the state of rank 0.
-    const fs::path& path = std::string(state.method.name()) == "allreduce" ? point.files[0] : mine;
-    const SafeTensors file = read_safetensors(path);
+    // stopped the workers a step apart: all take the state of one.
+    const bool equal = std::string(state.method.name()) == "allreduce";
+    const auto [path, file] =
+        equal ? first_whole(point.files) : std::pair(mine, read_safetensors(mine));
     for (NamedTensor& target : windows(state)) {
       const Tensor* source = file.find(target.name);
       if (!source && target.name == dist::kPayloadError) continue;
@@ -184,16 +219,30 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
                      "; another model.name or model.classes?");
       target.tensor.copy_from(*source);
     }
+    if (!own && !equal) {
+      Position ignored;
+      load_mean(point, state.params, ignored);
+      start_twins();
+    }
   } else {
     load_mean(point, state.params, at);
-    const Tensor& values = state.params.values();
-    for (NamedTensor& t : state.method.state())
-      // a twin starts at its model
-      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
+    start_twins();
   }
   state.params.refresh();
   if (state.ema && !point.own_state(world)) state.ema->restart(state.params);
   return continue_from(at, then, now);
+}
+
+void load_frozen(const ResumePoint& point, FlatParams& params) {
+  if (params.frozen().empty()) return;
+  const auto [path, file] = first_whole(point.files);
+  for (NamedTensor t : params.frozen()) {
+    const Tensor* source = file.find(t.name);
+    check<IoError>(source && source->shape() == t.tensor.shape(), path.string(), ": \"", t.name,
+                   "\" is missing or has another shape; another model.name or model.classes?");
+    t.tensor.copy_from(*source);
+  }
+  params.refresh();
 }
 
 }  // namespace gossamer::apps

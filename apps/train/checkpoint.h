@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "gossamer/apps/train/ema.h"
 #include "gossamer/apps/train/inputs.h"
@@ -35,24 +36,37 @@ struct FiguresSoFar {
   std::map<std::string, std::string> model{};  // Task::model_header()
 };
 
-// Copies the state between two events and writes it (atomically, fsynced); then removes checkpoints
-// that are no longer needed. If it cannot be written, it makes room first, then throws IoError, and
-// leaves no empty folder.
-void save_checkpoint(const std::filesystem::path& run_folder, const std::string& label, int rank,
-                     int world, TrainState, const Position&, const SampleOrder&, i64 keep,
-                     const FiguresSoFar& = {});
+// The state of a worker between two events, in memory of its own.
+struct CheckpointCopy {
+  int rank = 0;
+  std::vector<NamedTensor> tensors;
+  std::map<std::string, std::string> header;
+};
+CheckpointCopy copy_state(int rank, int world, TrainState, const Position&, const SampleOrder&,
+                          const FiguresSoFar& = {});
+// Writes it (atomically, fsynced); then removes checkpoints that are no longer needed. If it cannot
+// be written, it makes room first, then throws IoError, and leaves no empty folder. Any thread.
+void write_checkpoint(const std::filesystem::path& run_folder, const std::string& label,
+                      const CheckpointCopy&, i64 keep);
 
 // Removes files of checkpoints, but never the newest whole checkpoint nor, if none is whole, the
 // newest of all. With `keep` whole ones, all that is older; else what this rank has beyond the
 // newest `keep`. Each rank cares for its own files, so none needs to know how far the others are.
-// keep = 0 makes room. kAllRanks: when no worker writes any more.
+// What is being written has another name until it is whole, and is never touched. keep = 0 makes
+// room. kAllRanks: when no worker writes any more.
 constexpr int kAllRanks = -1;
 void prune_checkpoints(const std::filesystem::path& run_folder, int rank, i64 keep);
+// Removes what processes that were killed have left half written. Before any worker writes.
+void remove_half_written(const std::filesystem::path& run_folder);
 
 // If as many workers wrote a complete checkpoint: loads the state of this rank (with all-reduce
-// that of rank 0, which all share). Otherwise: loads the mean of the saved models, with momentum 0
-// and an EMA that starts there, and begins the next epoch. IoError.
+// that of the first, which all share). If this rank's file is damaged: the mean of the other
+// models, and all else, such as momentum, of the first of them. Otherwise: loads the mean of the
+// saved models, with momentum 0 and an EMA that starts there, and begins the next epoch. IoError.
 Continuation load_checkpoint(const ResumePoint&, int rank, int world, TrainState,
                              const SampleOrder& now);
+
+// What is frozen, which is the same in all files. IoError.
+void load_frozen(const ResumePoint&, FlatParams&);
 
 }  // namespace gossamer::apps

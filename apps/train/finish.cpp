@@ -59,9 +59,17 @@ class Finish {
     record_totals();
     w_.write_trace();
     gather();
-    if (!leader()) return 0;
     failure_ = what_failed();
-    bool all_written = true;
+    const bool all_written = !leader() || write_as_leader(seen);
+    together("waiting for the results", [&] { w_.group->collectives().barrier(); });
+    if (failure_.empty()) w_.checkpoints.write_kept();
+    check(failure_.empty() || !leader(), "the training has failed: ", failure_, kAdvice);
+    return all_written ? 0 : 6;
+  }
+
+ private:
+  // False if a file is missing in the run's folder.
+  bool write_as_leader(double seen) {
     if (const i64 theirs = already_written();
         theirs > 0 && (alone_ || theirs >= static_cast<i64>(alive_.size())))
       Progress(w_.options.json ? stderr : stdout, false)
@@ -69,12 +77,10 @@ class Finish {
                             "{} worker(s), are kept",
                             w_.group->rank(), theirs));
     else
-      all_written = write_results(seen);
-    check(failure_.empty(), "the training has failed: ", failure_, kAdvice);
-    return all_written ? 0 : 6;
+      return write_results(seen);
+    return true;
   }
 
- private:
   // The number of workers whose results are already in the folder; 0: none. A worker that lost the
   // others (it was stopped, or cut off) while they ended believes that it leads.
   i64 already_written() const {
@@ -203,6 +209,7 @@ class Finish {
   }
 
   void record_totals() {
+    w_.checkpoints.wait();
     const dist::MethodStats after = w_.method->stats();
     const data::LoaderStats data = w_.task->stats();
     const std::vector<std::string> damaged = w_.task->damaged();
@@ -219,7 +226,7 @@ class Finish {
     totals_.set(RunTotals::data_idle_s, data.idle_s);
     totals_.set(RunTotals::damaged, static_cast<double>(damaged.size()));
     totals_.set(RunTotals::wall_s, w_.wall_s);
-    totals_.set(RunTotals::failed_checkpoints, static_cast<double>(w_.failed_checkpoints));
+    totals_.set(RunTotals::failed_checkpoints, static_cast<double>(w_.checkpoints.failed()));
     totals_.set(RunTotals::replayed, static_cast<double>(after.replayed));
     totals_.set(RunTotals::peak_bytes, static_cast<double>(memory_stats(w_.device).peak));
     totals_.set(RunTotals::resident_bytes, static_cast<double>(peak_resident_bytes()));
@@ -372,9 +379,11 @@ class Finish {
     if (const long lost = w_.folder.lost_lines(); lost > 0)
       warnings_.push_back(fmt::format("{} lines of log.jsonl were not written", lost));
     if (failed > 0)
-      warnings_.push_back(fmt::format(
-          "{:.0f} times a worker could not write its checkpoint{}", failed,
-          w_.last_failed_checkpoint.empty() ? "" : "; the last time " + w_.last_failed_checkpoint));
+      warnings_.push_back(fmt::format("{:.0f} times a worker could not write its checkpoint{}",
+                                      failed,
+                                      w_.checkpoints.last_failure().empty()
+                                          ? ""
+                                          : "; the last time " + w_.checkpoints.last_failure()));
     s.add("failed_checkpoints", failed)
         .add("model_file", has_model_ ? files.place(model_file()).string() : "");
     std::vector<std::string> all = warnings_;

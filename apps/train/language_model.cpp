@@ -98,7 +98,7 @@ std::shared_ptr<const data::Tokenizer> tokenizer_beside(const ModelSource& sourc
 void note_other_tokenizer(const Config& c, const data::TextSet& set,
                           std::vector<std::string>& notes) {
   if (c.model.init.empty() || !set.tokenizer) return;
-  const auto before = tokenizer_beside(find_model(c.model.init));
+  const auto before = tokenizer_beside(find_model(c.model_source()));
   if (before && before->hash() != set.tokenizer->hash())
     notes.push_back(
         fmt::format("{} was made with other files of a tokenizer than lie beside {}; "
@@ -124,7 +124,7 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary,
     o.bias = c.model.bias;
     o.gelu_erf = c.model.gelu == "erf";
   } else {
-    const Found found = read_gpt2(find_model(c.model.init), c.model.heads.value);
+    const Found found = read_gpt2(find_model(c.model_source()), c.model.heads.value);
     o = found.options;
     notes.insert(notes.end(), found.notes.begin(), found.notes.end());
     check_agrees("model.layers", c.model.layers.value, o.layers, c.model.init);

@@ -1,8 +1,7 @@
 // See milestones.h.
 #include "gossamer/apps/train/milestones.h"
 
-#include <chrono>
-#include <cmath>
+#include <algorithm>
 
 #include <fmt/core.h>
 
@@ -14,16 +13,33 @@
 
 namespace gossamer::apps {
 
-using Clock = std::chrono::steady_clock;
+namespace {
+
+double seconds_between(std::chrono::steady_clock::time_point a,
+                       std::chrono::steady_clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+}  // namespace
 
 Milestones::Milestones(Worker& w)
     : w_(w),
       evaluations_(w),
       epoch_(w.task->epoch()),
       evaluate_at_(w.task->validates() ? first(w.config.eval.every) : INFINITY),
-      save_at_(first(w.config.run.checkpoint_every)),
       measure_at_(w.place.size > 1 ? first(w.config.eval.consensus_every) : INFINITY),
-      all_meet_(!w.place.rejoin) {}
+      all_meet_(!w.place.rejoin) {
+  const Amount& every = w.config.run.checkpoint_every;
+  if (every.value <= 0 || !w.folder.writes()) return;
+  if (every.is_time()) {
+    save_every_s_ = every.seconds();
+    return;
+  }
+  // At most one a step of all workers, so that they agree on which ones there are.
+  save_every_ =
+      std::max(in_samples(every), static_cast<double>(w.config.gradient_samples() * w.place.size));
+  save_at_ = (std::floor(w.start_samples / save_every_) + 1) * save_every_;
+}
 
 double Milestones::in_samples(const Amount& every) const {
   return samples_of(every, run_units(w_.config, w_.place.size, epoch_));
@@ -38,15 +54,68 @@ double Milestones::first(const Amount& every) const {
 void Milestones::after_step() {
   const double seen = w_.method->samples_seen();
   look(seen);  // first, so that the checkpoint knows of it
-  if (seen >= save_at_) {
-    w_.save(fmt::format("epoch-{:07.2f}", save_at_ / epoch_));
-    save_at_ += in_samples(w_.config.run.checkpoint_every);
+  ++steps_;
+  w_.checkpoints.poll();
+  if (save_every_s_ < INFINITY) appoint(seen);
+  // An estimate may be beyond the end, where the others will not be.
+  if (seen >= save_at_ && save_at_ <= w_.total_samples) save_on_the_way(seen);
+}
+
+void Milestones::save_on_the_way(double seen) {
+  double at = save_at_;
+  const bool by_samples = save_every_ < INFINITY;
+  if (by_samples) {
+    at = std::max(at, std::floor(std::min(seen, w_.total_samples) / save_every_) * save_every_);
+    save_at_ = at + save_every_;
+  } else {
+    save_at_ = INFINITY;
   }
+  if (!w_.checkpoints.busy()) {
+    w_.checkpoints.save(checkpoint_label(at));
+    saved_ = Clock::now();
+    return;
+  }
+  if (!by_samples) return;
+  // Doubled, the multiples of all workers still have some in common, whoever is how slow.
+  save_every_ *= 2;
+  save_at_ = (std::floor(at / save_every_) + 1) * save_every_;
+  w_.warn(
+      fmt::format("a checkpoint is due while the one before is still being written; from now "
+                  "on there is one every {:.4g} epochs",
+                  save_every_ / epoch_));
+}
+
+void Milestones::appoint(double seen) {
+  const bool several = w_.place.size > 1;
+  if (several && w_.group->control().notice() > std::max(seen, announced_) && save_at_ == INFINITY)
+    announced_ = save_at_ = w_.group->control().notice();
+  const auto now = Clock::now();
+  if (w_.progress.silent() || save_at_ < INFINITY || w_.checkpoints.busy() ||
+      seconds_between(saved_, now) < save_every_s_)
+    return;
+  if (!several) {
+    save_at_ = seen;
+    return;
+  }
+  // Far enough ahead that the message reaches all before they are there.
+  const double step_s = seconds_between(began_, now) / static_cast<double>(steps_),
+               steps =
+                   std::max({8.0, 2.0 / step_s, 2.0 * static_cast<double>(w_.config.train.period),
+                             2.0 * w_.place.size});
+  announced_ = save_at_ =
+      seen + std::ceil(steps) * static_cast<double>(w_.config.gradient_samples() * w_.place.size);
+  for (int peer = 0; peer < w_.place.size; ++peer)
+    if (peer != w_.place.rank)
+      w_.group->control().send(peer, {.type = dist::MessageType::notice, .value = save_at_});
 }
 
 void Milestones::last() {
   // The estimate of the samples may have passed some, at which the others wait.
   if (w_.method->done()) look(INFINITY);
+  if (!w_.config.run.final_checkpoint || stop_signal() || steps_ == 0) return;
+  const double end = w_.patience.exhausted() ? evaluated_at_ : w_.total_samples;
+  if (const std::string label = checkpoint_label(end); label != w_.checkpoints.last_label())
+    w_.checkpoints.keep(label);
 }
 
 // In ascending order, the same on all workers. The end of the run evaluates, too.
@@ -78,6 +147,7 @@ bool Milestones::together(const char* what, const std::function<void()>& step) {
 void Milestones::evaluate(double seen) {
   const double at = evaluate_at_, every = in_samples(w_.config.eval.every);
   evaluate_at_ += every;
+  evaluated_at_ = at;
   if (evaluations_.of_mean() &&
       together("evaluating the average", [&] { evaluations_.evaluate_mean(at); }))
     return;

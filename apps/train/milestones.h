@@ -2,6 +2,10 @@
 // consensus distance.
 #pragma once
 
+#include <chrono>
+#include <cmath>
+#include <functional>
+
 #include "gossamer/apps/train/evaluations.h"
 #include "gossamer/apps/train/worker.h"
 
@@ -14,6 +18,7 @@ class Milestones {
   void last();  // after the loop
 
  private:
+  using Clock = std::chrono::steady_clock;
   double in_samples(const Amount&) const;
   double first(const Amount& every) const;  // multiple of that after the start, in samples
   // Evaluations and measurements until `seen` samples.
@@ -21,12 +26,23 @@ class Milestones {
   void evaluate(double seen);
   void measure_consensus();
   // Runs a step in which all workers take part; false if some worker was lost, now or before.
+  void save_on_the_way(double seen);
+  // By the clock: the lowest living worker says to all at which samples they save.
+  void appoint(double seen);
   bool together(const char* what, const std::function<void()>& step);
 
   Worker& w_;
   Evaluations evaluations_;
-  double epoch_;                               // samples
-  double evaluate_at_, save_at_, measure_at_;  // samples
+  double epoch_;                     // samples
+  double evaluate_at_, measure_at_;  // samples
+  double evaluated_at_ = 0;
+  // Checkpoints: at multiples of so many samples; or so many seconds after the last, at samples
+  // that one worker decides for all.
+  double save_every_ = INFINITY, save_every_s_ = INFINITY;
+  double save_at_ = INFINITY;  // samples
+  Clock::time_point saved_ = Clock::now(), began_ = saved_;
+  double announced_ = 0;  // samples of the last appointment
+  i64 steps_ = 0;
   // false once a worker was lost, because the others would wait for it
   bool all_meet_;
   bool alone_ = false;  // an evaluation was not of the average

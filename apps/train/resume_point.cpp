@@ -2,17 +2,24 @@
 #include "gossamer/apps/train/resume_point.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
 #include <sstream>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/safetensors.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace fs = std::filesystem;
 
 namespace gossamer::apps {
 namespace {
+
+int rank_of(const std::string& file) { return std::atoi(file.c_str() + std::strlen("rank-")); }
 
 std::vector<int> parse_ranks(const std::string& text) {
   std::vector<int> ranks;
@@ -72,12 +79,12 @@ ResumePoint checkpoint_in(const fs::path& folder) {
                      " samples in the header is impossible");
       if (name == checkpoint_file(static_cast<int>(file.rank))) all.push_back(file);
     } catch (const IoError& e) {
-      found.damaged = true;
+      found.damaged_ranks.push_back(rank_of(name));
       found.defect = e.what();
     }
   }
   if (all.empty()) {
-    if (!found.damaged) found.defect = "it is empty";
+    if (found.damaged_ranks.empty()) found.defect = "it is empty";
     return found;
   }
   const File newest = *std::ranges::max_element(all, {}, &File::samples);
@@ -90,6 +97,7 @@ ResumePoint checkpoint_in(const fs::path& folder) {
   for (const File& f : all) {
     leg.merge(f.leg);
     found.files.push_back(f.path);
+    found.ranks.push_back(static_cast<int>(f.rank));
     most = std::max(most, f.samples);
     sum += f.samples;
   }
@@ -97,39 +105,99 @@ ResumePoint checkpoint_in(const fs::path& folder) {
   found.samples = all[0].allreduce ? most : sum / static_cast<double>(all.size());
   found.figures = all[0].earlier;
   found.figures += leg;
+  std::erase_if(found.damaged_ranks, [&](int rank) { return rank >= found.world; });
   std::string missing;
   for (int rank = 0; rank < found.world; ++rank) {
     const bool was_alive =  // older files do not say it
         newest.alive.empty() || std::ranges::find(newest.alive, rank) != newest.alive.end();
-    if (!was_alive || std::ranges::find(all, rank, &File::rank) != all.end()) continue;
+    if (!was_alive || std::ranges::find(found.ranks, rank) != found.ranks.end() ||
+        std::ranges::find(found.damaged_ranks, rank) != found.damaged_ranks.end())
+      continue;
     ++found.missing;
     missing += (missing.empty() ? "" : ", ") + std::to_string(rank);
   }
   if (found.whole())
     found.defect.clear();
-  else if (!found.damaged)
+  else if (found.missing > 0)
     found.defect = fmt::format("of {} workers, {} did not write it", found.world, missing);
   return found;
 }
 
 namespace {
 
-ResumePoint named_itself(const fs::path& folder) {
+// Reads the files, and counts those that are not whole as damaged.
+void read_files(ResumePoint& point, const Reader& reader) {
+  const auto is_whole = [&](std::size_t i) {
+    try {
+      check_safetensors(point.files[i]);
+      return true;
+    } catch (const IoError& e) {
+      point.defect = e.what();
+      return false;
+    }
+  };
+  const auto own = std::ranges::find(point.ranks, reader.rank);
+  if (reader.workers == point.world && own != point.ranks.end() &&
+      is_whole(static_cast<std::size_t>(own - point.ranks.begin())))
+    return;
+  for (std::size_t i = 0; i < point.files.size();) {
+    if (is_whole(i)) {
+      ++i;
+      continue;
+    }
+    point.damaged_ranks.push_back(point.ranks[i]);
+    point.files.erase(point.files.begin() + static_cast<std::ptrdiff_t>(i));
+    point.ranks.erase(point.ranks.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+struct Choice {
+  std::optional<ResumePoint> best;
+  std::vector<std::string> passed_over;
+};
+
+Choice choose(const fs::path& run_folder, const Reader& reader) {
+  Choice choice;
+  std::optional<ResumePoint> incomplete;  // the newest, if there is no other
+  for (ResumePoint& point : list_checkpoints(run_folder)) {
+    if (point.can_be_mended() || (!incomplete && !choice.best)) read_files(point, reader);
+    if (!choice.best && point.can_be_mended()) {
+      choice.best = std::move(point);
+      continue;
+    }
+    if (choice.best && !point.files.empty()) continue;  // an older one
+    choice.passed_over.push_back(point.checkpoint.filename().string() + " (" + point.defect + ")");
+    if (!incomplete && !choice.best && !point.files.empty()) incomplete = std::move(point);
+  }
+  if (!choice.best && incomplete) {
+    std::erase_if(choice.passed_over, [&](const std::string& text) {
+      return text.starts_with(incomplete->checkpoint.filename().string() + " (");
+    });
+    choice.best = std::move(incomplete);
+  }
+  return choice;
+}
+
+ResumePoint named_itself(const fs::path& folder, const Reader& reader) {
   ResumePoint named = checkpoint_in(folder);
   named.run_folder = folder.parent_path().parent_path();
   if (named.run_folder.empty())
     named.run_folder = fs::weakly_canonical(folder).parent_path().parent_path();
-  if (named.whole() || (!named.damaged && !named.files.empty())) return named;
-  const auto all = list_checkpoints(named.run_folder);
-  const auto whole = std::ranges::find_if(all, &ResumePoint::whole);
-  const std::string what = "--resume " + folder.string() + ": " + named.defect;
-  check<IoError>(whole == all.end(), what, "; the newest checkpoint that is whole is ",
-                 whole == all.end() ? "" : whole->checkpoint.string());
-  check<IoError>(!named.files.empty(), what, "; this run has no checkpoint that is whole");
-  return named;
+  read_files(named, reader);
+  if (!named.files.empty()) return named;
+  const Choice other = choose(named.run_folder, {});
+  fail<IoError>("--resume ", folder.string(), ": ", named.defect,
+                other.best && other.best->can_be_mended()
+                    ? "; the newest checkpoint that is whole is " + other.best->checkpoint.string()
+                    : "; this run has no checkpoint that is whole");
 }
 
 }  // namespace
+
+const fs::path* ResumePoint::file_of(int rank) const {
+  const auto found = std::ranges::find(ranks, rank);
+  return found == ranks.end() ? nullptr : &files[static_cast<std::size_t>(found - ranks.begin())];
+}
 
 std::string checkpoint_file(int rank) { return "rank-" + std::to_string(rank) + ".safetensors"; }
 
@@ -158,28 +226,26 @@ std::vector<ResumePoint> list_checkpoints(const fs::path& run_folder) {
   return all;
 }
 
-ResumePoint find_checkpoint(const fs::path& path) {
+ResumePoint find_checkpoint(const fs::path& path, const Reader& reader) {
   // "runs/x/" is "runs/x"
   const fs::path given = path.has_filename() ? path : path.parent_path();
-  check<IoError>(fs::is_directory(given), "--resume ", given.string(),
-                 ": this folder does not exist");
-  if (is_checkpoint_folder(given)) return named_itself(given);
+  check<IoError>(
+      fs::is_directory(given), "--resume ", given.string(),
+      ": this folder does not exist; `--resume auto` begins a run that is not there yet");
+  std::error_code error;
+  if (is_checkpoint_folder(given)) return named_itself(given, reader);
 
-  const std::vector<ResumePoint> all = list_checkpoints(given);
-  auto best = std::ranges::find_if(all, &ResumePoint::whole);
-  if (best == all.end()) best = all.begin();
-  std::vector<std::string> passed_over;
-  for (auto c = all.begin(); c != all.end(); ++c)
-    if (c < best || c->files.empty())
-      passed_over.push_back(c->checkpoint.filename().string() + " (" + c->defect + ")");
-  check<IoError>(best != all.end() && !best->files.empty(), "--resume ", given.string(),
-                 ": no checkpoint there",
-                 passed_over.empty() ? "" : " that can be read: " + passed_over[0],
-                 ". Begin anew without --resume, and with run.checkpoint_every=EPOCHS: without "
-                 "it, checkpoints are only written when a run is interrupted");
-  ResumePoint found = *best;
-  found.passed_over = std::move(passed_over);
-  return found;
+  Choice found = choose(given, reader);
+  check<IoError>(
+      found.best.has_value(), "--resume ", given.string(), ": no checkpoint there",
+      found.passed_over.empty() ? "" : " that can be read: " + found.passed_over[0],
+      fs::exists(given / "summary.json", error)
+          ? ". The run is finished; model.init=" + (given / "model.safetensors").string() +
+                " begins a new run with its model"
+          : ". Begin anew without --resume; run.checkpoint_every says how often a "
+            "checkpoint is written");
+  found.best->passed_over = std::move(found.passed_over);
+  return *std::move(found.best);
 }
 
 }  // namespace gossamer::apps

@@ -14,20 +14,24 @@ namespace gossamer::apps {
 struct ResumePoint {
   std::filesystem::path run_folder, checkpoint;
   std::vector<std::filesystem::path> files;  // of ranks 0, 1 …; some may be missing
+  std::vector<int> ranks;                    // of `files`
+  std::vector<int> damaged_ranks;            // whose file is there, but damaged
   int world = 1;                             // workers of the run that wrote it
-  int missing = 0;                           // files of workers that were alive then
+  int missing = 0;                           // files that workers alive then have not written
   // seen by all of them; gossip workers estimate it, and this is the mean of their estimates
   double samples = 0;
   RunFigures figures;                    // of all legs that led to it
   std::string defect;                    // why it is not whole, or empty
-  bool damaged = false;                  // some file cannot be read
   std::vector<std::string> passed_over;  // newer checkpoints that are not whole, with the reason
-  // Every worker that was alive has written its file.
-  bool whole() const { return !files.empty() && missing == 0; }
-  // Each worker has a state of its own there; otherwise all start from the mean.
+  // Every worker that was alive has written its file, and none is damaged.
+  bool whole() const { return can_be_mended() && damaged_ranks.empty(); }
+  // The same, but some files are damaged: their workers take the state of others.
+  bool can_be_mended() const { return !files.empty() && missing == 0; }
+  // Each worker has a state of its own there, or one to take; otherwise all start from the mean.
   bool own_state(int workers) const {
-    return static_cast<int>(files.size()) == world && workers == world;
+    return static_cast<int>(files.size() + damaged_ranks.size()) == world && workers == world;
   }
+  const std::filesystem::path* file_of(int rank) const;  // nullptr: it has none that is whole
 };
 
 // The file of one worker, by its name; the folder of a checkpoint, by such files, or by where it
@@ -37,14 +41,20 @@ bool is_checkpoint_folder(const std::filesystem::path&);
 // The checkpoint in a folder. If files of several runs or legs are mixed there, it is that of the
 // file with the most samples: its leg, and its number of workers.
 ResumePoint checkpoint_in(const std::filesystem::path& folder);
-// The checkpoints of a run's folder, the newest first; those without a readable file are last. A
-// file that is damaged counts as missing.
+// The checkpoints of a run's folder, the newest first; those without a readable file are last. Only
+// headers are read.
 std::vector<ResumePoint> list_checkpoints(const std::filesystem::path& run_folder);
 
-// The checkpoint that --resume names: the newest whole one of a run's folder, or the newest of all
-// if none is whole; or one folder of a checkpoint. IoError says what is missing. A folder that is
-// named itself and has a damaged file is refused if the run has a whole checkpoint, which is named.
-ResumePoint find_checkpoint(const std::filesystem::path&);
+// Who looks for a checkpoint: a worker reads its own file, and the others' if that is damaged or if
+// another number of workers wrote them; the first process reads all.
+struct Reader {
+  int rank = -1, workers = 0;  // -1: the first process
+};
+// The checkpoint that --resume names: the newest of a run's folder that is whole or can be mended,
+// or the newest of all if none is; or one folder of a checkpoint. IoError says what is missing. A
+// folder that is named itself and in which all is damaged is refused; the newest checkpoint of the
+// run that can be used is named.
+ResumePoint find_checkpoint(const std::filesystem::path&, const Reader& = {});
 
 // "rank-R.safetensors"
 std::string checkpoint_file(int rank);

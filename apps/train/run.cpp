@@ -38,7 +38,7 @@ void save_failed(Worker& w) {
   try {
     // The others may have ended with their results.
     if (std::filesystem::exists(w.folder.file("summary.json"))) return;
-    say_saved(w, "failed", w.save_interrupted());
+    say_saved(w, "failed", w.checkpoints.save_interrupted());
   } catch (const std::exception& e) {
     w.warn(e.what());
   }
@@ -59,7 +59,7 @@ int train_and_finish(Worker& w) {
   w.wall_s = seconds_since(w.began);
   if (const int number = stop_signal()) {
     w.finished = true;
-    const std::filesystem::path saved = w.save_interrupted();
+    const std::filesystem::path saved = w.checkpoints.save_interrupted();
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     say_saved(w, "stopped", saved);

@@ -61,7 +61,7 @@ std::optional<models::TransformerOptions> options_in(const nn::Weights& weights)
 models::TransformerOptions translation_options(const Config& c, i64 vocabulary) {
   models::TransformerOptions o;
   const auto of_file =
-      c.model.init.empty() ? std::nullopt : options_in(read_model(find_model(c.model.init)));
+      c.model.init.empty() ? std::nullopt : options_in(read_model(find_model(c.model_source())));
   if (of_file) {
     o = *of_file;
     check<ConfigError>(c.data.length <= o.positions || !c.origin.contains("data.length"),

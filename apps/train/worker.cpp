@@ -15,8 +15,8 @@
 #include "gossamer/apps/report/trace_merge.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/graph_file.h"
 #include "gossamer/apps/train/options.h"
-#include "gossamer/apps/train/rescue.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
@@ -46,7 +46,7 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
     resumed_from = resume->run_folder;
   }
   open_task();
-  make_model(resume && !place.rejoin);
+  make_model(resume.has_value());
   join_group();
   make_method();
   make_loader();
@@ -102,6 +102,8 @@ void Worker::begin_folder() {
                                 !std::filesystem::exists(resumed_from / "log.jsonl", error));
   const char* launch = std::getenv(kLaunchVariable);
   const std::string moved = folder.begin(to_toml(config), launch ? launch : "", goes_on);
+  if (folder.writes()) remove_half_written(folder.path());
+  if (folder.writes()) keep_graph_file(config, folder.path());
   if (folder.writes()) task->save_beside_model(folder.path());
   if (!moved.empty()) progress.warn("an older run of this name is now " + moved);
 }
@@ -167,11 +169,19 @@ void Worker::resume_from(const std::optional<ResumePoint>& resume) {
   if (place.rejoin) {
     const double seen = method->samples_seen();
     at = {seen, static_cast<i64>(seen / task->epoch()) + 1, 0};
+    if (resume) method->quiesce([&] { load_frozen(*resume, *params); });
     if (ema) ema->restart(*params);
   } else if (resume) {
     const Continuation from =
         load_checkpoint(*resume, place.rank, place.size, state(), task->order());
     at = from.at;
+    if (resume->own_state(place.size) && !resume->file_of(place.rank))
+      warn(fmt::format("its file of the checkpoint is damaged, so it goes on from {}: {}",
+                       config.train.method == "allreduce"
+                           ? fmt::format("worker {}'s", resume->ranks[0])
+                           : fmt::format("the mean of the other {} and worker {}'s momentum",
+                                         counted(resume->files.size(), "model"), resume->ranks[0]),
+                       resume->defect));
     if (!from.note.empty()) progress.note("resumed  " + from.note);
     // all from one file, so that they stop together
     const auto metadata = nn::read_metadata(resume->files[0]);
@@ -222,8 +232,8 @@ void Worker::describe(const std::vector<std::string>& table,
       total_samples / task->epoch(), place.size, config.train.batch,
       config.train.accumulate > 1 ? fmt::format(" x {} accumulated", config.train.accumulate) : "",
       start_samples > 0 ? fmt::format(", resumed at {:.0f}", start_samples) : ""));
-  if (task->validates() && config.eval.every.value > 0 && config.run.keep_best > 0 &&
-      !keeps_best(config, place.size))
+  if (task->validates() && config.origin.contains("eval.every") && config.eval.every.value > 0 &&
+      config.run.keep_best > 0 && !keeps_best(config, place.size))
     progress.note(
         "best     not kept, since each worker evaluates its own model; with "
         "eval.of=mean they meet to evaluate the average");
@@ -317,37 +327,6 @@ void Worker::warn(const std::string& what) {
   progress.warn((place.size > 1 ? fmt::format("worker {}: ", place.rank) : "") + what);
 }
 
-void Worker::save(const std::string& label) {
-  if (!folder.writes()) return;
-  try {
-    save_into(folder.path(), label);
-  } catch (const IoError& e) {
-    ++failed_checkpoints;
-    last_failed_checkpoint = label + ": " + e.what();
-    warn(fmt::format("checkpoint {} was not written, training goes on: {}", label, e.what()));
-  }
-}
-
-std::filesystem::path Worker::save_interrupted() {
-  const char* const label = "interrupted";
-  if (!folder.writes()) return {};
-  try {
-    save_into(folder.path(), label);
-    return folder.path();
-  } catch (const IoError& e) {
-    const auto there = write_elsewhere(folder.path().filename().string(), run_id(), place.size > 1,
-                                       [&](const auto& elsewhere) {
-                                         save_into(elsewhere, label);
-                                         write_file(elsewhere / "config.toml", to_toml(config));
-                                       });
-    warn(
-        fmt::format("the checkpoint is in {}, because it could not be written into the run's "
-                    "folder: {}",
-                    there.string(), e.what()));
-    return there;
-  }
-}
-
 RunFigures Worker::leg() const {
   const dist::MethodStats s = method->stats();
   const double seconds =
@@ -365,26 +344,12 @@ RunFigures Worker::leg() const {
           .transfer_s = s.transfer_s,
           .bytes_sent = s.bytes_sent,
           .data_wait_s = task->stats().wait_s,
-          .failed_checkpoints = static_cast<double>(failed_checkpoints)};
+          .failed_checkpoints = static_cast<double>(checkpoints.failed())};
 }
 
 std::string Worker::run_id() const {
   if (place.size == 1) return std::to_string(getpid());
   return fmt::format("{:016x}", std::hash<std::string>()(place.token));
-}
-
-void Worker::save_into(const std::filesystem::path& run_folder, const std::string& label) {
-  at.samples = method->samples_seen();
-  Position next = at;
-  // After the last batch of an epoch, a resumed run begins the next epoch.
-  if (at.step >= task->steps()) next = {at.samples, at.epoch + 1, 0};
-  save_checkpoint(run_folder, label, place.rank, place.size, state(), next, task->order(),
-                  config.run.keep,
-                  {.earlier = earlier,
-                   .leg = leg(),
-                   .alive = group->alive(),
-                   .patience = patience.text(),
-                   .model = task->model_header()});
 }
 
 void Worker::add_to_board(double samples,

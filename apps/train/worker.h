@@ -17,6 +17,7 @@
 #include "gossamer/apps/report/run_folder.h"
 #include "gossamer/apps/report/tensorboard.h"
 #include "gossamer/apps/train/checkpoint.h"
+#include "gossamer/apps/train/checkpoints.h"
 #include "gossamer/apps/train/patience.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/core/flat.h"
@@ -49,12 +50,6 @@ struct Worker {
   double part(double ahead = 0) const;
   // Says it on stderr and logs it as a fault.
   void warn(const std::string& what);
-  // A checkpoint `label` in the run's folder. If it cannot be written there, a warning, which the
-  // end of the run says again.
-  void save(const std::string& label);
-  // The checkpoint "interrupted" of a run that is stopped; if the run's folder cannot take it,
-  // elsewhere. Returns the folder to resume from. IoError.
-  std::filesystem::path save_interrupted();
   // Tells this run from others of its name; the same on all workers.
   std::string run_id() const;
   // What this worker has done since the start or the resume of the run.
@@ -98,8 +93,7 @@ struct Worker {
   std::atomic<bool> finished{false};   // the models are averaged: a worker that leaves is no fault
   std::atomic<bool> lost{false};       // some worker was lost on the way
   double trace_began_us = 0;
-  i64 failed_checkpoints = 0;
-  std::string last_failed_checkpoint;  // its name and why
+  Checkpoints checkpoints{*this};
 
  private:
   // The steps of the constructor, in their order.
@@ -114,7 +108,6 @@ struct Worker {
   void describe(const std::vector<std::string>& table, const std::optional<ResumePoint>&);
   void begin_folder();
   void keep_older_record();
-  void save_into(const std::filesystem::path& run_folder, const std::string& label);
 };
 
 }  // namespace gossamer::apps

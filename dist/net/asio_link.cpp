@@ -71,6 +71,8 @@ bool AsioLink::alive(int peer) const {
   return peer == impl_->info.rank ? !impl_->dropped : impl_->peer(peer).alive.load();
 }
 
+double AsioLink::notice() const { return impl_->notice; }
+
 int AsioLink::rank() const { return impl_->info.rank; }
 int AsioLink::size() const { return impl_->info.size; }
 int AsioLink::refused() const { return impl_->door->refused(); }

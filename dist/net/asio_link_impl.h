@@ -58,6 +58,7 @@ struct AsioLink::Impl {
   EventQueue events;
   std::atomic<std::uint64_t> own_mark{0};
   std::atomic<bool> dropped{false};
+  std::atomic<double> notice{0};  // ControlLink::notice()
 
   mutable std::mutex mutex;
   std::condition_variable changed;

@@ -70,6 +70,10 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
       from.clock.heard(f.clock, trace::now_us());
       return true;
     case Kind::message: {
+      if (f.message.type == MessageType::notice) {
+        if (f.message.value > notice) notice = f.message.value;  // only this thread writes it
+        return true;
+      }
       Event e;
       e.kind = Event::Kind::message;
       e.peer = rank;

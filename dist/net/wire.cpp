@@ -134,7 +134,7 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
       return "a heartbeat with times that are not finite";
   }
   if (f.kind == Kind::message) {
-    if (p[at_type] > static_cast<std::uint8_t>(MessageType::bye))
+    if (p[at_type] > static_cast<std::uint8_t>(MessageType::notice))
       return "a message of unknown type";
     f.message.type = static_cast<MessageType>(p[at_type]);
     f.message.epoch = get<std::uint32_t>(p + at_epoch);

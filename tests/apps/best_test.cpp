@@ -230,7 +230,7 @@ TEST_F(BestRun, AResumedRunEndsWithTheSameFiles) {
   const Result whole = run(tiny({"train.epochs=2", "eval.every=0.25", "run.keep_best=3",
                                  "run.checkpoint_every=0.5", "run.keep=99", "run.name=whole"}));
   ASSERT_EQ(whole.code, 0) << whole.err;
-  for (const char* label : {"epoch-0000.50", "epoch-0001.50"}) {
+  for (const char* label : {"samples-000000000048", "samples-000000000144"}) {
     const Result r = run({"train", "runs/whole/config.toml", std::string("run.name=") + label,
                           "--resume", std::string("runs/whole/checkpoints/") + label});
     ASSERT_EQ(r.code, 0) << r.err;

@@ -70,8 +70,10 @@ class Checkpoint : public ::testing::Test {
   void save(const std::string& label, int rank, int world, double samples, float value,
             const char* method = "adpsgd", i64 keep = 9, const FiguresSoFar& figures = {}) {
     Model m(value, method);
-    save_checkpoint(folder, label, rank, world, m.state(),
-                    {.samples = samples, .epoch = 3, .step = 5}, order, keep, figures);
+    write_checkpoint(folder, label,
+                     copy_state(rank, world, m.state(), {.samples = samples, .epoch = 3, .step = 5},
+                                order, figures),
+                     keep);
   }
   fs::path folder;
   SampleOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
@@ -228,13 +230,19 @@ TEST_F(Checkpoint, TheNewestThatIsWholeIsTakenAndTheOthersAreNamed) {
   fs::remove(folder / "checkpoints/b/rank-1.safetensors");
   fs::resize_file(folder / "checkpoints/c/rank-0.safetensors", 5000);
   for (const int rank : {0, 1}) fs::remove(folder / "checkpoints/d" / checkpoint_file(rank));
+  const ResumePoint mended = find_checkpoint(folder);
+  EXPECT_EQ(mended.checkpoint.filename(), "c") << "worker 1's file is whole";
+  EXPECT_FALSE(mended.whole());
+  EXPECT_TRUE(mended.own_state(2));
+  EXPECT_THAT(mended.defect, AllOf(HasSubstr("rank-0.safetensors"), HasSubstr("cut short")));
+  fs::resize_file(folder / "checkpoints/c/rank-1.safetensors", 5000);
   const ResumePoint found = find_checkpoint(folder);
   EXPECT_EQ(found.checkpoint.filename(), "a");
   EXPECT_TRUE(found.whole());
   EXPECT_THAT(found.passed_over,
               testing::UnorderedElementsAre(
                   "b (of 2 workers, 1 did not write it)",
-                  AllOf(HasSubstr("c ("), HasSubstr("rank-0.safetensors"), HasSubstr("cut short")),
+                  AllOf(HasSubstr("c ("), HasSubstr(".safetensors"), HasSubstr("cut short")),
                   "d (it is empty)"));
   for (const char* label : {"c", "d"}) {
     try {
@@ -249,8 +257,83 @@ TEST_F(Checkpoint, TheNewestThatIsWholeIsTakenAndTheOthersAreNamed) {
   EXPECT_EQ(find_checkpoint(folder / "checkpoints/b").files.size(), 1u);
   // what is left of a run without any whole checkpoint
   for (const char* label : {"a", "b"}) fs::remove_all(folder / "checkpoints" / label);
-  EXPECT_THAT(find_checkpoint(folder).defect, HasSubstr("cut short"));
-  EXPECT_EQ(find_checkpoint(folder / "checkpoints/c").files.size(), 1u);
+  EXPECT_THROW(find_checkpoint(folder), IoError);
+}
+
+// One bit in the header, and one in the tensors.
+void flip(const fs::path& path, bool in_header) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const auto at =
+      in_header ? std::streamoff{60} : static_cast<std::streamoff>(fs::file_size(path)) / 2;
+  file.seekg(at);
+  const char byte = static_cast<char>(file.get() ^ 4);
+  file.seekp(at);
+  file.put(byte);
+}
+
+TEST_F(Checkpoint, AWorkerWhoseFileHasAFlippedBitTakesTheStateOfOthers) {
+  for (const char* method : {"adpsgd", "allreduce"})
+    for (const bool in_header : {true, false})
+      for (int bad = 0; bad < 4; ++bad) {
+        SCOPED_TRACE(std::string(method) + (in_header ? ", header, " : ", data, ") +
+                     std::to_string(bad));
+        fs::remove_all(folder / "checkpoints");
+        const bool equal = method == std::string("allreduce");
+        const float values[] = {1, 2, 4, 9};
+        for (int rank = 0; rank < 4; ++rank) {
+          save("old", rank, 4, 100, 7, method);
+          save("new", rank, 4, 200, equal ? 3 : values[rank], method);
+        }
+        flip(folder / "checkpoints/new" / checkpoint_file(bad), in_header);
+        for (int rank = 0; rank < 4; ++rank) {
+          const ResumePoint point = find_checkpoint(folder, {.rank = rank, .workers = 4});
+          ASSERT_EQ(point.checkpoint.filename(), "new");
+          Model m(0, method);
+          const Position at = load_checkpoint(point, rank, 4, m.state(), order).at;
+          EXPECT_EQ(at.step, 5);
+          const float mean = (16 - values[bad]) / 3;
+          EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], equal         ? 3
+                                                              : rank == bad ? mean
+                                                                            : values[rank]);
+        }
+        // the first process says which, and all start from the same
+        const ResumePoint seen = find_checkpoint(folder);
+        EXPECT_EQ(seen.damaged_ranks, std::vector<int>{bad});
+        EXPECT_THAT(seen.defect, HasSubstr(checkpoint_file(bad)));
+      }
+}
+
+TEST_F(Checkpoint, OneWorkerWithAFlippedBitTakesTheOlderOne) {
+  for (const bool in_header : {true, false}) {
+    fs::remove_all(folder / "checkpoints");
+    save("old", 0, 1, 100, 1);
+    save("new", 0, 1, 200, 2);
+    flip(folder / "checkpoints/new" / checkpoint_file(0), in_header);
+    const ResumePoint found = find_checkpoint(folder);
+    EXPECT_EQ(found.checkpoint.filename(), "old");
+    EXPECT_THAT(found.passed_over,
+                testing::ElementsAre(AllOf(HasSubstr("new ("), HasSubstr("checksum"))));
+  }
+}
+
+TEST_F(Checkpoint, WhatAnotherWorkerIsWritingIsNeverRemoved) {
+  save("a", 0, 2, 100, 1);
+  const fs::path half = folder / "checkpoints/a/rank-1.safetensors.tmp-77-0",
+                 begun = folder / "checkpoints/b";
+  write_file(half, "half");
+  fs::create_directories(begun);  // made, and nothing in it yet
+  for (const double samples : {200, 300, 400})
+    for (const int rank : {0, 1})
+      save("c" + std::to_string(samples), rank, 2, samples, 1, "adpsgd", 1);
+  prune_checkpoints(folder, 0, 0);
+  prune_checkpoints(folder, kAllRanks, 0);
+  EXPECT_TRUE(fs::exists(half));
+  EXPECT_TRUE(fs::exists(begun));
+  EXPECT_FALSE(fs::exists(folder / "checkpoints/a/rank-0.safetensors"));
+  remove_half_written(folder);
+  EXPECT_FALSE(fs::exists(folder / "checkpoints/a"));
+  EXPECT_FALSE(fs::exists(begun));
+  EXPECT_EQ(find_checkpoint(folder).samples, 400);
 }
 
 TEST_F(Checkpoint, ARankThatIsNoneIsRefused) {

@@ -40,13 +40,6 @@ class Disk : public ProgramTest {
       if (e.path().filename() == name) found = e.path();
     return found;
   }
-  std::vector<std::string> checkpoints(const std::string& where) const {
-    std::vector<std::string> names;
-    for (const auto& e : fs::directory_iterator(folder / where / "checkpoints"))
-      names.push_back(e.path().filename());
-    std::ranges::sort(names);
-    return names;
-  }
   // In the place of the run's folder, which is moved away, there is a file.
   void take_folder_away() const {
     fs::rename(folder / "runs/t", folder / "moved");
@@ -62,7 +55,7 @@ TEST_F(Disk, OldCheckpointsMakeRoomForNewOnes) {
   if (no_namespaces(r)) GTEST_SKIP() << "no file system can be mounted here: " << r.err;
   EXPECT_EQ(r.code, 0) << r.err;
   EXPECT_TRUE(fs::exists(folder / "kept/t/model.safetensors"));
-  EXPECT_THAT(checkpoints("kept/t"), ::testing::Contains("epoch-0004.00"));
+  EXPECT_THAT(checkpoints("kept/t"), ::testing::Contains("samples-000000000384"));
 }
 
 TEST_F(Disk, ACheckpointThatCannotBeWrittenIsAWarningAndTheModelGoesElsewhere) {
@@ -70,9 +63,9 @@ TEST_F(Disk, ACheckpointThatCannotBeWrittenIsAWarningAndTheModelGoesElsewhere) {
   const Result r = on_small_disk(1150, tiny({"train.epochs=3", "run.checkpoint_every=1"}));
   if (no_namespaces(r)) GTEST_SKIP() << "no file system can be mounted here: " << r.err;
   EXPECT_EQ(r.code, 6) << r.err;
-  EXPECT_THAT(checkpoints("kept/t"), ::testing::ElementsAre("epoch-0001.00"));
-  EXPECT_THAT(r.err, AllOf(HasSubstr("checkpoint epoch-0002.00 was not written"),
-                           HasSubstr("checkpoint epoch-0003.00 was not written"),
+  EXPECT_THAT(checkpoints("kept/t"), ::testing::ElementsAre("samples-000000000096"));
+  EXPECT_THAT(r.err, AllOf(HasSubstr("checkpoint samples-000000000192 was not written"),
+                           HasSubstr("checkpoint samples-000000000288 was not written"),
                            HasSubstr("No space left on device"),
                            HasSubstr("2 times a worker could not write its checkpoint")));
   EXPECT_THAT(r.out, HasSubstr("result   top-1"));
@@ -89,6 +82,16 @@ TEST_F(Disk, ACheckpointThatCannotBeWrittenIsAWarningAndTheModelGoesElsewhere) {
   for (std::string line; std::getline(log, line);)
     faults += line.find("\"fault\"") != line.npos && line.find("was not written") != line.npos;
   EXPECT_EQ(faults, 2);
+}
+
+TEST_F(Disk, TheModelIsWrittenBeforeTheLastCheckpoint) {
+  // the model and half a checkpoint
+  const Result r = on_small_disk(900, tiny({"run.checkpoint_every=0"}));
+  if (no_namespaces(r)) GTEST_SKIP() << "no file system can be mounted here: " << r.err;
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("the last checkpoint, samples-000000000096, was not written"));
+  EXPECT_TRUE(fs::exists(folder / "kept/t/model.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "kept/t/summary.json"));
 }
 
 TEST_F(Disk, ARunWhoseFolderIsGoneEndsWithItsResultsElsewhere) {

@@ -93,7 +93,7 @@ TEST_F(EmaRun, ResumesBitForBitAndItsFileHasTheAccuracyThatWasSaid) {
   EXPECT_EQ(Json::parse(eval.out)["top1"], s["ema_top1"]);
   EXPECT_NEAR(Json::parse(eval.out)["loss"].get<double>(), s["ema_loss"].get<double>(), 1e-5);
   EXPECT_NE(s["ema_loss"], s["loss"]);
-  for (const char* label : {"epoch-0000.50", "epoch-0001.50"}) {
+  for (const char* label : {"samples-000000000048", "samples-000000000144"}) {
     const Result r = run({"train", "runs/whole/config.toml", std::string("run.name=") + label,
                           "--resume", std::string("runs/whole/checkpoints/") + label});
     ASSERT_EQ(r.code, 0) << r.err;

@@ -146,7 +146,7 @@ class ProgramTest : public ::testing::Test {
     std::vector<std::string> all{
         "train",          "data.train=s/train", "data.val=s/val",     "train.batch=8",
         "train.epochs=1", "train.threads=1",    "train.bn_batches=2", "train.device=cpu",
-        "run.name=t",     "run.log_every=1"};
+        "run.name=t",     "run.log_every=1",    "eval.every=0"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -177,6 +177,15 @@ class ProgramTest : public ::testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     return false;
+  }
+  // Names of a run's checkpoints, those by samples in their order.
+  std::vector<std::string> checkpoints(const std::string& where = "runs/t") const {
+    std::vector<std::string> names;
+    std::error_code none;
+    for (const auto& e : fs::directory_iterator(folder / where / "checkpoints", none))
+      names.push_back(e.path().filename());
+    std::ranges::sort(names);
+    return names;
   }
   Json summary(const std::string& run = "t") const {
     return Json::parse(read_text(folder / "runs" / run / "summary.json"), nullptr, false);

@@ -138,6 +138,13 @@ const std::vector<Section>& sections() {
        "",
        {},
        "test $(ls packed/train/*.pack packed/val/*.pack | wc -l) = 2"},
+      {"GoingOn",
+       "apps/train/files.md",
+       "## Going on",
+       "",
+       {},
+       "test -s runs/trial/earlier/1/model.safetensors -a -s runs/trial/model.safetensors\n"
+       "test $(ls runs/trial/checkpoints | tail -1) = samples-000000007680"},
       {"Tokenize",
        "data/text/README.md",
        "# Text: from files to ids to batches",

@@ -165,7 +165,8 @@ TEST_F(RecipeRun, ResumesBitForBitWithEverythingOn) {
   // Before, at and after a change of size (192 images in all: at 58 and 116), with other numbers of
   // data threads.
   int threads = 1;
-  for (const char* label : {"epoch-0000.50", "epoch-0000.75", "epoch-0001.50"}) {
+  for (const char* label :
+       {"samples-000000000048", "samples-000000000072", "samples-000000000144"}) {
     const std::string name = std::string("from-") + label;
     const Result r = run({"train", "runs/whole/config.toml", "run.name=" + name,
                           "data.threads=" + std::to_string(threads), "--resume",

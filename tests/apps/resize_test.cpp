@@ -226,7 +226,7 @@ TEST_F(ResizeOnDevice, AResumedRunIsTheUninterruptedOne) {
   EXPECT_THAT(read_text(folder / "out"), HasSubstr("cropped, resized and flipped on the device"));
   ASSERT_EQ(run({"train", "runs/whole/config.toml", "run.name=again", "data.threads=7"}).code, 0);
   expect_same_models("whole", "again");
-  for (const char* label : {"epoch-0000.75", "epoch-0001.50"}) {
+  for (const char* label : {"samples-000000000072", "samples-000000000144"}) {
     const std::string name = std::string("from-") + label;
     ASSERT_EQ(run({"train", "runs/whole/config.toml", "run.name=" + name, "--resume",
                    std::string("runs/whole/checkpoints/") + label})

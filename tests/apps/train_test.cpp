@@ -258,8 +258,8 @@ TEST_F(Train, AllReduceResumesWithOneModelEvenIfTheWorkersWereCaughtAStepApart) 
   ASSERT_EQ(run(with_workers(2, tiny({"train.method=allreduce", "run.checkpoint_every=0.5"}))).code,
             0);
   const fs::path checkpoints = folder / "runs/t/checkpoints";
-  fs::copy_file(checkpoints / "epoch-0000.50/rank-1.safetensors",
-                checkpoints / "epoch-0001.00/rank-1.safetensors",
+  fs::copy_file(checkpoints / "samples-000000000048/rank-1.safetensors",
+                checkpoints / "samples-000000000096/rank-1.safetensors",
                 fs::copy_options::overwrite_existing);
   const Result r = run(with_workers(2, {"train", "train.epochs=2", "--resume", "runs/t"}));
   ASSERT_EQ(r.code, 0) << r.err;

@@ -88,7 +88,7 @@ TEST(Wire, RefusesWhatNoneOfOursSends) {
   EXPECT_NE(with(4, kVersion + 1), nullptr);
   EXPECT_NE(with(5, 0), nullptr);  // kind
   EXPECT_NE(with(5, 200), nullptr);
-  EXPECT_NE(with(6, static_cast<int>(MessageType::bye) + 1), nullptr);
+  EXPECT_NE(with(6, static_cast<int>(MessageType::notice) + 1), nullptr);
   EXPECT_NE(with(7, 1), nullptr);   // unused byte
   EXPECT_NE(with(8, 1), nullptr);   // a message has no payload
   EXPECT_NE(with(14, 1), nullptr);  // rank 65543

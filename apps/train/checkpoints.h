@@ -1,0 +1,53 @@
+// The checkpoints that a worker writes: their names, and how they are written beside the training.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "gossamer/apps/train/background_job.h"
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::apps {
+
+struct CheckpointCopy;
+struct Worker;
+
+// Names are those of all workers, and never come twice in a run, so that no checkpoint overwrites
+// another: "samples-000000014400", and of the legs that were stopped "interrupted",
+// "interrupted-2" …
+std::string checkpoint_label(double samples);
+std::string interrupted_label(double legs_before);
+
+class Checkpoints {
+ public:
+  explicit Checkpoints(Worker& worker) : w_(worker) {}
+  // Still writing. Another save() would wait for it.
+  bool busy() const { return job_.busy(); }
+  // Copies the state between two events, and writes it while training goes on. If it cannot be
+  // written, poll() or wait() warns, and the end of the run says it again.
+  void save(const std::string& label);
+  void poll();  // after each step
+  void wait();  // for what is being written
+  // The last one: keep() copies the state, write_kept() writes it when the results of the run are
+  // safe, so that on a full disk they win. Then what goes wrong is a warning.
+  void keep(const std::string& label);
+  void write_kept();
+  // Of a run that is stopped, or fails (the state that was kept, if one was); written before this
+  // returns. If the run's folder cannot take it, elsewhere. Returns the folder to resume from.
+  // IoError.
+  std::filesystem::path save_interrupted();
+  i64 failed() const { return failed_; }
+  const std::string& last_failure() const { return last_failure_; }  // its name and why
+  const std::string& last_label() const { return label_; }           // of save()
+
+ private:
+  std::shared_ptr<const CheckpointCopy> copy() const;
+  Worker& w_;
+  std::string label_, last_failure_;
+  std::shared_ptr<const CheckpointCopy> kept_;
+  i64 failed_ = 0;
+  BackgroundJob job_;
+};
+
+}  // namespace gossamer::apps

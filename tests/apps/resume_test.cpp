@@ -1,0 +1,264 @@
+// Runs that were stopped, killed, damaged or finished, and go on: `--resume auto`, more epochs
+// after the end, checkpoints by the clock, flipped bits, what a checkpoint does not need.
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+#include "gossamer/apps/train/resume_point.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Resume : public ProgramTest {
+ protected:
+  // Its rate does not depend on how long it is, so that going on after the end is no other
+  // training.
+  static std::vector<std::string> steady(std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"train.batch=4", "optim.schedule=constant", "optim.warmup_epochs=0"});
+    return tiny(std::move(more));
+  }
+  static std::vector<std::string> automatic(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--resume", "auto"});
+    return arguments;
+  }
+  // Stops what has been started after some more steps.
+  void stop(int signal, int code, std::size_t steps = 3) {
+    const std::size_t before = events("step").size();
+    ASSERT_TRUE(wait_for("step", before + steps)) << read_text(folder / "err");
+    kill(running, signal);
+    EXPECT_EQ(wait().code, code) << read_text(folder / "err");
+  }
+  // The run that was never disturbed.
+  void expect_as_whole(const std::vector<std::string>& arguments) {
+    auto whole = arguments;
+    whole.push_back("run.name=whole");
+    ASSERT_EQ(run(whole).code, 0) << read_text(folder / "err");
+    expect_same_tensors(folder / "runs/whole/model.safetensors",
+                        folder / "runs/t/model.safetensors");
+  }
+  static void flip_bit(const fs::path& path, std::streamoff at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(at);
+    const char byte = static_cast<char>(file.get() ^ 2);
+    file.seekp(at);
+    file.put(byte);
+  }
+};
+
+TEST_F(Resume, AutoBeginsARunThatIsNotThereAndLeavesOneThatIsFinished) {
+  const auto arguments = automatic(steady({}));
+  const Result first = run(arguments);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const std::string model = read_text(folder / "runs/t/model.safetensors");
+  const std::size_t steps = events("step").size();
+  const Result again = run(arguments);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.out + again.err,
+              AllOf(HasSubstr("runs/t is finished"), HasSubstr("train.epochs=2")));
+  EXPECT_EQ(events("step").size(), steps) << "nothing is trained";
+  EXPECT_EQ(read_text(folder / "runs/t/model.safetensors"), model);
+  EXPECT_FALSE(fs::exists(folder / "runs/t.1"));
+}
+
+TEST_F(Resume, AutoBeginsAnewWhatWasKilledBeforeItsFirstCheckpoint) {
+  const auto arguments = automatic(steady({"train.epochs=2"}));
+  auto slow = arguments;
+  slow.insert(slow.end() - 2, slowed(1, 20));
+  start(slow);
+  stop(SIGKILL, 1000 + SIGKILL);
+  EXPECT_TRUE(checkpoints().empty());
+  const Result r = run(arguments);
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_as_whole(steady({"train.epochs=2"}));
+}
+
+TEST_F(Resume, AutoGoesOnFromWhatWasInterruptedWhateverElseWasHalfWritten) {
+  const auto arguments = automatic(steady({"train.epochs=3"}));
+  auto slow = arguments;
+  slow.insert(slow.end() - 2, slowed(1, 20));
+  for (int leg = 0; leg < 3; ++leg) {
+    start(slow);
+    stop(SIGTERM, 143);
+  }
+  EXPECT_THAT(checkpoints(), Contains("interrupted-3"));
+  const fs::path half = folder / "runs/t/checkpoints/samples-000000000900";
+  write_text(half / "rank-0.safetensors.tmp-5-0", "half");
+  const Result r = run(arguments);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out + r.err, HasSubstr("resuming from runs/t/checkpoints/interrupted-3"));
+  EXPECT_FALSE(fs::exists(half));
+  EXPECT_EQ(summary()["legs"], 4);
+  EXPECT_EQ(summary()["samples"], 3 * 96);
+  expect_as_whole(steady({"train.epochs=3"}));
+}
+
+TEST_F(Resume, AutoBeginsAnewWhereNoCheckpointIsWhole) {
+  const auto arguments = automatic(steady({}));
+  auto slow = arguments;
+  slow.insert(slow.end() - 2, slowed(1, 20));
+  start(slow);
+  stop(SIGTERM, 143);
+  flip_bit(folder / "runs/t/checkpoints/interrupted/rank-0.safetensors", 20000);
+  const Result r = run(arguments);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out + r.err, AllOf(HasSubstr("rank-0.safetensors"), HasSubstr("checksum"),
+                                   HasSubstr("the run begins anew"), HasSubstr("runs/t.1")));
+  expect_as_whole(steady({}));
+}
+
+TEST_F(Resume, MoreEpochsGoOnFromTheEnd) {
+  for (const int interruptions : {0, 1, 3}) {
+    SCOPED_TRACE(interruptions);
+    fs::remove_all(folder / "runs");
+    const auto arguments = automatic(steady({"train.epochs=2"}));
+    auto slow = arguments;
+    slow.insert(slow.end() - 2, slowed(1, 20));
+    for (int leg = 0; leg < interruptions; ++leg) {
+      start(slow);
+      stop(SIGTERM, 143);
+    }
+    ASSERT_EQ(run(arguments).code, 0) << read_text(folder / "err");
+    const std::string model = read_text(folder / "runs/t/model.safetensors");
+    const std::size_t steps = events("step").size();
+    const Result r = run({"train", "--resume", "runs/t", "train.epochs=4"});
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.out + r.err, HasSubstr("resuming from runs/t/checkpoints/samples-000000000192"));
+    EXPECT_EQ(events("step").size() - steps, 2u * 96 / 4) << "no image is trained on again";
+    EXPECT_EQ(summary()["samples"], 4 * 96);
+    EXPECT_EQ(read_text(folder / "runs/t/earlier" / std::to_string(interruptions ? 2 : 1) /
+                        "model.safetensors") == model,
+              true)
+        << "the older result is kept";
+    expect_as_whole(steady({"train.epochs=4"}));
+  }
+}
+
+// Stopped while it goes on after its end, the run has the older results aside, none in its folder.
+TEST_F(Resume, ARunThatIsStoppedAfterMoreEpochsHasNoStaleModel) {
+  ASSERT_EQ(run(steady({})).code, 0);
+  start({"train", "--resume", "runs/t", "train.epochs=9", slowed(1, 20)});
+  stop(SIGTERM, 143);
+  for (const char* name : {"model.safetensors", "summary.json", "classes.json"}) {
+    EXPECT_FALSE(fs::exists(folder / "runs/t" / name)) << name;
+    EXPECT_TRUE(fs::exists(folder / "runs/t/earlier/1" / name)) << name;
+  }
+}
+
+TEST_F(Resume, WithoutAFinalCheckpointNoneIsWritten) {
+  ASSERT_EQ(run(steady({"run.final_checkpoint=false"})).code, 0);
+  EXPECT_TRUE(checkpoints().empty());
+  const Result r = run({"train", "--resume", "runs/t", "train.epochs=2"});
+  EXPECT_EQ(r.code, 6);
+  EXPECT_THAT(r.err, AllOf(HasSubstr("no checkpoint there"), HasSubstr("model.init=runs/t")));
+}
+
+// One worker decides by its clock at which sample all save, and tells the others.
+TEST_F(Resume, FourWorkersSaveByTheClockOfOne) {
+  for (const char* method : {"a2cid2", "allreduce"}) {
+    SCOPED_TRACE(method);
+    fs::remove_all(folder / "runs");
+    start(steady({std::string("train.method=") + method, "train.epochs=4000",
+                  "run.checkpoint_every=0.1 s", "--workers", "4"}));
+    std::string label;
+    for (int i = 0; i < static_cast<int>(kLimit * 20) && label.empty(); ++i) {
+      for (const ResumePoint& point : list_checkpoints(folder / "runs/t"))
+        if (point.whole() && point.ranks.size() == 4) label = point.checkpoint.filename();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    EXPECT_TRUE(label.starts_with("samples-")) << label;
+    kill(running, SIGTERM);
+    EXPECT_EQ(wait().code, 143);
+    // and it is one to go on from
+    const Result r = run({"train", "--resume", "runs/t/checkpoints/" + label, "run.name=on",
+                          "train.epochs=1", "run.checkpoint_every=0"});
+    EXPECT_EQ(r.code, 0) << r.err;
+  }
+}
+
+// Each says once what was damaged and what is taken instead.
+TEST_F(Resume, AFlippedBitInAFileOfAWorkerEndsNoRun) {
+  for (const char* method : {"a2cid2", "allreduce", "diloco"}) {
+    fs::remove_all(folder / "runs");
+    ASSERT_EQ(run(steady({std::string("train.method=") + method, "--workers", "4"})).code, 0)
+        << read_text(folder / "err");
+    ASSERT_EQ(checkpoints().size(), 1u);
+    const fs::path checkpoint = folder / "runs/t/checkpoints" / checkpoints()[0];
+    for (int rank = 0; rank < 4; ++rank) {
+      SCOPED_TRACE(std::string(method) + " " + std::to_string(rank));
+      fs::copy(folder / "runs/t", folder / "runs/d", fs::copy_options::recursive);
+      const fs::path file =
+          folder / "runs/d/checkpoints" / checkpoints()[0] / checkpoint_file(rank);
+      flip_bit(file, rank % 2 ? 100 : static_cast<std::streamoff>(fs::file_size(file)) - 1000);
+      const Result r = run({"train", "--resume", "runs/d", "train.epochs=2"});
+      ASSERT_EQ(r.code, 0) << r.err;
+      const std::string said = r.out + r.err, name = checkpoint_file(rank);
+      const std::size_t at = said.find(name);
+      EXPECT_NE(at, std::string::npos) << said;
+      EXPECT_EQ(said.find(name, at + 1), std::string::npos) << said;
+      EXPECT_THAT(said, HasSubstr("worker " + std::to_string(rank) +
+                                  ": its file of the checkpoint is damaged, so it goes on from"));
+      EXPECT_TRUE(summary("d")["loss"].is_number());
+      fs::remove_all(folder / "runs/d");
+    }
+  }
+}
+
+TEST_F(Resume, NeedsNeitherTheFileOfTheGraphNorThatOfModelInit) {
+  ASSERT_EQ(run(steady({"run.name=base"})).code, 0);
+  const std::vector<std::string> keys{"train.epochs=2",
+                                      "train.method=dpsgd",
+                                      "train.graph=file:graph.txt",
+                                      "model.init=runs/base/model.safetensors",
+                                      "model.freeze=conv1",
+                                      "--workers",
+                                      "3"};
+  write_text(folder / "graph.txt", "0 1\n1 2\n");
+  auto slow = keys;
+  slow.push_back(slowed(3, 20));
+  start(steady(slow));
+  stop(SIGTERM, 143, 9);
+  fs::remove(folder / "graph.txt");
+  fs::remove_all(folder / "runs/base");
+  const Result r = run({"train", "--resume", "runs/t"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(summary()["workers_at_end"], 3);
+}
+
+// Worker 0 writes the model at the end, with what it has of the frozen parameters.
+TEST_F(Resume, AWorkerThatIsStartedAgainHasTheFrozenParameters) {
+  ASSERT_EQ(run(steady({"run.name=base"})).code, 0);
+  const fs::path base = folder / "runs/base/model.safetensors";
+  fs::copy_file(base, folder / "init.safetensors");
+  start(steady({"train.epochs=200", "model.init=init.safetensors", "model.freeze=all but fc",
+                "--workers", "3"}));
+  stop(SIGTERM, 143, 9);
+  fs::rename(folder / "init.safetensors", folder / "moved.safetensors");
+  fs::remove_all(folder / "runs/base");
+  fs::remove(folder / "runs/t/log.jsonl");
+  start({"train", "--resume", "runs/t", "dist.restart=1", slowed(3, 3), "run.keep=1",
+         "run.checkpoint_every=0.1"});
+  const auto pids = workers_at_work(3);
+  ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
+  kill(pids.at(0), SIGKILL);
+  ASSERT_TRUE(wait_for("joined", 1)) << read_text(folder / "err");
+  kill(running, SIGTERM);
+  EXPECT_EQ(wait().code, 143) << read_text(folder / "err");
+  const Result r = run({"train", "--resume", "runs/t", "train.epochs=1"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const SafeTensors before = read_safetensors(folder / "moved.safetensors"),
+                    after = read_safetensors(folder / "runs/t/model.safetensors");
+  for (const NamedTensor& t : before.tensors) {
+    if (t.name.starts_with("fc.") || t.tensor.dtype() != DType::f32) continue;
+    ASSERT_NE(after.find(t.name), nullptr) << t.name;
+    EXPECT_EQ(std::memcmp(t.tensor.data(), after.find(t.name)->data(), t.tensor.bytes()), 0)
+        << t.name;
+  }
+}
+
+}  // namespace
+}  // namespace gossamer::apps
