@@ -23,12 +23,17 @@ std::vector<std::string> take_keys(std::vector<std::string>& arguments) {
   return taken;
 }
 
+bool said_by_hand(const Config& config, const std::string& key) {
+  const auto from = config.origin.find(key);
+  return from != config.origin.end() && from->second == "command line";
+}
+
 void allow_keys(const Config& config, const std::string& command,
                 const std::vector<std::string>& keys) {
   for (const auto& [key, from] : config.origin)
-    check<ConfigError>(from != "command line" || std::ranges::find(keys, key) != keys.end(),
-                       command, ": ", key, " has no effect here; the keys of this command are ",
-                       alternatives(keys));
+    check<ConfigError>(!said_by_hand(config, key) || std::ranges::find(keys, key) != keys.end(),
+                       command, ": ", key, " has no effect here; ",
+                       keys.empty() ? "leave it out" : "this command takes " + alternatives(keys));
 }
 
 }  // namespace gossamer::apps

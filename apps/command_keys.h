@@ -10,6 +10,8 @@ namespace gossamer::apps {
 
 // Takes CONFIG.toml and key=value, for load_config(), out of arguments that are paths too.
 std::vector<std::string> take_keys(std::vector<std::string>& arguments);
+// The command line itself says the key, not a CONFIG.toml, which may be that of a training.
+bool said_by_hand(const Config&, const std::string& key);
 // ConfigError: the command line sets another key than these, which would have no effect here.
 void allow_keys(const Config&, const std::string& command, const std::vector<std::string>& keys);
 

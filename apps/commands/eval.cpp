@@ -155,10 +155,9 @@ int eval(const EvalCommand& command) {
   std::vector<std::string> files = command.arguments;
   Config config = load_config(take_keys(files));
   files.insert(files.begin(), command.model);
+  if (!said_by_hand(config, "train.device")) config.train.device = "cpu";  // of training
   check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
-                     "eval computes on the CPU; with this configuration it needs train.device=cpu, "
-                     "not ",
-                     config.train.device);
+                     "eval computes on the CPU; leave train.device=", config.train.device, " out");
   const std::string task = task_of(find_model(command.model));
   check<ConfigError>(task == "pictures" || files.size() == 1, "eval: ", command.model, " is a ",
                      task, " model, which is evaluated alone; leave ", files.back(), " out");
@@ -203,6 +202,7 @@ int eval(const EvalCommand& command) {
   check<DataError>(counts.items > 0, data::code::damaged_images, "data.val: none of ",
                    damaged.size(),
                    " images could be decoded; first: ", damaged.empty() ? "" : damaged[0]);
+  check_finite(counts.loss / counts.items, command.model);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (counts.batch < config.eval.batch)

@@ -8,6 +8,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/translation_task.h"
 #include "gossamer/core/error.h"
 
@@ -39,6 +40,7 @@ int eval_pairs(const EvalCommand& command, Config config) {
   const double loss = counts.loss / counts.items,
                seconds =
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  check_finite(loss, command.model);
   const data::Bleu bleu = data::BleuCounts::of(counts.more).bleu();
   if (command.json)
     print(fmt::format("{}\n", JsonObject()

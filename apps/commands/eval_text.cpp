@@ -13,6 +13,7 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/language_task.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
@@ -107,6 +108,7 @@ int eval_text(const EvalCommand& command, Config config) {
                       : evaluate_text(one, text, set.marks, length, config.eval.batch, {}, {})[0];
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  check_finite(counts.loss / counts.items, command.model);
   const TextScore score =
       text_score(counts.loss / counts.items, counts.items, static_cast<double>(text.text_bytes));
   if (command.json) {

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
@@ -20,10 +21,7 @@ namespace {
 
 // What the command line says wins; a CONFIG.toml may be that of another run.
 void override_header(const Config& given, const std::string& file, LoadedModel& m) {
-  const auto said = [&](const char* key) {
-    const auto from = given.origin.find(key);
-    return from != given.origin.end() && from->second == "command line";
-  };
+  const auto said = [&](const char* key) { return said_by_hand(given, key); };
   check<ConfigError>(!said("model.name") || given.model.name == m.name,
                      "model.name=", given.model.name, ": ", file, " says in its header that it is ",
                      m.name);

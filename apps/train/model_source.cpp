@@ -2,6 +2,7 @@
 #include "gossamer/apps/train/model_source.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/worker_models.h"
@@ -147,6 +148,13 @@ void check_finite(const nn::Module& net, const std::string& file) {
     check(t.tensor.dtype() != DType::f32 || all_finite(t.tensor), file, ": \"", t.name,
           "\" holds values that are not finite numbers, so the model can answer nothing; did its "
           "training fail?");
+}
+
+void check_finite(double loss, const std::string& file) {
+  check(
+      std::isfinite(loss), file,
+      ": the loss on these data is no finite number, so its answers mean nothing; did its training "
+      "fail?");
 }
 
 }  // namespace gossamer::apps

@@ -37,5 +37,7 @@ std::string task_of(const ModelSource&);
 void check_task(const ModelSource&, const std::string& command, const std::string& wanted);
 // Error: values that are not finite. file: for the message.
 void check_finite(const nn::Module&, const std::string& file);
+// Error: an evaluation's loss is not finite.
+void check_finite(double loss, const std::string& file);
 
 }  // namespace gossamer::apps

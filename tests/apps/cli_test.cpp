@@ -132,8 +132,8 @@ TEST_F(Cli, ConfigExplainsAKeyAndASection) {
   EXPECT_EQ(all["keys"].size(), 1u);
   EXPECT_EQ(all["keys"][0]["values"][0], "auto");
   // of text, too
-  for (const char* key : {"model.name", "model.init", "data.train", "run.best_by"})
-    EXPECT_THAT(run({"config", key}).out, AnyOf(HasSubstr("text"), HasSubstr("language"))) << key;
+  for (const char* name : {"model.name", "model.init", "data.train", "run.best_by"})
+    EXPECT_THAT(run({"config", name}).out, AnyOf(HasSubstr("text"), HasSubstr("language"))) << name;
   expect_error({"config", "train.btach"}, 2, {"did you mean \"train.batch\"?"});
   expect_error({"config", "nonsense"}, 2, {"unknown key \"nonsense\""});
 }
