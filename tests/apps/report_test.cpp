@@ -15,6 +15,7 @@
 namespace gossamer::apps {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -127,12 +128,33 @@ TEST_F(Report, AResumedRunGoesOnWhereItHadStopped) {
   std::vector<double> images;
   for (const StepRow& row : run.steps.at(0)) images.push_back(row.images);
   EXPECT_THAT(images, ElementsAre(10, 20, 30, 40, 50, 60));
-  EXPECT_DOUBLE_EQ(run.steps.at(0).back().time, 8) << "the hour between the legs does not count";
-  EXPECT_DOUBLE_EQ(run.seconds, 9);
+  EXPECT_DOUBLE_EQ(run.steps.at(0).back().time, 6)
+      << "neither the hour between the legs counts, nor what was done twice";
+  EXPECT_DOUBLE_EQ(run.seconds, 7);
   EXPECT_EQ(run.outcome, "failed: the loss is nan");
   EXPECT_EQ(run.launch["command"], "again");
   EXPECT_DOUBLE_EQ(run.steps.at(0).back().images_per_s, 10);
-  EXPECT_THAT(run.alive.at(0), ElementsAre(Pair(0.0, 5.0), Pair(5.0, 9.0)));
+  EXPECT_THAT(run.alive.at(0), ElementsAre(Pair(0.0, 3.0), Pair(3.0, 7.0)));
+}
+
+TEST_F(Report, OfALegThatWasDiscardedNothingIsLeft) {
+  std::vector<Json> lines{started(100, 0), started(100, 1)};
+  const auto both = [&](double time, double samples) {
+    for (const int rank : {0, 1}) lines.push_back(step(time, rank, samples));
+  };
+  both(101, 10), both(102, 20);
+  lines.push_back(fault(103, 0, 1));
+  lines.push_back(step(104, 0, 30));
+  // from a checkpoint at 10 images, of which worker 1 was one
+  lines.push_back(started(200, 0, 10)), lines.push_back(started(200, 1, 10));
+  both(201, 20), both(202, 30);
+  lines.push_back({{"event", "summary"}, {"time", 203}, {"rank", 0}});
+  const fs::path at = leave("discarded", lines);
+  const RunRecord run = read_run(at);
+  EXPECT_TRUE(run.marks.empty());
+  EXPECT_EQ(run.steps.at(0).size(), 3u);
+  write_page(run, at, at / "report.html");
+  EXPECT_THAT(read_text(at / "report.html"), HasSubstr("2 workers, 4 s"));
 }
 
 TEST_F(Report, LinesCutShortByACrashArePassedOver) {
@@ -193,6 +215,38 @@ TEST_F(Report, TheTableHoldsEveryStepAndEvaluationInTheirOrder) {
   EXPECT_EQ(lines[4], "eval,mean,3,20,0.2,0.25,,,,,,50,100");
 }
 
+TEST_F(Report, ItsColumnsAndChartsAreThoseOfTheTask) {
+  const auto of = [&](const std::string& task) {
+    const Json last{
+        {"event", "eval"},    {"time", 103}, {"rank", 0},           {"of", "averaged model"},
+        {"samples", 20},      {"loss", 0.5}, {"top1", 0.5},         {"top5", 0.75},
+        {"perplexity", 1.65}, {"bleu", 33},  {"bits_per_byte", 0.7}};
+    Json own = last;
+    own["of"] = "model", own["time"] = 101.5, own["samples"] = 10;
+    return read_run(leave(task, {started(100, 0), step(101, 0, 10), own, step(102, 0, 20), last},
+                          "task = \"" + task + "\"\n[run]\n"));
+  };
+  const auto table = [&](const std::string& task) {
+    write_csv(of(task), folder / "t.csv");
+    return read_text(folder / "t.csv");
+  };
+  EXPECT_THAT(table("language"), AllOf(StartsWith("event,of,time_s,tokens,epoch,"),
+                                       HasSubstr(",consensus_distance,perplexity,bits_per_byte\n"),
+                                       HasSubstr("eval,mean,3,20,0.2,0.5,,,,,,1.65,0.7\n")));
+  EXPECT_THAT(table("translation"), AllOf(HasSubstr(",consensus_distance,bleu,perplexity\n"),
+                                          HasSubstr("eval,mean,3,20,0.2,0.5,,,,,,33,1.65\n")));
+  const auto compared = [&](const std::string& task) {
+    write_comparison({of(task), of(task)}, folder / "page.html");
+    return read_text(folder / "page.html");
+  };
+  EXPECT_THAT(compared("pictures"), AllOf(HasSubstr("top-1 %"), HasSubstr("images a second"),
+                                          Not(HasSubstr("BLEU")), Not(HasSubstr("perplexity"))));
+  EXPECT_THAT(compared("language"),
+              AllOf(HasSubstr("bits per byte"), HasSubstr("tokens a second"),
+                    Not(HasSubstr("BLEU")), Not(HasSubstr("top-1")), Not(HasSubstr("images"))));
+  EXPECT_THAT(compared("translation"), AllOf(HasSubstr("BLEU"), Not(HasSubstr("top-1"))));
+}
+
 // --- the pictures
 
 TEST(ReportPictures, TicksAreRound) {
@@ -221,6 +275,13 @@ TEST(ReportPictures, AChartEndsEachCurveWithItsLastValueAndLeavesOutWhatIsNoNumb
       chart({"l", "", true}, {{.name = "p", .points = {{0, 0}, {1, 0.01}, {2, 100}}}});
   for (const char* wanted : {">0.01<", ">1<", ">100<"}) EXPECT_THAT(logarithmic, HasSubstr(wanted));
   EXPECT_THAT(logarithmic, Not(HasSubstr("inf")));
+}
+
+TEST(ReportPictures, TheNoiseOfAFlatCurveDoesNotFillThePicture) {
+  const std::string svg =
+      chart({"t", ""}, {{.name = "p", .points = {{0, 1}, {1, 1.001}, {2, 0.999}}}});
+  EXPECT_THAT(svg, HasSubstr(">0.98<"));
+  EXPECT_THAT(svg, HasSubstr(">1.02<"));
 }
 
 TEST(ReportPictures, ACurveOfOnePointIsADot) {
