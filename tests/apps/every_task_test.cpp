@@ -97,6 +97,26 @@ TEST_P(EveryTask, AnInterruptedRunSavesAndGoesOnBitForBit) {
   expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
 }
 
+TEST_P(EveryTask, ARunGoesOnWithoutTheFilesThatItWasInitialisedFrom) {
+  ASSERT_EQ(run(small({"run.name=base"})).code, 0);
+  const std::vector<std::string> keys{epochs(3), "model.init=runs/base"};
+  auto whole = keys, slow = keys;
+  whole.push_back("run.name=whole");
+  slow.push_back(slowed(1, 5));
+  ASSERT_EQ(run(small(whole)).code, 0) << read_text(folder / "err");
+  start(small(slow));
+  ASSERT_TRUE(wait_for("step", 3));
+  kill(running, SIGTERM);
+  ASSERT_EQ(wait().code, 143);
+  fs::remove_all(folder / "runs/base");
+  const Result r = run({"train", "--resume", "runs/t"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
+  // and once more, with what the command of the start said
+  const Result again = run(small({epochs(4), "model.init=runs/base", "--resume", "auto"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+}
+
 TEST_P(EveryTask, AFailedReplayIsAFailedRun) {
   const auto with = [&](const std::string& key) { return run(small({key}, 3)); };
   const Result recorded = with("run.record=record");
