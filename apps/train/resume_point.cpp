@@ -160,7 +160,7 @@ Choice choose(const fs::path& run_folder, const Reader& reader) {
   Choice choice;
   std::optional<ResumePoint> incomplete;  // the newest, if there is no other
   for (ResumePoint& point : list_checkpoints(run_folder)) {
-    if (point.can_be_mended() || (!incomplete && !choice.best)) read_files(point, reader);
+    if (!choice.best && (point.can_be_mended() || !incomplete)) read_files(point, reader);
     if (!choice.best && point.can_be_mended()) {
       choice.best = std::move(point);
       continue;

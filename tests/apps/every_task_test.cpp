@@ -99,7 +99,7 @@ TEST_P(EveryTask, AnInterruptedRunSavesAndGoesOnBitForBit) {
 
 TEST_P(EveryTask, ARunGoesOnWithoutTheFilesThatItWasInitialisedFrom) {
   ASSERT_EQ(run(small({"run.name=base"})).code, 0);
-  const std::vector<std::string> keys{epochs(3), "model.init=runs/base"};
+  const std::vector<std::string> keys{epochs(6), "model.init=runs/base"};
   auto whole = keys, slow = keys;
   whole.push_back("run.name=whole");
   slow.push_back(slowed(1, 5));
@@ -113,7 +113,7 @@ TEST_P(EveryTask, ARunGoesOnWithoutTheFilesThatItWasInitialisedFrom) {
   ASSERT_EQ(r.code, 0) << r.err;
   expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
   // and once more, with what the command of the start said
-  const Result again = run(small({epochs(4), "model.init=runs/base", "--resume", "auto"}));
+  const Result again = run(small({epochs(7), "model.init=runs/base", "--resume", "auto"}));
   EXPECT_EQ(again.code, 0) << again.err;
 }
 
