@@ -21,13 +21,16 @@ i64 parameters_of(const nn::Module& net) {
   return sum;
 }
 
+models::OpenedModel opened(const char* path) {
+  auto model = models::open(models::picture_weights(apps::read_model(apps::find_model(path))));
+  apps::check_finite(*model.net, path);
+  return model;
+}
+
 }  // namespace
 
 Model::Model(const char* path)
-    : file_(models::open(models::picture_weights(apps::read_model(apps::find_model(path))))),
-      parameters_(parameters_of(*file_.net)),
-      net_(std::move(file_.net)) {
-  apps::check_finite(*file_.net, path);
+    : file_(opened(path)), parameters_(parameters_of(*file_.net)), net_(std::move(file_.net)) {
   for (const std::string& line : file_.notes) log_line(line);
 }
 
