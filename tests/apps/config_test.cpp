@@ -207,7 +207,10 @@ TEST(Config, AutoIsANumberAboveZeroOrAuto) {
                   "; it must be \"auto\" or 1 to 1024");
   EXPECT_EQ(invalid("train.threads=auto"), "no error");
   EXPECT_EQ(invalid("run.keep_best=-1"), "command line: run.keep_best = -1; it must be 0 to 1000");
-  EXPECT_THAT(invalid("train.patience=3"), HasSubstr("give eval.every=EPOCHS and a data.val"));
+  EXPECT_THAT(error_of([] {
+                validate(parse_config("[train]\npatience = 3\n[eval]\nevery = 0\n", "f.toml"), 1);
+              }),
+              HasSubstr("give eval.every=EPOCHS and a data.val"));
   EXPECT_THAT(error_of([] {
                 Config c = parse_config("[train]\npatience = 3\n[eval]\nevery = 1\n", "f.toml");
                 validate(c, 1);

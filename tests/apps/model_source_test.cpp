@@ -253,7 +253,7 @@ TEST_F(ModelSources, ATrainingThatEndsWithoutNumbersHasFailed) {
       run({"train", "--resume", "runs/t", "train.epochs=1.08", "optim.learning_rate=3e38",
            "optim.scaling=none", "optim.schedule=constant"});
   EXPECT_EQ(more.code, 1) << more.err;
-  EXPECT_EQ(read_text(folder / "runs/t/model.safetensors"), good);
+  EXPECT_TRUE(read_text(folder / "runs/t/earlier/1/model.safetensors") == good);
 }
 
 }  // namespace

@@ -239,11 +239,10 @@ TEST_F(Report, ItsColumnsAndChartsAreThoseOfTheTask) {
     write_comparison({of(task), of(task)}, folder / "page.html");
     return read_text(folder / "page.html");
   };
-  EXPECT_THAT(compared("pictures"), AllOf(HasSubstr("top-1 %"), HasSubstr("images a second"),
-                                          Not(HasSubstr("BLEU")), Not(HasSubstr("perplexity"))));
-  EXPECT_THAT(compared("language"),
-              AllOf(HasSubstr("bits per byte"), HasSubstr("tokens a second"),
-                    Not(HasSubstr("BLEU")), Not(HasSubstr("top-1")), Not(HasSubstr("images"))));
+  EXPECT_THAT(compared("pictures"),
+              AllOf(HasSubstr("top-1 %"), Not(HasSubstr("BLEU")), Not(HasSubstr("perplexity"))));
+  EXPECT_THAT(compared("language"), AllOf(HasSubstr("bits per byte"), Not(HasSubstr("BLEU")),
+                                          Not(HasSubstr("top-1")), Not(HasSubstr("images"))));
   EXPECT_THAT(compared("translation"), AllOf(HasSubstr("BLEU"), Not(HasSubstr("top-1"))));
 }
 
@@ -280,8 +279,8 @@ TEST(ReportPictures, AChartEndsEachCurveWithItsLastValueAndLeavesOutWhatIsNoNumb
 TEST(ReportPictures, TheNoiseOfAFlatCurveDoesNotFillThePicture) {
   const std::string svg =
       chart({"t", ""}, {{.name = "p", .points = {{0, 1}, {1, 1.001}, {2, 0.999}}}});
-  EXPECT_THAT(svg, HasSubstr(">0.98<"));
-  EXPECT_THAT(svg, HasSubstr(">1.02<"));
+  EXPECT_THAT(svg, HasSubstr(">0.95<"));
+  EXPECT_THAT(svg, HasSubstr(">1.05<"));
 }
 
 TEST(ReportPictures, ACurveOfOnePointIsADot) {
