@@ -221,9 +221,9 @@ int generate(const GenerateCommand& c) {
   Config config = load_config(c.arguments);
   allow_keys(config, "generate", {"model.heads", "train.dtype"});
   if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
+  const DType dtype = compute_type(config.train.dtype);
   check_task(find_model(c.model), "generate", "language");
-  LanguageModel m =
-      load_language_model(c.model, compute_type(config.train.dtype), config.model.heads.value);
+  LanguageModel m = load_language_model(c.model, dtype, config.model.heads.value);
   for (const std::string& line : m.notes) say(line);
   if (!c.tokenizer.empty()) {
     const auto given = data::open_tokenizer(c.tokenizer);
