@@ -301,7 +301,9 @@ TEST_F(ClassResults, EvalAveragesOnlyModelsThatAreAlike) {
                  "data.val=s/val", "data.eval_size=32", "data.resize=32"})
                 .code,
             0);
-  EXPECT_THAT(with("three.txt"), HasSubstr("three.txt"));
+  const Result none = run({"eval", "runs/a/model.safetensors", "three.txt", "data.val=s/val"});
+  EXPECT_EQ(none.code, 6);
+  EXPECT_THAT(none.err, HasSubstr("three.txt: there is no such file"));
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ TEST_F(Resume, MoreEpochsGoOnFromTheEnd) {
     EXPECT_THAT(r.out + r.err, HasSubstr("resuming from runs/t/checkpoints/samples-000000000192"));
     EXPECT_EQ(events("step").size() - steps, 2u * 96 / 4) << "no image is trained on again";
     EXPECT_EQ(summary()["samples"], 4 * 96);
-    EXPECT_EQ(read_text(folder / "runs/t/earlier" / std::to_string(interruptions ? 2 : 1) /
+    EXPECT_EQ(read_text(folder / "runs/t/earlier" / std::to_string(interruptions + 1) /
                         "model.safetensors") == model,
               true)
         << "the older result is kept";
