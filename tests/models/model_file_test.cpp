@@ -54,7 +54,7 @@ TEST_F(ModelFile, TheLastLayerMayHaveAnyOfItsUsualNames) {
   const NoGrad no_grad;
   const Tensor images = Tensor::full({1, 32, 32, 3}, 100, DType::u8);
   for (const std::string name : {"linear", "classifier", "head", "head.fc", "last_linear"}) {
-    std::vector<NamedTensor> tensors = nn::file_state(*net);
+    std::vector<NamedTensor> tensors = nn::in_file_layout(net->state());
     for (NamedTensor& t : tensors)
       if (t.name.starts_with("fc.")) t.name.replace(0, 2, name);
     write_safetensors(file("m"), tensors);
