@@ -105,6 +105,13 @@ Weights read_weights(const std::filesystem::path& path, const WeightsOptions& op
   return out;
 }
 
+std::map<std::string, std::string> read_weights_header(const std::filesystem::path& path) {
+  const InputFile file(path);
+  if (is_torch_file(file)) return {};
+  check_downloaded(file);
+  return read_safetensors_metadata(path);
+}
+
 void rename(Weights& w, const std::map<std::string, std::string>& names) {
   std::set<std::string> used;
   for (std::string* name : all_names(w)) {

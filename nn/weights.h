@@ -34,6 +34,8 @@ struct WeightsOptions {
 };
 // IoError names the file and the defect.
 Weights read_weights(const std::filesystem::path&, const WeightsOptions& = {});
+// Only its header; a .pth has none. IoError.
+std::map<std::string, std::string> read_weights_header(const std::filesystem::path&);
 // As WeightsOptions::rename. IoError: one of them fits no name, or two tensors have one name then.
 void rename(Weights&, const std::map<std::string, std::string>&);
 

@@ -7,7 +7,6 @@
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/worker_models.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/torch_file.h"
 #include "gossamer/core/update.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -93,8 +92,7 @@ ModelSource find_model(const fs::path& given) {
 }
 
 std::map<std::string, std::string> model_header(const ModelSource& source) {
-  if (is_torch_file(InputFile(source.files[0]))) return {};
-  const auto header = nn::read_metadata(source.files[0]);
+  const auto header = nn::read_weights_header(source.files[0]);
   if (!source.of_workers) return header;
   if (auto model = model_entries(header); !model.empty()) return model;
   for (const char* name : {"model.safetensors", "best.safetensors"})  // beside an older checkpoint

@@ -214,7 +214,7 @@ TEST_F(Resume, DoesNotNeedTheFileOfTheGraph) {
                 "3", slowed(3, 20)}));
   stop(SIGTERM, 143, 9);
   fs::remove(folder / "graph.txt");
-  const Result r = run({"train", "--resume", "runs/t"});
+  const Result r = run({"train", "--resume", "runs/t", "dist.inject="});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(summary()["workers_at_end"], 3);
 }
