@@ -42,7 +42,7 @@ void add_translate(CLI::App& app, int& code) {
       "translate", "A translation of each line: gossamer translate runs/NAME < in.txt > out.txt");
   TranslateCommand& c = run_on(a, translate, code);
   const auto option = [&](const char* name, auto& value, const char* text) {
-    a.add_option(name, value, text)->capture_default_str();
+    return a.add_option(name, value, text)->capture_default_str();
   };
   a.add_option("model", c.model, "a run's folder, a checkpoint's, or its file of weights")
       ->required();
@@ -52,6 +52,10 @@ void add_translate(CLI::App& app, int& code) {
   option("--beam", c.beam, "hypotheses that are followed; 1: greedy, the likeliest id each time");
   option("--length-penalty", c.length_penalty, "0: none; more: longer translations");
   option("--batch", c.batch, "lines at once");
+  a.add_flag("--lines", c.lines, "answer each line before the next is read, for another program");
+  option("--on-long", c.on_long,
+         "a line longer than the model reads: skip, with an empty line in its place, cut, or stop")
+      ->check(CLI::IsMember({"skip", "cut", "stop"}));
   option("--threads", c.threads, "compute threads; 0: all cores");
   option("--dtype", c.dtype, "f32, bf16, f16 or auto");
   add_json(a, c.json);

@@ -85,11 +85,14 @@ struct TranslateCommand {
   std::string reference;               // file of right translations, for BLEU; empty: none
   i64 beam = 4;                        // 1: greedy
   double length_penalty = 0.6;
-  int batch = 32;             // lines at once
-  int threads = 0;            // 0: all cores
-  std::string dtype = "f32";  // f32 | bf16 | auto
+  int batch = 32;                // lines at once
+  bool lines = false;            // answers each line before it reads the next
+  std::string on_long = "skip";  // a line longer than the model reads: cut | skip | stop
+  int threads = 0;               // 0: all cores
+  std::string dtype = "f32";     // f32 | bf16 | auto
   bool json = false;
 };
+// 3: lines were left out, each with a warning, and an empty line in its place.
 int translate(const TranslateCommand&);
 
 struct ClassifyCommand {

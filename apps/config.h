@@ -30,7 +30,7 @@ struct Config {
     std::string name = "resnet8-cifar", init, freeze;
     Auto classes, layers, width, heads, ff;
     std::string gelu = "tanh";
-    bool bias = true, norm_first = false;
+    bool bias = true, norm_first = false, init_other_tokenizer = false;
     double dropout = 0;
   } model;
   struct {

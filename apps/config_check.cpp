@@ -76,7 +76,8 @@ const std::vector<KeysOf> kKeysOf{
       "data.resize", "data.filter", "data.augment", "data.mean", "data.std", "data.resize_on",
       "data.strict_images", "train.mixup", "train.cutmix"}},
     {{"language", "translation"},
-     {"model.layers", "model.width", "model.heads", "model.dropout", "data.length"}},
+     {"model.layers", "model.width", "model.heads", "model.dropout", "model.init_other_tokenizer",
+      "data.length"}},
     {{"language"}, {"model.bias", "model.gelu"}},
     {{"translation"}, {"model.ff", "model.norm_first"}}};
 

@@ -38,6 +38,8 @@ void each_key(C& c, F&& f) {
     "pictures: what fits is taken, and without model.name its tensors say which model it is | "
     "text: "
     "every tensor must fit");
+  f("model.init_other_tokenizer", c.model.init_other_tokenizer,
+    "text: train on ids of another tokenizer than lies beside model.init");
   f("model.freeze", c.model.freeze,
     "parameters that are not trained: \"conv1, bn1, layer1\", \"all but fc\"; frozen batch norm "
     "keeps its statistics");
@@ -204,7 +206,7 @@ void each_key(C& c, F&& f) {
     "inverse-sqrt");
   f("optim.warmup_epochs", c.optim.warmup_epochs,
     "linear rise to the peak, in epochs or as an amount (\"500 steps\"); it is part of "
-    "train.epochs");
+    "train.epochs, at most half of it; 0 with one-cycle: 30 % of it");
   f("optim.warmup_from", c.optim.warmup_from, "learning rate at the start of the rise");
   f("optim.final", c.optim.final, "cosine, one-cycle: learning rate at the end");
   f("optim.milestones", c.optim.milestones,

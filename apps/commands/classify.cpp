@@ -58,11 +58,12 @@ void classify_one(const LoadedModel& model, const nn::Inference& net, const std:
     for (const std::size_t k : order)
       rows.push_back(JsonObject().add("class", model.classes[k]).add("probability", values[k]));
     print(fmt::format("{}\n", JsonObject().add("image", path).add("top", rows).str()));
-    return;
+  } else {
+    print(fmt::format("{}\n", path));
+    for (const std::size_t k : order)
+      print(fmt::format("  {:5.1f} %  {}\n", 100 * values[k], model.classes[k]));
   }
-  print(fmt::format("{}\n", path));
-  for (const std::size_t k : order)
-    print(fmt::format("  {:5.1f} %  {}\n", 100 * values[k], model.classes[k]));
+  std::fflush(stdout);  // of many pictures, the answers come as they are made
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/core/error.h"
 #include "gossamer/core/plural.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/tokenize.h"
@@ -53,6 +54,34 @@ void print_notices(const data::TokenizeReport& r) {
                       r.ids_asked));
 }
 
+// The library speaks of what it is given, and users gave options: those that its words stand for.
+std::string with_options(const std::string& text) {
+  const std::pair<const char*, const char*> options[] = {
+      {"tokenize: tokenizer", "--tokenizer"},
+      {"maximal length", "--max-length"},
+      {"validation fraction", "--val-fraction"},
+      {"a fraction", "--val-fraction"},
+      {"validation text", "--val"},
+      {"validation sources", "--val, --val-target"},
+      {"files of sources", "--target"},
+      {" threads;", "--threads"}};
+  std::string names;
+  for (const auto& [words, option] : options)
+    if (text.find(words) != text.npos) names += (names.empty() ? "" : ", ") + std::string(option);
+  const bool own = text.find("tokenize: ") != text.npos;  // the others are of files
+  return own && !names.empty() ? text + " (" + names + ")" : text;
+}
+
+data::TokenizeReport tokenize(const data::TokenizeOptions& options, DataProgress& progress) {
+  try {
+    return data::tokenize(options, progress);
+  } catch (const ConfigError& error) {
+    fail<ConfigError>(with_options(error.what()));
+  } catch (const DataError& error) {
+    fail<DataError>(with_options(error.what()));
+  }
+}
+
 }  // namespace
 
 int data_tokenize(const DataTokenizeCommand& command) {
@@ -71,7 +100,7 @@ int data_tokenize(const DataTokenizeCommand& command) {
                                       .any_bytes = command.any_bytes,
                                       .threads = command.threads};
   DataProgress progress("tokenize, KiB", data::tokenize_kibibytes(options), command.json);
-  const data::TokenizeReport report = data::tokenize(options, progress);
+  const data::TokenizeReport report = tokenize(options, progress);
   const double seconds = progress.seconds();
   const data::TextIndex& index = report.index;
   if (command.json) {

@@ -28,15 +28,20 @@ int eval_pairs(const EvalCommand& command, Config config) {
   const data::TextSet set =
       data::open_text(config.data.val[0] == "auto" ? config.data.train[0] : config.data.val[0]);
   check<DataError>(set.pairs && set.tokenizer, set.path, ": holds no pairs of sentences");
-  check<DataError>(set.tokenizer->hash() == m.tokenizer->hash(), set.path,
+  check<DataError>(set.tokenizer->same_ids(*m.tokenizer), set.path,
                    ": was made with another tokenizer than the model's; tokenize it with "
                    "--tokenizer ",
                    m.folder.string());
+  const i64 positions = m.net->options().positions,
+            length = config.origin.contains("data.length") ? config.data.length : positions;
+  check<ConfigError>(length <= positions, "data.length = ", length, ": ", command.model, " reads ",
+                     positions, " ids");
   nn::Module* const one[] = {m.net.get()};
   const auto began = std::chrono::steady_clock::now();
   const Counts counts = evaluate_pairs(
       one, set.val.empty() ? set.train : set.val, *m.tokenizer,
-      {.tokens = config.train.batch, .rows = config.eval.batch, .search = search}, {}, {})[0];
+      {.tokens = config.train.batch, .rows = config.eval.batch, .search = search, .length = length},
+      {}, {})[0];
   const double loss = counts.loss / counts.items,
                seconds =
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

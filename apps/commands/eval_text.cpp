@@ -22,8 +22,9 @@
 namespace gossamer::apps {
 namespace {
 
-// Windows that overlap: each begins `stride` ids behind the one before, and what that one has
-// predicted does not count again. The sums over all ids but the first.
+// Windows of `length` ids that overlap: each begins `stride` ids behind the one before, and what
+// that one has predicted does not count again. As in Hugging Face's recipe, the last id of a window
+// is predicted from the others, and nothing from it. The sums over all ids but the first.
 Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 length, i64 stride,
                         i64 batch) {
   const NoGrad no_grad;
@@ -35,7 +36,7 @@ Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 l
     std::vector<std::int32_t> ids(all, 0), wanted(all, data::kNoLabel);
     i64 counted = 0;
     for (i64 row = 0; row < batch && done < labels; ++row, begin += stride) {
-      const i64 end = std::min(begin + length, labels);
+      const i64 end = std::min(begin + length - 1, labels);
       std::vector<std::int32_t> window(static_cast<std::size_t>(end - begin + 1));
       tokens.read(begin, window);
       const auto at = row * length;
@@ -86,7 +87,7 @@ int eval_text(const EvalCommand& command, Config config) {
   const data::TextSet set = data::open_text(
       config.data.val[0] == "auto" ? config.data.train[0] : config.data.val[0], options.vocabulary);
   check<DataError>(!set.pairs, set.path, ": holds pairs of sentences, for translation");
-  check<DataError>(!set.tokenizer || !m.tokenizer || set.tokenizer->hash() == m.tokenizer->hash(),
+  check<DataError>(!set.tokenizer || !m.tokenizer || set.tokenizer->same_ids(*m.tokenizer),
                    set.path,
                    ": was made with another tokenizer than the model's; tokenize it "
                    "with --tokenizer ",

@@ -20,10 +20,12 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
 #include "gossamer/apps/train/graph_file.h"
+#include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/run.h"
 #include "gossamer/apps/train/task.h"
+#include "gossamer/apps/train/translation_model.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/file_names.h"
 #include "gossamer/dist/net/launch_sources.h"
@@ -121,6 +123,13 @@ void pass_on_launch(const Task& task) {
   JsonObject facts = launch_facts();
   task.add_facts(facts);
   setenv(kLaunchVariable, facts.str().c_str(), 1);
+}
+
+// What the file of model.init says about the model, and no key has said.
+std::vector<std::string> keys_of_init(const Config& c) {
+  if (c.task == "language") return keys_of_language_model(c);
+  if (c.task == "translation") return keys_of_translation_model(c);
+  return keys_of(initial_weights(c), c);
 }
 
 // What a start is asked for, and what follows from it.
@@ -271,8 +280,8 @@ void Start::read_config() {
         resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
   }
   if (resume) take_from_run();
-  if (config.task == "pictures" && !config.model.init.empty() && !command.worker)
-    for (const std::string& key : keys_of(initial_weights(config), config)) {
+  if (!config.model.init.empty() && !command.worker)
+    for (const std::string& key : keys_of_init(config)) {
       arguments.push_back(key);
       set_key(config, key);
     }

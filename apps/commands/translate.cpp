@@ -1,16 +1,15 @@
 // `gossamer translate MODEL < lines`: a translation of each line, in the same order.
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iostream>
-#include <limits>
+#include <exception>
 #include <numeric>
+#include <span>
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/lines.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
@@ -19,74 +18,95 @@
 #include "gossamer/apps/train/translation_model.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/core/utf8.h"
 #include "gossamer/data/text/bleu.h"
 
 namespace gossamer::apps {
 namespace {
 
-// The lines of a file, some at a time.
-class Lines {
+// The lines to translate: as many as go together, as ids.
+class Source {
  public:
-  explicit Lines(const std::string& file)
-      : name_(file == "-" ? "standard input" : file), stored_(file != "-") {
-    if (stored_) file_.open(file);
-    check<IoError>(in().good(), file, ": cannot open this file of lines");
-  }
-  // Fewer at the end. DataError: a line is no UTF-8.
-  std::vector<std::string> next(std::size_t most) {
-    std::vector<std::string> lines;
-    for (std::string line; lines.size() < most && std::getline(in(), line);) {
-      ++read_;
-      if (line.ends_with('\r')) line.pop_back();
-      const std::size_t valid = valid_utf8(line);
-      check<DataError>(valid == line.size(), place(0), ": byte ", valid + 1,
-                       " of the line is no UTF-8");
-      lines.push_back(std::move(line));
+  Source(const TranslateCommand& c, const TranslationModel& m)
+      : lines_(c.file), on_long_(c.on_long), model_(m) {}
+  // The next lines, at most so many; one that has no text, or is left out, has no ids. A line that
+  // stops the work ends them: see rethrow().
+  std::vector<Sentence> next(std::size_t most) {
+    std::vector<Sentence> out;
+    try {
+      for (std::string line; out.size() < most && lines_.next(line);) out.push_back(ids_of(line));
+    } catch (const DataError&) {
+      stopped_ = std::current_exception();
     }
-    return lines;
+    return out;
   }
-  // FILE:LINE, so many lines before the last one that was read.
-  std::string place(std::size_t before) const {
-    return name_ + ":" + std::to_string(read_ - before);
+  bool typed() const { return lines_.typed(); }
+  bool left_out() const { return left_out_; }
+  // What has ended the lines before the end of the file, if anything has.
+  void rethrow() const {
+    if (stopped_) std::rethrow_exception(stopped_);
   }
 
  private:
-  std::istream& in() { return stored_ ? file_ : std::cin; }
-  std::string name_;
-  bool stored_;
-  std::ifstream file_;
-  std::size_t read_ = 0;
+  // What is wrong with one line is said, and does not keep the others from being translated.
+  Sentence ids_of(const std::string& line) {
+    Sentence ids;
+    try {
+      lines_.check_utf8(line);
+    } catch (const DataError& error) {
+      return leave_out(error.what());
+    }
+    model_.tokenizer->encode(line, ids);
+    if (ids.empty()) return ids;
+    const auto most = static_cast<std::size_t>(model_.net->options().positions);
+    if (ids.size() >= most) {
+      const std::string what = fmt::format("{}: the line has {} ids, the model reads {}",
+                                           lines_.place(), ids.size() + 1, most);
+      check<DataError>(on_long_ != "stop", what, "; split it, or use --on-long");
+      if (on_long_ == "skip") return leave_out(what);
+      say(what + "; it is cut");
+      ids.resize(most - 1);
+    }
+    ids.push_back(model_.tokenizer->marks().end);
+    return ids;
+  }
+  Sentence leave_out(const std::string& what) {
+    say(what + "; its translation is an empty line");
+    left_out_ = true;
+    return {};
+  }
+
+  Lines lines_;
+  std::string on_long_;
+  const TranslationModel& model_;
+  bool left_out_ = false;
+  std::exception_ptr stopped_;
 };
 
-// Sentences of about one length are translated together. That of a line without text is empty.
-std::vector<std::string> translate_lines(const TranslationModel& m, const Lines& from,
-                                         const std::vector<std::string>& lines, std::size_t batch,
+// Sentences of about one length are translated together. That of no ids is empty.
+std::vector<std::string> translate_lines(const TranslationModel& m,
+                                         const std::vector<Sentence>& lines, std::size_t batch,
                                          const TranslateOptions& options) {
-  const data::Marks marks = m.tokenizer->marks();
-  const i64 positions = m.net->options().positions;
-  std::vector<Sentence> ids(lines.size());
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    m.tokenizer->encode(lines[i], ids[i]);
-    if (ids[i].empty()) continue;
-    ids[i].push_back(marks.end);
-    check<DataError>(static_cast<i64>(ids[i].size()) <= positions, from.place(lines.size() - 1 - i),
-                     ": the line has ", ids[i].size(), " ids, the model reads ", positions,
-                     "; split it");
-  }
   std::vector<std::size_t> order(lines.size());
   std::iota(order.begin(), order.end(), 0u);
-  std::erase_if(order, [&](std::size_t i) { return ids[i].empty(); });
-  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return ids[i].size(); });
+  std::erase_if(order, [&](std::size_t i) { return lines[i].empty(); });
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return lines[i].size(); });
   std::vector<std::string> out(lines.size());
   for (std::size_t at = 0; at < order.size(); at += batch) {
     const std::span some = std::span(order).subspan(at, std::min(batch, order.size() - at));
     std::vector<Sentence> sources;
-    for (const std::size_t i : some) sources.push_back(ids[i]);
-    const auto found = translate_sentences(*m.net, marks, sources, options);
+    for (const std::size_t i : some) sources.push_back(lines[i]);
+    const auto found = translate_sentences(*m.net, m.tokenizer->marks(), sources, options);
     for (std::size_t i = 0; i < some.size(); ++i)
       out[some[i]] = sentence_text(*m.tokenizer, found[i]);
   }
+  return out;
+}
+
+std::vector<std::string> reference_of(const TranslateCommand& c) {
+  std::vector<std::string> out;
+  if (c.reference.empty()) return out;
+  Lines lines(c.reference);
+  for (std::string line; lines.next(line); out.push_back(line)) lines.check_utf8(line);
   return out;
 }
 
@@ -99,29 +119,32 @@ int translate(const TranslateCommand& c) {
                      c.length_penalty);
   check<ConfigError>(c.threads >= 0, "translate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
-  std::vector<std::string> reference;
-  if (!c.reference.empty())
-    reference = Lines(c.reference).next(std::numeric_limits<std::size_t>::max());
+  check<ConfigError>(!c.lines || !c.json,
+                     "translate: --json is one object behind the last line, and --lines answers "
+                     "each; leave one of them out");
+  const std::vector<std::string> reference = reference_of(c);
   Config config = load_config(c.arguments);
   allow_keys(config, "translate", {"train.dtype"});
   if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
   check_task(find_model(c.model), "translate", "translation");
   const TranslationModel m = load_translation_model(c.model, compute_type(config.train.dtype));
   for (const std::string& line : m.notes) say(line);
-  Lines in(c.file);
-  // Somebody who types waits for each answer.
-  const bool typed = c.file == "-" && isatty(0) == 1;
-  const auto batch = static_cast<std::size_t>(c.batch), chunk = typed ? 1 : 16 * batch;
+  Source source(c, m);
+  // The first answers come soon; the more lines are sorted by length, the less is padding.
+  const auto batch = static_cast<std::size_t>(c.batch);
+  const bool each = c.lines || source.typed();
+  const std::size_t most = each ? 1 : 16 * batch;
   std::vector<std::string> out;
-  for (;;) {
-    const std::vector<std::string> lines = in.next(chunk);
-    for (std::string& line : translate_lines(
-             m, in, lines, batch, {.beam = c.beam, .length_penalty = c.length_penalty})) {
-      if (!c.json) fmt::print("{}\n", line);
+  for (std::size_t wanted = each ? 1 : batch, got = wanted; got == wanted;
+       wanted = std::min(2 * wanted, most)) {
+    const std::vector<Sentence> lines = source.next(wanted);
+    got = lines.size();
+    for (std::string& line :
+         translate_lines(m, lines, batch, {.beam = c.beam, .length_penalty = c.length_penalty})) {
+      if (!c.json) print(line + "\n");
       if (c.json || !c.reference.empty()) out.push_back(std::move(line));
     }
     std::fflush(stdout);
-    if (lines.size() < chunk) break;
   }
   JsonObject json;
   if (c.json) json.add("translations", out);
@@ -132,11 +155,12 @@ int translate(const TranslateCommand& c) {
     if (!c.json)
       std::fputs(fmt::format("{}\n{}\n", bleu.text(), data::kBleuSignature).c_str(), stderr);
   }
-  if (c.json) fmt::print("{}\n", json.str());
+  if (c.json) print(json.str() + "\n");
+  source.rethrow();
   check<DataError>(c.reference.empty() || scored, c.reference, ": has ", reference.size(),
                    " lines, and ", out.size(),
                    " were translated; BLEU wants as many of both, and at least one");
-  return 0;
+  return source.left_out() ? 3 : 0;
 }
 
 }  // namespace gossamer::apps

@@ -9,6 +9,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/printable.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
@@ -24,13 +25,17 @@ struct Found {
   std::vector<std::string> notes;
 };
 
-// Of config.json; an empty object: there is none.
+// Of config.json; an empty object: there is none. IoError: it is of another kind of model.
 nlohmann::json config_in(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   std::ifstream in(path);
   if (!in.good()) return nlohmann::json::object();
   nlohmann::json config = nlohmann::json::parse(in, nullptr, false);
   check<IoError>(config.is_object(), path.string(), ": is no JSON object");
+  const auto type = config.find("model_type");
+  check<IoError>(type == config.end() || *type == "gpt2", path.string(), ": model_type is ",
+                 type == config.end() ? "" : printable(type->dump()),
+                 "; language models of type gpt2 can be read");
   return config;
 }
 
@@ -55,6 +60,7 @@ void read_config(const nlohmann::json& config, const fs::path& folder, models::G
 
 // heads: wanted; 0: those of the file, or a guess.
 Found read_gpt2(const ModelSource& source, i64 heads) {
+  const nlohmann::json config = config_in(source.beside);
   Found out{models::gpt2_weights(read_model(source)), {}, {}};
   const std::string& file = out.weights.file;
   for (const char* name : {"wte.weight", "wpe.weight"}) out.weights.check_read(name);
@@ -63,7 +69,6 @@ Found read_gpt2(const ModelSource& source, i64 heads) {
                  ": is no GPT-2: wte.weight, wpe.weight or h.0.ln_1.weight is missing");
   out.options = *options;
   out.notes = out.weights.notes;
-  const nlohmann::json config = config_in(source.beside);
   read_config(config, source.beside, out.options);
   const auto& header = out.weights.metadata;
   const auto said = [&](const char* key) {
@@ -95,15 +100,54 @@ std::shared_ptr<const data::Tokenizer> tokenizer_beside(const ModelSource& sourc
 
 }  // namespace
 
-void note_other_tokenizer(const Config& c, const data::TextSet& set,
-                          std::vector<std::string>& notes) {
+void check_tokenizer_of_init(const Config& c, const data::TextSet& set,
+                             std::vector<std::string>& notes) {
   if (c.model.init.empty() || !set.tokenizer) return;
-  const auto before = tokenizer_beside(find_model(c.model_source()));
-  if (before && before->hash() != set.tokenizer->hash())
+  const ModelSource source = find_model(c.model_source());
+  const auto before = tokenizer_beside(source);
+  if (!before) {
     notes.push_back(
-        fmt::format("{} was made with other files of a tokenizer than lie beside {}; "
-                    "is each id the same text?",
-                    set.path, c.model.init));
+        fmt::format("no tokenizer lies beside {}, so nobody knows whether its ids are "
+                    "those of {}",
+                    source.name, set.path));
+    return;
+  }
+  if (before->same_ids(*set.tokenizer)) return;
+  const std::string other =
+      fmt::format("{}: was made with another tokenizer than lies beside {}", set.path, source.name);
+  check<ConfigError>(c.model.init_other_tokenizer, other,
+                     ", so its ids are other text; tokenize it with --tokenizer ",
+                     source.beside.string(),
+                     ", or say model.init_other_tokenizer=true to train all the same");
+  notes.push_back(other);
+}
+
+std::vector<std::string> keys_of_sizes(const Config& c, const std::string& kind,
+                                       const std::vector<ModelSize>& sizes) {
+  std::vector<std::string> keys;
+  for (const ModelSize& s : sizes) {
+    check<ConfigError>(c.model.name == kind || s.given != 0 || s.of_name == s.of_file,
+                       "model.name = ", c.model.name, " has ", s.key, " = ", s.of_name,
+                       ", the model of ", c.model.init, " ", s.of_file, "; leave model.name out");
+    if (s.given == 0) keys.push_back(fmt::format("{}={}", s.key, s.of_file));
+  }
+  return keys;
+}
+
+std::vector<std::string> keys_of_language_model(const Config& c) {
+  const models::Gpt2Options o = read_gpt2(find_model(c.model_source()), c.model.heads.value)
+                                    .options,
+                            named = models::gpt2_options(c.model.name);
+  std::vector<std::string> keys =
+      keys_of_sizes(c, "gpt2",
+                    {{"model.layers", c.model.layers.value, o.layers, named.layers},
+                     {"model.width", c.model.width.value, o.width, named.width},
+                     {"model.heads", c.model.heads.value, o.heads, named.heads}});
+  if (!c.origin.contains("model.bias"))
+    keys.push_back(o.bias ? "model.bias=true" : "model.bias=false");
+  if (!c.origin.contains("model.gelu"))
+    keys.push_back(o.gelu_erf ? "model.gelu=erf" : "model.gelu=tanh");
+  return keys;
 }
 
 void check_agrees(const char* key, i64 given, i64 of_file, const std::string& file) {
@@ -130,10 +174,12 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary,
     check_agrees("model.layers", c.model.layers.value, o.layers, c.model.init);
     check_agrees("model.width", c.model.width.value, o.width, c.model.init);
     check_agrees("model.classes", c.model.classes.value, o.vocabulary, c.model.init);
-    check<ConfigError>(c.model.bias || !o.bias, "model.bias = false: the model of ", c.model.init,
-                       " has biases; leave model.bias out");
-    check<ConfigError>(c.model.gelu != "erf" || o.gelu_erf, "model.gelu = erf: the model of ",
-                       c.model.init, " has that of tanh; leave model.gelu out");
+    check<ConfigError>(!c.origin.contains("model.bias") || c.model.bias == o.bias,
+                       "model.bias = ", c.model.bias ? "true" : "false", ": the model of ",
+                       c.model.init, o.bias ? " has" : " has no", " biases; leave model.bias out");
+    check<ConfigError>(!c.origin.contains("model.gelu") || (c.model.gelu == "erf") == o.gelu_erf,
+                       "model.gelu = ", c.model.gelu, ": the model of ", c.model.init,
+                       " has that of ", o.gelu_erf ? "erf" : "tanh", "; leave model.gelu out");
     check<ConfigError>(c.data.length <= o.positions, "data.length = ", c.data.length,
                        ": the model of ", c.model.init, " sees ", o.positions, " ids at once");
   }

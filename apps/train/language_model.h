@@ -31,9 +31,23 @@ std::map<std::string, std::string> language_metadata(const std::string& name,
 // ConfigError: `key` was given (not 0, or true), and the model of `file` has another value.
 void check_agrees(const char* key, i64 given, i64 of_file, const std::string& file);
 
-// Adds a note if the tokenizer beside model.init is not that of the data. (Files that differ may
-// still give the same ids.)
-void note_other_tokenizer(const Config&, const data::TextSet&, std::vector<std::string>& notes);
+// A size of a model: given by its key (0: auto), in the file of model.init, and of model.name.
+struct ModelSize {
+  const char* key;
+  i64 given, of_file, of_name;
+};
+// The keys of sizes that were not given, as key=value with what the file has. kind: the name that
+// stands for models of all sizes. ConfigError: model.name is another, and not of this size.
+std::vector<std::string> keys_of_sizes(const Config&, const std::string& kind,
+                                       const std::vector<ModelSize>&);
+
+// What the file of model.init says and no key does, as key=value, so that a configuration says what
+// is trained. ConfigError: model.name is of another size. IoError.
+std::vector<std::string> keys_of_language_model(const Config&);
+
+// ConfigError: the tokenizer beside model.init gives other ids than that of the data, and
+// model.init_other_tokenizer does not allow it. notes: if it does, or if there is none.
+void check_tokenizer_of_init(const Config&, const data::TextSet&, std::vector<std::string>& notes);
 
 struct LanguageModel {
   std::string file;                                  // as it was named

@@ -68,9 +68,9 @@ data::TextPart validation_text(const Config& c, const data::TextSet& train) {
       data::open_text(name, train.vocabulary > 0 ? train.vocabulary : c.model.classes.value);
   check<DataError>(!other.pairs, name, ": holds pairs of sentences, for translation");
   check<DataError>(
-      !train.tokenizer || !other.tokenizer || train.tokenizer->hash() == other.tokenizer->hash(),
-      name, ": was made with another tokenizer than ", train.path,
-      "; tokenize it with --tokenizer ", train.path);
+      !train.tokenizer || !other.tokenizer || train.tokenizer->same_ids(*other.tokenizer), name,
+      ": was made with another tokenizer than ", train.path, "; tokenize it with --tokenizer ",
+      train.path);
   const data::TextPart& text = other.val.empty() ? other.train : other.val;
   check_predicts(name, text);
   return text;
@@ -80,7 +80,7 @@ LanguageTask::LanguageTask(const Config& config, const dist::LaunchInfo& place, 
     : TextTask(config, device, open_training(config), validation_text),
       place_(place),
       model_(language_options(config, set_.vocabulary, notes_)) {
-  note_other_tokenizer(config, set_, notes_);
+  check_tokenizer_of_init(config, set_, notes_);
 }
 
 // --- the data

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/worker_models.h"
@@ -26,6 +28,13 @@ fs::path run_of(const fs::path& checkpoint) {
 std::string task_in(const std::map<std::string, std::string>& header) {
   if (!header.contains("model")) return "";
   return header.contains("task") ? header.at("task") : "pictures";
+}
+
+// A folder of Hugging Face says in config.json which kind of language model it holds.
+bool says_model_type(const fs::path& folder) {
+  std::ifstream in(folder / "config.json");
+  const nlohmann::json config = nlohmann::json::parse(in, nullptr, false);
+  return config.is_object() && config.contains("model_type");
 }
 
 ModelSource of_checkpoint(const ResumePoint& point) {
@@ -121,6 +130,8 @@ nn::Weights read_model(const ModelSource& source) {
 
 std::string task_of(const ModelSource& source) {
   if (const std::string said = task_in(model_header(source)); !said.empty()) return said;
+  if (says_model_type(source.beside))
+    return "language";  // of another kind: who reads it refuses it
   const auto weights = models::gpt2_weights(read_model(source));
   return models::gpt2_of(weights.tensors) ? "language" : "pictures";
 }

@@ -46,9 +46,14 @@ std::vector<double> parts_of_run(const std::vector<Amount>& amounts, const Confi
   return parts;
 }
 
-nn::Schedule run_schedule(const Config& c, int workers, double epoch) {
+nn::Schedule run_schedule(const Config& c, int workers, double epoch,
+                          std::vector<std::string>& notes) {
   const double total = run_samples(c, workers, epoch),
                warmup = samples_of(c.optim.warmup_epochs, run_units(c, workers, epoch));
+  if (warmup > 0.5 * total)
+    notes.push_back("schedule optim.warmup_epochs=" + to_text(c.optim.warmup_epochs) +
+                    " is more than half of train.epochs=" + to_text(c.train.epochs) +
+                    "; the rise ends at half the run");
   const double given = c.optim.learning_rate.value, rate = given != 0   ? given
                                                            : is_adam(c) ? 1e-3
                                                                         : 0.1;

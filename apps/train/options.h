@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "gossamer/apps/config.h"
@@ -22,7 +23,9 @@ double run_samples(const Config&, int workers, double epoch);
 // Parts of the run, 0 to 1, without those that begin after its end.
 std::vector<double> parts_of_run(const std::vector<Amount>&, const Config&, int workers,
                                  double epoch);
-nn::Schedule run_schedule(const Config&, int workers, double epoch);
+// The warm-up lasts half the run at most; a longer one has a line in notes.
+nn::Schedule run_schedule(const Config&, int workers, double epoch,
+                          std::vector<std::string>& notes);
 std::vector<nn::RateFactor> rate_factors(const Config&);  // optim.factors; ConfigError
 std::unique_ptr<Optimizer> run_optimizer(const Config&, FlatParams&, int workers);
 // per_machine: workers of this machine. What depends on the run (samples, phases, callbacks) is

@@ -56,7 +56,28 @@ std::optional<models::TransformerOptions> options_in(const nn::Weights& weights)
   return o;
 }
 
+models::TransformerOptions transformer_of(const std::string& name) {
+  models::TransformerOptions o;
+  if (name == "transformer-big") o.width = 1024, o.ff = 4096, o.heads = 16;
+  return o;
+}
+
 }  // namespace
+
+std::vector<std::string> keys_of_translation_model(const Config& c) {
+  const auto of_file = options_in(read_model(find_model(c.model_source())));
+  if (!of_file) return {};
+  const models::TransformerOptions &o = *of_file, named = transformer_of(c.model.name);
+  std::vector<std::string> keys =
+      keys_of_sizes(c, "transformer",
+                    {{"model.layers", c.model.layers.value, o.layers, named.layers},
+                     {"model.width", c.model.width.value, o.width, named.width},
+                     {"model.ff", c.model.ff.value, o.ff, named.ff},
+                     {"model.heads", c.model.heads.value, o.heads, named.heads}});
+  if (!c.origin.contains("model.norm_first"))
+    keys.push_back(o.norm_first ? "model.norm_first=true" : "model.norm_first=false");
+  return keys;
+}
 
 models::TransformerOptions translation_options(const Config& c, i64 vocabulary) {
   models::TransformerOptions o;
@@ -72,11 +93,12 @@ models::TransformerOptions translation_options(const Config& c, i64 vocabulary) 
     check_agrees("model.heads", c.model.heads.value, o.heads, c.model.init);
     check_agrees("model.ff", c.model.ff.value, o.ff, c.model.init);
     check_agrees("model.classes", c.model.classes.value, o.vocabulary, c.model.init);
-    check<ConfigError>(!c.model.norm_first || o.norm_first,
-                       "model.norm_first = true: the model of ", c.model.init,
-                       " has its norms behind; leave model.norm_first out");
+    check<ConfigError>(!c.origin.contains("model.norm_first") || c.model.norm_first == o.norm_first,
+                       "model.norm_first = ", c.model.norm_first ? "true" : "false",
+                       ": the model of ", c.model.init, " has its norms ",
+                       o.norm_first ? "in front" : "behind", "; leave model.norm_first out");
   } else {
-    if (c.model.name == "transformer-big") o.width = 1024, o.ff = 4096, o.heads = 16;
+    o = transformer_of(c.model.name);
     o.vocabulary = c.model.classes.value ? c.model.classes.value : vocabulary;
     if (c.model.layers.value) o.layers = c.model.layers.value;
     if (c.model.width.value) o.width = c.model.width.value;

@@ -19,6 +19,8 @@ namespace gossamer::apps {
 // The model of a configuration for this vocabulary: model.name with what model.layers … say
 // otherwise; with model.init that of the file, if its header says it. ConfigError, IoError.
 models::TransformerOptions translation_options(const Config&, i64 vocabulary);
+// As keys_of_language_model().
+std::vector<std::string> keys_of_translation_model(const Config&);
 // Entries of the header of its file: all that it takes to make it again.
 std::map<std::string, std::string> translation_metadata(const models::TransformerOptions&);
 

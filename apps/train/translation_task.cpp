@@ -44,7 +44,7 @@ data::TextPart validation_pairs(const Config& c, const data::TextSet& train) {
   }
   const data::TextSet other = data::open_text(name);
   check<DataError>(other.pairs && other.tokenizer, name, ": holds no pairs of sentences");
-  check<DataError>(other.tokenizer->hash() == train.tokenizer->hash(), name,
+  check<DataError>(other.tokenizer->same_ids(*train.tokenizer), name,
                    ": was made with another tokenizer than ", train.path,
                    "; tokenize it with --tokenizer ", train.path);
   return other.val.empty() ? other.train : other.val;
@@ -124,7 +124,8 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
   const NoGrad no_grad;
   const auto& options = static_cast<models::Transformer*>(nets[0])->options();
   const auto loader =
-      validation_loader(pairs, tokenizer.marks(), options.positions, how, device, share);
+      validation_loader(pairs, tokenizer.marks(), how.length > 0 ? how.length : options.positions,
+                        how, device, share);
   std::vector<bool> was_training;
   for (nn::Module* net : nets) {
     was_training.push_back(net->training());
@@ -158,7 +159,7 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
 TranslationTask::TranslationTask(const Config& config, const dist::LaunchInfo& place, Device device)
     : TextTask(config, device, open_pairs(config), validation_pairs),
       model_(translation_options(config, set_.vocabulary)) {
-  note_other_tokenizer(config, set_, notes_);
+  check_tokenizer_of_init(config, set_, notes_);
   loader_ = std::make_unique<data::PairLoader>(
       set_.train, set_.marks, loader_options(config, place, model_.positions, device));
   // Pairs that are too long are found now, not at the first evaluation.

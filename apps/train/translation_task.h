@@ -14,6 +14,7 @@ struct PairEvaluation {
   i64 tokens = 4096;  // as PairLoaderOptions
   i64 rows = 0;
   TranslateOptions search{};
+  i64 length = 0;  // most ids of a sentence with its mark; 0: those that the model reads
 };
 // Of each model over a share of the pairs: loss is the sum of those of `items` labels, `more` is
 // what BLEU counts of the model's translations. DataError as PairLoader says.

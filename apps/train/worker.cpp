@@ -69,7 +69,9 @@ void Worker::open_task() {
   for (const std::string& line : task->notes()) progress.note("data     " + line);
   if (place.rank == 0) folder.add_bad_images(task->left_out());
   const double epoch = task->epoch();
-  schedule = run_schedule(config, place.size, epoch);
+  std::vector<std::string> notes;
+  schedule = run_schedule(config, place.size, epoch, notes);
+  for (const std::string& line : notes) progress.note(line);
   total_samples = options.dry_run
                       ? start_samples + static_cast<double>(options.dry_steps *
                                                             config.gradient_samples() * place.size)

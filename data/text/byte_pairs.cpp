@@ -6,8 +6,10 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/xxh3.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/mix.h"
 #include "gossamer/data/text/byte_names.h"
 #include "gossamer/data/text/marks.h"
 #include "gossamer/data/text/merges.h"
@@ -67,6 +69,7 @@ class BytePairs final : public Tokenizer {
   const std::string& text_of(std::int32_t id) const override {
     return text_[static_cast<std::size_t>(id)];
   }
+  std::uint64_t rules() const override { return rules_; }
   // Fills text_, by id, with the tokens as they are written.
   std::unordered_map<std::string, std::int32_t> read_vocabulary() {
     const std::string& name = vocabulary_.name;
@@ -139,6 +142,8 @@ class BytePairs final : public Tokenizer {
       const std::int32_t result = id_of(left + right);
       if (!merges_.add(id_of(left), id_of(right), result)) refuse("is there twice");
       is_mark_[static_cast<std::size_t>(result)] = 0;
+      for (const std::int32_t id : {id_of(left), id_of(right)})
+        rules_ = mix(rules_, static_cast<std::uint64_t>(id));
     }
   }
 
@@ -158,9 +163,13 @@ class BytePairs final : public Tokenizer {
                          "\", in which a character stands for no byte");
         text_[id] = *std::move(bytes);
       }
+    for (std::size_t id = 0; id < text_.size(); ++id)
+      rules_ = xxh3(std::as_bytes(std::span(text_[id])),
+                    mix(rules_, static_cast<std::uint64_t>(is_mark_[id])));
   }
 
   StoredFile vocabulary_, merges_file_;
+  std::uint64_t rules_ = 0;
   std::vector<std::string> text_;  // by id
   std::vector<char> is_mark_;
   std::unordered_map<std::string, std::int32_t> ids_;  // of tokens, while the files are read

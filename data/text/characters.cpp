@@ -6,6 +6,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/utf8.h"
+#include "gossamer/core/xxh3.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/marks.h"
@@ -34,6 +35,7 @@ class Characters final : public Tokenizer {
                        code::damaged, printable(file_.name), ": entry ", text_.size(), ", ",
                        printable(each.dump()), ", is there twice");
       text_.push_back(text);
+      rules_ = xxh3(std::as_bytes(std::span(text)), rules_);
     }
   }
 
@@ -65,6 +67,9 @@ class Characters final : public Tokenizer {
     return text_[static_cast<std::size_t>(id)];
   }
   StoredFile file_;
+  std::uint64_t rules() const override { return rules_; }
+
+  std::uint64_t rules_ = 1;
   std::vector<std::string> text_;  // by id
   std::unordered_map<std::string, std::int32_t> ids_;
 };

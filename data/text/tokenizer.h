@@ -45,12 +45,17 @@ class Tokenizer {
   virtual std::vector<StoredFile> files() const = 0;
   // Of these files: two tokenizers with one hash give the same ids.
   std::uint64_t hash() const;
+  // Whether both give the same ids. Files that differ in white space, or in the order of what they
+  // list, may say the same.
+  bool same_ids(const Tokenizer& other) const { return rules() == other.rules(); }
 
  protected:
   Tokenizer() = default;
 
  private:
   virtual const std::string& text_of(std::int32_t id) const = 0;  // 0 <= id < size()
+  // A hash of all that decides which ids a text has.
+  virtual std::uint64_t rules() const = 0;
 };
 
 // The tokenizer in a folder: vocab.json and merges.txt (Hugging Face), encoder.json and vocab.bpe

@@ -62,6 +62,17 @@ class EveryTask : public ProgramTest, public ::testing::WithParamInterface<std::
 INSTANTIATE_TEST_SUITE_P(Of, EveryTask, ::testing::Values("pictures", "language", "translation"),
                          [](const auto& of) { return of.param; });
 
+TEST_P(EveryTask, AWarmUpThatIsCutIsSaid) {
+  const auto says = [&](const std::string& warmup) {
+    const Result r = run(small({"train.epochs=2", "optim.warmup_epochs=" + warmup, "--dry-run"}));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out.find("optim.warmup_epochs=" + warmup + " is more than half of train.epochs=2") !=
+           std::string::npos;
+  };
+  EXPECT_FALSE(says("1"));
+  EXPECT_TRUE(says("1.5"));
+}
+
 TEST_P(EveryTask, ResumedTrainingEqualsUninterruptedTrainingBitForBit) {
   for (const std::string dtype : {"f32", "f16"}) {
     fs::remove_all(folder / "runs/whole");

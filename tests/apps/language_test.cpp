@@ -231,6 +231,28 @@ TEST_F(Language, HeadsThatNobodySaysAreGuessedAloud) {
   EXPECT_NE(loss("bare", {}), right);
 }
 
+TEST_F(Language, WindowsThatOverlapAreThoseOfHuggingFace) {
+  const std::string golden = GOSSAMER_SOURCE_DIR "/tests/golden/";
+  const SafeTensors file = read_safetensors(golden + "gpt2-tiny.safetensors");
+  std::vector<NamedTensor> weights;
+  for (const NamedTensor& t : file.tensors)
+    if (t.name.starts_with("transformer.")) weights.push_back(t);
+  write_text(folder / "hf/config.json", R"({"model_type": "gpt2", "n_head": 4})");
+  write_safetensors(folder / "hf/model.safetensors", weights, {});
+  std::string ids;
+  const Tensor* text = file.find("ids");
+  for (i64 i = 0; i < text->numel(); ++i) ids += {char(text->as<std::int32_t>()[i]), '\0'};
+  write_text(folder / "ids.bin", ids);
+  for (const Json& wanted : Json::parse(read_text(golden + "perplexity.json"))) {
+    const Result r = run({"eval", "hf", "data.val=ids.bin", "--json", "eval.batch=3", "--stride",
+                          wanted["stride"].dump(), "data.length=" + wanted["length"].dump()});
+    ASSERT_EQ(r.code, 0) << r.err;
+    const Json found = Json::parse(r.out);
+    EXPECT_EQ(found["tokens"], wanted["tokens"]);
+    EXPECT_NEAR(found["loss"], wanted["loss"].get<double>(), 2e-5) << wanted;
+  }
+}
+
 TEST_F(Language, AFinishedRunSaysThatItGoesBackToAnOlderCheckpoint) {
   ASSERT_EQ(run(small({"run.checkpoint_every=1"})).code, 0);
   const auto resume = [&](const char* epochs) {
@@ -284,9 +306,66 @@ TEST_F(Language, AnotherTokenizerIsRefused) {
   const Result text = run({"generate", "runs/t", "--tokenizer", "upper", "--prompt", "A"});
   EXPECT_EQ(text.code, 2) << text.out << text.err;
   EXPECT_THAT(text.err, HasSubstr("the model has another tokenizer"));
-  const Result noted = run(small({"data.train=upper", "model.init=runs/t", "run.name=next"}));
-  EXPECT_EQ(noted.code, 0) << noted.err;
-  EXPECT_THAT(noted.out, HasSubstr("other files of a tokenizer than lie beside runs/t"));
+  const auto init = [&](const std::string& data, const char* other) {
+    return run(small({"data.train=" + data, "model.init=runs/t", "run.name=next",
+                      std::string("model.init_other_tokenizer=") + other}));
+  };
+  const Result refused = init("upper", "false");
+  EXPECT_EQ(refused.code, 2) << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("upper: was made with another tokenizer than lies beside "
+                                     "runs/t, so its ids are other text"));
+  EXPECT_FALSE(fs::exists(folder / "runs/next"));
+  const Result asked = init("upper", "true");
+  EXPECT_EQ(asked.code, 0) << asked.err;
+  EXPECT_THAT(asked.out, HasSubstr("with another tokenizer than lies beside runs/t"));
+
+  // A file that is written otherwise says the same ids.
+  const fs::path file = folder / "runs/t/characters.json";
+  write_text(file, Json::parse(read_text(file)).dump(2));
+  const Result same = init("language", "false");
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(run({"eval", "runs/t", "data.val=language"}).code, 0);
+  fs::remove(file);
+  EXPECT_THAT(init("language", "false").out, HasSubstr("no tokenizer lies beside runs/t"));
+}
+
+TEST_F(Language, ConfigTomlSaysWhichModelItWentOnFrom) {
+  ASSERT_EQ(run(small({"model.gelu=erf", "model.bias=false"})).code, 0);
+  const auto next = [&](std::vector<std::string> more) {
+    more.insert(more.begin(),
+                {"train", "task=language", "data.train=language", "data.length=8", "train.batch=8",
+                 "model.init=runs/t", "train.epochs=0.2", "run.name=next"});
+    return run(more);
+  };
+  const Result r = next({});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(
+      read_text(folder / "runs/next/config.toml"),
+      AllOf(HasSubstr("\nlayers = 1\n"), HasSubstr("\nwidth = 16\n"), HasSubstr("\nheads = 2\n"),
+            HasSubstr("\ngelu = \"erf\"\n"), HasSubstr("\nbias = false\n")));
+  for (const char* other :
+       {"model.gelu=tanh", "model.bias=true", "model.name=gpt2-medium", "model.layers=2"}) {
+    const Result refused = next({other});
+    EXPECT_EQ(refused.code, 2) << other;
+    const std::string key = std::string(other).substr(0, std::string(other).find('='));
+    EXPECT_THAT(refused.err, HasSubstr("leave " + key + " out"));
+  }
+}
+
+TEST_F(Language, ModelsOfOtherTypesAreRefusedByName) {
+  ASSERT_EQ(run(small({})).code, 0);
+  write_text(folder / "runs/t/config.json", R"({"model_type": "llama"})");
+  // What the file says of itself is no other type's; without it nobody knows.
+  const nn::Weights file = nn::read_weights(folder / "runs/t/model.safetensors");
+  write_safetensors(folder / "runs/t/model.safetensors", file.tensors, {});
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"generate", "runs/t", "--prompt", "the"},
+        {"eval", "runs/t", "data.val=language"},
+        small({"model.init=runs/t", "run.name=next"})}) {
+    const Result r = run(command);
+    EXPECT_EQ(r.code, 6) << command[0] << r.out;
+    EXPECT_THAT(r.err, HasSubstr("runs/t/config.json: model_type is \"llama\""));
+  }
 }
 
 // What is no text becomes a mark of it, and so stays JSON.

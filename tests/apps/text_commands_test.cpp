@@ -68,6 +68,19 @@ TEST_F(TextCommands, WrongTextIsOneSentence) {
   expect({"a.en", "--tokenizer", "none"}, 3, "none: there is no such file or folder");
   expect({"a.en", "--tokenizer", "bpe:1"}, 2, "a vocabulary of 1;");
   expect({"a.en"}, 2, "--tokenizer");
+  // What the user gave is named as the user gave it.
+  const auto wrong = [&](std::vector<std::string> more, int code, const std::string& option) {
+    more.insert(more.begin(), {"a.en", "--tokenizer", "bpe:300"});
+    expect(more, code, "(" + option + ")");
+  };
+  wrong({"--val-fraction", "2"}, 2, "--val-fraction");
+  wrong({"--val-fraction", "0.1", "--val", "a.en"}, 2, "--val-fraction, --val");
+  wrong({"--max-length", "-1"}, 2, "--max-length");
+  wrong({"--max-length", "7"}, 2, "--max-length");
+  wrong({"--threads", "0"}, 2, "--threads");
+  wrong({"--target", "a.de", "--target", "a.de"}, 2, "--target");
+  wrong({"--target", "a.de", "--val", "a.en"}, 2, "--val, --val-target");
+  expect({"a.en", "--tokenizer", "bpe:x"}, 2, "(--tokenizer)");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include "apps/text_data.h"
 #include "gossamer/data/text/bleu.h"
@@ -43,6 +44,14 @@ class Translation : public TextTest {
     EXPECT_EQ(r.code, code) << r.out << r.err;
     EXPECT_THAT(r.err, HasSubstr(says));
     EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
+  }
+  // Waits until the program has printed so many lines.
+  bool says_lines(int count) const {
+    for (int i = 0; i < static_cast<int>(kLimit * 50); ++i) {
+      if (std::ranges::count(read_text(folder / "out"), '\n') >= count) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
   }
   // Runs the program with a file as its standard input.
   Result translate_file(const std::string& file, std::vector<std::string> more = {}) {
@@ -167,6 +176,8 @@ TEST_F(Translation, AModelGoesOnFromAFile) {
                         "optim.learning_rate=1e-6", "train.epochs=0.5"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_NEAR(summary("next")["loss"], before, 0.05);
+  EXPECT_THAT(read_text(folder / "runs/next/config.toml"),
+              AllOf(HasSubstr("\nff = 64\n"), HasSubstr("\nnorm_first = true\n")));
 }
 
 TEST_F(Translation, TheMovingAverageIsScoredToo) {
@@ -195,6 +206,11 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error(small({"model.bias=false"}), 2, "only runs of language read it");
   expect_error(small({"model.init=runs/t", "model.ff=32"}), 2,
                "model.ff = 32: the model of runs/t");
+  expect_error(small({"model.init=runs/t", "model.norm_first=false"}), 2,
+               "model.norm_first = false: the model of runs/t");
+  expect_error({"train", "task=translation", "data.train=translation", "model.init=runs/t",
+                "model.name=transformer-big"},
+               2, "model.name = transformer-big has model.layers = 6");
   expect_error(small({"data.train=none-there"}), 3, "none-there");
   expect_error(small({"data.val=language"}), 3, "language: holds no pairs of sentences");
   expect_error(small({"data.length=4"}), 3, "ids with their marks; the limit is 4");
@@ -210,12 +226,10 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error({"eval", "runs/t"}, 2, "give the pairs");
   expect_error({"eval", "runs/t", "data.val=translation", "--stride", "4"}, 2, "--stride");
   expect_error({"eval", "runs/t", "data.val=translation", "--flip"}, 2, "--flip");
-  write_text(folder / "latin.txt", "the cat\nthe \xfc\xdf\n");
-  expect_error({"translate", "runs/t", "--file", "latin.txt"}, 3,
-               "latin.txt:2: byte 5 of the line is no UTF-8");
-  write_text(folder / "long.txt", "the cat\n" + std::string(400, 'z') + "\nthe dog\n");
-  expect_error({"translate", "runs/t", "--file", "long.txt"}, 3,
-               "long.txt:2: the line has 401 ids, the model reads 32");
+  expect_error({"eval", "runs/t", "data.val=translation", "data.length=4"}, 3, "the limit is 4");
+  expect_error({"eval", "runs/t", "data.val=translation", "data.length=64"}, 2, "reads 32 ids");
+  expect_error({"translate", "runs/t", "--file", "language"}, 6, "cannot open");
+  expect_error({"translate", "runs/t", "--file", "val.en", "--lines", "--json"}, 2, "--lines");
   write_text(folder / "short.de", "die Katze\n");
   const Result r =
       run({"translate", "runs/t", "--file", "val.en", "--reference", "short.de", "--json"});
@@ -224,6 +238,49 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   EXPECT_EQ(Json::parse(r.out)["translations"].size(), 24u) << "no work is lost";
   EXPECT_EQ(run({"translate", "runs/t", "--file", "val.en", "--reference", "none.de"}).out, "")
       << "nothing is translated before the reference is read";
+}
+
+TEST_F(Translation, ALineThatIsWrongKeepsNoOtherFromBeingTranslated) {
+  ASSERT_EQ(run(small({})).code, 0);
+  const std::string cat = "the cat sees music.\n", dog = "the dog likes the sea.\n", z(400, 'z');
+  write_text(folder / "bad.txt", cat + "the \xfc\xdf\n" + z + "\n" + dog);
+  write_text(folder / "good.txt", cat + "\n\n" + dog);
+  const std::string good = translate_file("good.txt").out;
+  EXPECT_EQ(std::ranges::count(good, '\n'), 4);
+
+  const Result skipped = run({"translate", "runs/t", "--file", "bad.txt"});
+  EXPECT_EQ(skipped.code, 3) << skipped.err;
+  EXPECT_EQ(skipped.out, good);
+  EXPECT_THAT(skipped.err, AllOf(HasSubstr("bad.txt:2: byte 5 of the line is no UTF-8"),
+                                 HasSubstr("bad.txt:3: the line has 401 ids, the model reads 32")));
+
+  // Cut, it is what its first 31 ids are with the end mark.
+  write_text(folder / "long.txt", cat + z + "\n" + dog);
+  write_text(folder / "cut.txt", cat + z.substr(0, 31) + "\n" + dog);
+  const Result cut = run({"translate", "runs/t", "--file", "long.txt", "--on-long", "cut"});
+  EXPECT_EQ(cut.code, 0) << cut.err;
+  EXPECT_THAT(cut.err, HasSubstr("it is cut"));
+  EXPECT_EQ(cut.out, run({"translate", "runs/t", "--file", "cut.txt"}).out);
+
+  const Result stopped = run({"translate", "runs/t", "--file", "long.txt", "--on-long", "stop"});
+  EXPECT_EQ(stopped.code, 3);
+  EXPECT_EQ(stopped.out, good.substr(0, good.find('\n') + 1)) << "no work is lost";
+  EXPECT_THAT(stopped.err, HasSubstr("long.txt:2: the line has 401 ids, the model reads 32"));
+}
+
+TEST_F(Translation, EachLineIsAnsweredBeforeTheNextIsRead) {
+  ASSERT_EQ(run(small({})).code, 0);
+  const std::string pipe = (folder / "in").string();
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  in_child = [pipe] { dup2(open(pipe.c_str(), O_RDONLY), 0); };
+  start({"translate", "runs/t", "--lines"});
+  const int in = open(pipe.c_str(), O_WRONLY);
+  for (int line = 1; line <= 3; ++line) {
+    ASSERT_EQ(write(in, "the cat\n", 8), 8);
+    EXPECT_TRUE(says_lines(line)) << "no answer to line " << line;
+  }
+  close(in);
+  EXPECT_EQ(wait().code, 0);
 }
 
 // Of the data: a file cut in half, an empty one, a vocabulary of another size; and a model cut in
@@ -257,6 +314,8 @@ TEST_F(Translation, DamagedFilesAreNamed) {
   expect_error(small({"data.val=other"}), 3, "other: was made with another tokenizer");
   expect_error({"eval", "runs/t", "data.val=other"}, 3, "was made with another tokenizer");
   ASSERT_EQ(run(small({"run.name=u", "data.train=other", "data.val=none"})).code, 0);
+  expect_error(small({"run.name=v", "data.train=other", "model.init=runs/t"}), 2,
+               "model.init_other_tokenizer=true");
   for (const char* name : {"vocab.json", "merges.txt"})
     fs::copy_file(folder / "runs/t" / name, folder / "runs/u" / name,
                   fs::copy_options::overwrite_existing);

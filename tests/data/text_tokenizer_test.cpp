@@ -179,6 +179,32 @@ f Ã¼
   EXPECT_EQ(read_byte_pairs(files[0], files[1])->hash(), small->hash());
 }
 
+TEST(BytePairs, FilesThatSayTheSameGiveTheSameIds) {
+  const auto made = small_vocabulary();
+  const auto files = made->files();
+  const auto with = [&](std::string vocabulary, std::string merges) {
+    return read_byte_pairs({"v", std::move(vocabulary)}, {"m", std::move(merges)});
+  };
+  const nlohmann::json tokens = nlohmann::json::parse(files[0].bytes);
+  std::string merges = files[1].bytes.substr(files[1].bytes.find('\n') + 1);
+  const auto same = with(tokens.dump(2), merges);
+  EXPECT_NE(same->hash(), made->hash());
+  EXPECT_TRUE(same->same_ids(*made));
+  // Of other merges, of the same ones in another order, and of ids that changed places.
+  EXPECT_FALSE(with(files[0].bytes, merges.substr(0, merges.rfind("Ġlow er")))->same_ids(*made));
+  std::string order = merges;
+  order.replace(0, 9, "es t\ne s\n");
+  EXPECT_FALSE(with(files[0].bytes, order)->same_ids(*made));
+  nlohmann::json moved = tokens;
+  std::swap(moved["a"], moved["b"]);
+  EXPECT_FALSE(with(moved.dump(), merges)->same_ids(*made));
+
+  const auto characters = [](const char* text) { return read_characters({"c.json", text}); };
+  EXPECT_TRUE(characters(R"(["a", "b"])")->same_ids(*characters(R"(["a","b"])")));
+  EXPECT_FALSE(characters(R"(["a", "b"])")->same_ids(*characters(R"(["b", "a"])")));
+  EXPECT_FALSE(characters(R"(["a", "b"])")->same_ids(*characters(R"(["a"])")));
+}
+
 // A word without repetition, as DNA is: each merge goes to its own places, not through the word. It
 // took minutes when each of the merges read the whole word.
 TEST(BytePairs, TrainingOnAHugeWordTakesNoLongTime) {
