@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -369,6 +370,20 @@ class UsageOfRun : public CLI::Formatter {
 };
 
 // command: what is run, as "data pack".
+// CLI11 takes a whole number that is too large for the largest one that there is.
+void refuse_too_large_numbers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (const std::string type = option->get_type_name();
+        type.starts_with("INT") || type.starts_with("UINT"))
+      option->check([](const std::string& text) {
+        i64 number = 0;
+        const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
+        return read.ec == std::errc::result_out_of_range ? text + " is too large" : std::string();
+      });
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    refuse_too_large_numbers(*command);
+}
+
 int parse_and_run(int argc, char** argv, std::string& command) {
   CLI::App app{
       "Gossamer: decentralized deep learning. Workers train at their own pace and average with one "
@@ -409,6 +424,7 @@ int parse_and_run(int argc, char** argv, std::string& command) {
   run_app.prefix_command();
   run_app.formatter(std::make_shared<UsageOfRun>());
 
+  refuse_too_large_numbers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -72,9 +72,10 @@ std::string with_options(const std::string& text) {
   return own && !names.empty() ? text + " (" + names + ")" : text;
 }
 
-data::TokenizeReport tokenize(const data::TokenizeOptions& options, DataProgress& progress) {
+template <class F>
+auto naming_options(F&& work) {
   try {
-    return data::tokenize(options, progress);
+    return work();
   } catch (const ConfigError& error) {
     fail<ConfigError>(with_options(error.what()));
   } catch (const DataError& error) {
@@ -99,8 +100,11 @@ int data_tokenize(const DataTokenizeCommand& command) {
                                       .shard_tokens = command.shard_tokens,
                                       .any_bytes = command.any_bytes,
                                       .threads = command.threads};
-  DataProgress progress("tokenize, KiB", data::tokenize_kibibytes(options), command.json);
-  const data::TokenizeReport report = tokenize(options, progress);
+  DataProgress progress("tokenize, KiB",
+                        naming_options([&] { return data::tokenize_kibibytes(options); }),
+                        command.json);
+  const data::TokenizeReport report =
+      naming_options([&] { return data::tokenize(options, progress); });
   const double seconds = progress.seconds();
   const data::TextIndex& index = report.index;
   if (command.json) {

@@ -6,13 +6,18 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include <fmt/core.h>
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/data_progress.h"
+#include "gossamer/apps/commands/lines.h"
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
@@ -29,26 +34,6 @@ namespace gossamer::apps {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-
-std::vector<std::string> prompts_of(const GenerateCommand& c) {
-  check<ConfigError>(c.prompts.empty() || c.file.empty(),
-                     "generate: --prompt and --file both give prompts; use one of them");
-  check<ConfigError>(!c.lines || !c.file.empty(), "generate: --lines is for a --file of prompts");
-  if (c.file.empty()) return c.prompts.empty() ? std::vector<std::string>{""} : c.prompts;
-  std::ifstream in;
-  if (c.file != "-") in.open(c.file, std::ios::binary);
-  std::istream& from = c.file == "-" ? std::cin : in;
-  check<IoError>(from.good() && !std::filesystem::is_directory(c.file), c.file,
-                 ": cannot open this file with the prompt");
-  if (!c.lines) return {std::string(std::istreambuf_iterator<char>(from), {})};
-  std::vector<std::string> out;
-  for (std::string line; std::getline(from, line);) {
-    if (line.ends_with('\r')) line.pop_back();
-    out.push_back(line);
-  }
-  check<DataError>(!out.empty(), c.file, ": has no lines, so no prompts");
-  return out;
-}
 
 // Prints whole characters only: an id may end inside of one.
 class Stream {
@@ -90,23 +75,84 @@ struct Text {
   bool ended = false;
 };
 
-std::vector<Text> texts_of(const GenerateCommand& c, const data::Tokenizer& tokenizer) {
-  const std::vector<std::string> prompts = prompts_of(c);
-  const bool shown = prompts.size() == 1 && c.samples == 1 && !c.json;
-  std::vector<Text> texts;
-  for (const std::string& prompt : prompts)
-    for (i64 sample = 0; sample < c.samples; ++sample) {
-      Text& text = texts.emplace_back(Text{.ids = {},
-                                           .rng = Rng(static_cast<std::uint64_t>(c.seed + sample)),
-                                           .out = Stream(!shown),
-                                           .hidden = prompt.empty() ? 1u : 0u});
-      tokenizer.encode(prompt, text.ids);
-      // as at the beginning of a document
-      if (text.ids.empty()) text.ids.push_back(std::max(tokenizer.marks().end, 0));
-      text.out.add(prompt);
+// What the texts begin with, as they grow together.
+class Prompts {
+ public:
+  Prompts(const GenerateCommand& c, const LanguageModel& m) : c_(c), m_(m), given_(c.prompts) {
+    check<ConfigError>(c.prompts.empty() || c.file.empty(),
+                       "generate: --prompt and --file both give prompts; use one of them");
+    check<ConfigError>(!c.lines || !c.file.empty(), "generate: --lines is for a --file of prompts");
+    if (c.lines) {
+      lines_ = std::make_unique<Lines>(c.file);
+    } else if (!c.file.empty()) {
+      given_ = {whole_file(c.file)};
+    } else if (given_.empty()) {
+      given_ = {""};
     }
-  return texts;
-}
+    several_ = c.lines || given_.size() > 1 || c.samples > 1;
+  }
+  struct Group {
+    std::vector<Text> texts;
+    std::string wrong;  // with the line behind these, which no text begins with
+  };
+  // At most so many texts, or those of one more prompt. Of standard input one line, which is
+  // answered before the next is read. Nothing in it: there is no prompt left.
+  Group next(std::size_t most) {
+    Group out;
+    if (!lines_) {
+      for (const std::string& prompt : std::exchange(given_, {}))
+        add(prompt, c_.file.empty() ? "--prompt" : c_.file, out.texts);
+      return out;
+    }
+    if (c_.file == "-") most = 1;
+    for (std::string line; out.texts.size() < most && out.wrong.empty() && lines_->next(line);) {
+      any_ = true;
+      try {
+        add(line, lines_->place(), out.texts);
+      } catch (const DataError& error) {
+        out.wrong = lines_->place() + ": " + error.what();
+      }
+    }
+    check<DataError>(any_, c_.file, ": has no lines, so no prompts");
+    return out;
+  }
+  // Or one alone, which is shown while it grows.
+  bool several() const { return several_; }
+
+ private:
+  static std::string whole_file(const std::string& file) {
+    std::ifstream in;
+    if (file != "-") in.open(file, std::ios::binary);
+    std::istream& from = file == "-" ? std::cin : in;
+    check<IoError>(from.good() && !std::filesystem::is_directory(file), file,
+                   ": cannot open this file with the prompt");
+    return {std::istreambuf_iterator<char>(from), {}};
+  }
+
+  void add(const std::string& prompt, const std::string& place, std::vector<Text>& texts) const {
+    Ids ids;
+    m_.tokenizer->encode(prompt, ids);
+    // as at the beginning of a document
+    if (ids.empty()) ids.push_back(std::max(m_.tokenizer->marks().end, 0));
+    const i64 positions = m_.net->options().positions;
+    if (static_cast<i64>(ids.size()) > positions)
+      say(fmt::format("{}: the prompt has {} ids, the model sees {} at once, so not its beginning",
+                      place, ids.size(), positions));
+    for (i64 sample = 0; sample < c_.samples; ++sample) {
+      texts.push_back({.ids = ids,
+                       .rng = Rng(static_cast<std::uint64_t>(c_.seed + sample)),
+                       .out = Stream(several_ || c_.json),
+                       .hidden = prompt.empty() ? 1u : 0u});
+      texts.back().out.add(prompt);
+    }
+  }
+
+  const GenerateCommand& c_;
+  const LanguageModel& m_;
+  std::vector<std::string> given_;
+  std::unique_ptr<Lines> lines_;
+  bool several_ = false, any_ = false;
+};
 
 // Texts that grow by one id at a time, all at once, and the logits behind them. With a cache, each
 // id is computed once; when all positions are taken, the later half of them is computed again, and
@@ -141,8 +187,8 @@ class Reader {
   std::size_t begin_ = 0, read_ = 0;  // ids that are in the cache
 };
 
-// One id after the other, until each text has ended or has as many as were asked for. Where a
-// prompt is longer than the shortest, its ids are taken as they come.
+// One id after the other, until each text has ended or has as many as were asked for, or a signal
+// comes. Where a prompt is longer than the shortest, its ids are taken as they come.
 void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& c) {
   const models::SamplingOptions sampling{c.temperature, c.top_k, c.top_p};
   const std::int32_t end = m.tokenizer->marks().end;
@@ -153,7 +199,7 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
   std::size_t length = texts[0].ids.size();
   for (const Text& t : texts) length = std::min(length, t.ids.size());
   Reader reader(*m.net, !c.no_cache, static_cast<i64>(texts.size()));
-  for (; std::ranges::any_of(texts, growing); ++length) {
+  for (; std::ranges::any_of(texts, growing) && stop_signal() == 0; ++length) {
     const Tensor logits = reader.logits(texts, length);
     for (std::size_t i = 0; i < texts.size(); ++i) {
       Text& text = texts[i];
@@ -189,6 +235,7 @@ std::size_t texts_at_once(const models::Gpt2& net) {
 void write_texts(std::span<Text> texts, bool first, bool several, const LanguageModel& m,
                  const GenerateCommand& c) {
   const auto began = std::chrono::steady_clock::now();
+  stop_after_step();  // what has been made until then is printed
   grow(texts, m, c);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
@@ -227,8 +274,8 @@ int generate(const GenerateCommand& c) {
   for (const std::string& line : m.notes) say(line);
   if (!c.tokenizer.empty()) {
     const auto given = data::open_tokenizer(c.tokenizer);
-    check<ConfigError>(!m.tokenizer || m.tokenizer->hash() == given->hash(), "--tokenizer ",
-                       c.tokenizer, ": the model has another tokenizer, beside ", m.file,
+    check<ConfigError>(!m.tokenizer || m.tokenizer->same_ids(*given), "--tokenizer ", c.tokenizer,
+                       ": the model has another tokenizer, beside ", m.file,
                        "; leave --tokenizer out");
     m.tokenizer = given;
   }
@@ -237,12 +284,31 @@ int generate(const GenerateCommand& c) {
   check<ConfigError>(m.tokenizer->size() <= m.net->options().vocabulary, "--tokenizer ",
                      c.tokenizer, " has ", m.tokenizer->size(), " ids, the model ",
                      m.net->options().vocabulary);
-  std::vector<Text> texts = texts_of(c, *m.tokenizer);
+  Prompts prompts(c, m);
+  const bool several = prompts.several();
   const std::size_t step = texts_at_once(*m.net);
-  for (std::size_t at = 0; at < texts.size(); at += step)
-    write_texts(std::span(texts).subspan(at, std::min(step, texts.size() - at)), at == 0,
-                texts.size() > 1, m, c);
-  return 0;
+  bool first = true, left_out = false;
+  for (;;) {
+    install_stop_handlers();  // nothing is lost while a prompt is waited for
+    Prompts::Group group = prompts.next(step);
+    if (group.texts.empty() && group.wrong.empty()) break;
+    for (std::size_t at = 0; at < group.texts.size() && stop_signal() == 0; at += step) {
+      const std::size_t count = std::min(step, group.texts.size() - at);
+      write_texts(std::span(group.texts).subspan(at, count), first, several, m, c);
+      first = false;
+    }
+    if (stop_signal() != 0) return stopped_code();
+    if (!group.wrong.empty()) {
+      left_out = true;
+      say(group.wrong);
+      fmt::print("{}\n", c.json  ? JsonObject().add("error", group.wrong).str()
+                         : first ? ""
+                                 : "---\n");
+      first = false;
+    }
+    std::fflush(stdout);
+  }
+  return left_out ? 3 : 0;
 }
 
 }  // namespace gossamer::apps

@@ -135,16 +135,15 @@ int translate(const TranslateCommand& c) {
   const bool each = c.lines || source.typed();
   const std::size_t most = each ? 1 : 16 * batch;
   std::vector<std::string> out;
-  for (std::size_t wanted = each ? 1 : batch, got = wanted; got == wanted;
-       wanted = std::min(2 * wanted, most)) {
+  for (std::size_t wanted = each ? 1 : batch;; wanted = std::min(2 * wanted, most)) {
     const std::vector<Sentence> lines = source.next(wanted);
-    got = lines.size();
     for (std::string& line :
          translate_lines(m, lines, batch, {.beam = c.beam, .length_penalty = c.length_penalty})) {
       if (!c.json) print(line + "\n");
       if (c.json || !c.reference.empty()) out.push_back(std::move(line));
     }
     std::fflush(stdout);
+    if (lines.size() < wanted) break;
   }
   JsonObject json;
   if (c.json) json.add("translations", out);

@@ -243,7 +243,8 @@ TEST(Config, LearningRateAndScalingFollowTheOptimizerUnlessTheyAreGiven) {
     set_key(c, "optim.warmup_epochs=0");
     for (const std::string& each : assignments) set_key(c, each);
     set_key(c, "train.epochs=10");
-    return run_schedule(c, 4, 100)(500);
+    std::vector<std::string> notes;
+    return run_schedule(c, 4, 100, notes)(500);
   };
   EXPECT_DOUBLE_EQ(peak({}), 0.1 * 4 * 32 / 256);
   EXPECT_DOUBLE_EQ(peak({"optim.scaling=none"}), 0.1);

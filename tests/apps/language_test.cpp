@@ -379,6 +379,45 @@ TEST_F(Language, PromptsOfAFile) {
   EXPECT_EQ(json_text("a\xff\xc3\xa9\"\n"), "\"a\xEF\xBF\xBD\xc3\xa9\\\"\\u000a\"");
 }
 
+TEST_F(Language, EachPromptOfStandardInputIsAnsweredBeforeTheNextIsRead) {
+  ASSERT_EQ(run(small({})).code, 0);
+  expect_an_answer_to_each_line(
+      {"generate", "runs/t", "--file", "-", "--lines", "--tokens", "2", "--json"}, "the\n");
+}
+
+TEST_F(Language, APromptThatIsWrongKeepsNoOtherFromBeingAnswered) {
+  ASSERT_EQ(run(small({})).code, 0);
+  write_text(folder / "prompts.txt", "the cat\nZ\nthe dog\n");
+  const std::vector<std::string> command{"generate", "runs/t", "--file",   "prompts.txt",
+                                         "--lines",  "--json", "--tokens", "2"};
+  const Result r = run(command);
+  EXPECT_EQ(r.code, 3) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("prompts.txt:2: "));
+  std::istringstream lines(r.out);
+  std::vector<Json> answers;
+  for (std::string line; std::getline(lines, line);) answers.push_back(Json::parse(line));
+  ASSERT_EQ(answers.size(), 3u) << r.out;
+  EXPECT_THAT(answers[0]["text"].get<std::string>(), StartsWith("the cat"));
+  EXPECT_THAT(answers[1]["error"].get<std::string>(), HasSubstr("prompts.txt:2: "));
+  EXPECT_THAT(answers[2]["text"].get<std::string>(), StartsWith("the dog"));
+
+  const Result lost =
+      run({"generate", "runs/t", "--prompt", "the cat sat on the mat", "--tokens", "2"});
+  EXPECT_EQ(lost.code, 0);
+  EXPECT_THAT(lost.err, HasSubstr("the prompt has 22 ids, the model sees 16 at once"));
+}
+
+TEST_F(Language, AnInterruptedTextEndsWithItsLine) {
+  ASSERT_EQ(run(small({})).code, 0);
+  start({"generate", "runs/t", "--tokens", "100000000", "--ignore-end"});
+  for (int i = 0; i < static_cast<int>(kLimit * 50) && fs::file_size(folder / "out") < 50; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  kill(running, SIGINT);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 130);
+  EXPECT_TRUE(r.out.size() > 50 && r.out.ends_with('\n'));
+}
+
 TEST_F(Language, WrongInputIsOneSentence) {
   const auto expect = [&](const std::vector<std::string>& arguments, int code,
                           const std::string& says) {
@@ -409,6 +448,7 @@ TEST_F(Language, WrongInputIsOneSentence) {
   expect({"eval", "language", "data.val=language"}, 6, "model.safetensors");
   expect({"generate", "language", "--prompt", "a"}, 6, "model.safetensors");
   expect({"generate", "runs", "--prompt", "a", "--top-p", "2"}, 2, "top-p = 2");
+  expect({"generate", "runs", "--seed", "99999999999999999999"}, 2, "--seed");
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/stat.h>
+
 #include "apps/program.h"
 #include "gossamer/data/text/tokenize.h"
 
@@ -64,6 +66,31 @@ class TextTest : public ProgramTest {
   void SetUp() override {
     ProgramTest::SetUp();
     make_texts(folder);
+  }
+
+  // Waits until the program has printed so many lines.
+  bool says_lines(int count) const {
+    for (int i = 0; i < static_cast<int>(kLimit * 50); ++i) {
+      if (std::ranges::count(read_text(folder / "out"), '\n') >= count) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+  // Gives the program a line when it has answered the one before.
+  void expect_an_answer_to_each_line(const std::vector<std::string>& command,
+                                     const std::string& line) {
+    const std::string pipe = (folder / "in").string();
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    in_child = [pipe] { dup2(open(pipe.c_str(), O_RDONLY), 0); };
+    start(command);
+    const int in = open(pipe.c_str(), O_WRONLY);
+    for (int count = 1; count <= 3; ++count) {
+      ASSERT_EQ(write(in, line.data(), line.size()), static_cast<ssize_t>(line.size()));
+      EXPECT_TRUE(says_lines(count)) << "no answer to line " << count;
+    }
+    close(in);
+    EXPECT_EQ(wait().code, 0);
+    in_child = nullptr;
   }
 };
 

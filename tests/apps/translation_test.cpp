@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include <gmock/gmock.h>
-#include <sys/stat.h>
 
 #include "apps/text_data.h"
 #include "gossamer/data/text/bleu.h"
@@ -44,14 +43,6 @@ class Translation : public TextTest {
     EXPECT_EQ(r.code, code) << r.out << r.err;
     EXPECT_THAT(r.err, HasSubstr(says));
     EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << r.err;
-  }
-  // Waits until the program has printed so many lines.
-  bool says_lines(int count) const {
-    for (int i = 0; i < static_cast<int>(kLimit * 50); ++i) {
-      if (std::ranges::count(read_text(folder / "out"), '\n') >= count) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    return false;
   }
   // Runs the program with a file as its standard input.
   Result translate_file(const std::string& file, std::vector<std::string> more = {}) {
@@ -270,17 +261,7 @@ TEST_F(Translation, ALineThatIsWrongKeepsNoOtherFromBeingTranslated) {
 
 TEST_F(Translation, EachLineIsAnsweredBeforeTheNextIsRead) {
   ASSERT_EQ(run(small({})).code, 0);
-  const std::string pipe = (folder / "in").string();
-  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
-  in_child = [pipe] { dup2(open(pipe.c_str(), O_RDONLY), 0); };
-  start({"translate", "runs/t", "--lines"});
-  const int in = open(pipe.c_str(), O_WRONLY);
-  for (int line = 1; line <= 3; ++line) {
-    ASSERT_EQ(write(in, "the cat\n", 8), 8);
-    EXPECT_TRUE(says_lines(line)) << "no answer to line " << line;
-  }
-  close(in);
-  EXPECT_EQ(wait().code, 0);
+  expect_an_answer_to_each_line({"translate", "runs/t", "--lines"}, "the cat\n");
 }
 
 // Of the data: a file cut in half, an empty one, a vocabulary of another size; and a model cut in
@@ -314,7 +295,7 @@ TEST_F(Translation, DamagedFilesAreNamed) {
   expect_error(small({"data.val=other"}), 3, "other: was made with another tokenizer");
   expect_error({"eval", "runs/t", "data.val=other"}, 3, "was made with another tokenizer");
   ASSERT_EQ(run(small({"run.name=u", "data.train=other", "data.val=none"})).code, 0);
-  expect_error(small({"run.name=v", "data.train=other", "model.init=runs/t"}), 2,
+  expect_error(small({"run.name=v", "data.train=other", "data.val=none", "model.init=runs/t"}), 2,
                "model.init_other_tokenizer=true");
   for (const char* name : {"vocab.json", "merges.txt"})
     fs::copy_file(folder / "runs/t" / name, folder / "runs/u" / name,
