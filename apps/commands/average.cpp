@@ -2,6 +2,7 @@
 // last of them (fairseq's average_checkpoints, weight averaging).
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
 #include <fmt/core.h>
 
@@ -22,6 +23,7 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/update.h"
+#include "gossamer/data/text/tokenizer.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/nn/checkpoint.h"
 
@@ -80,6 +82,18 @@ std::vector<ModelSource> newest_of(const fs::path& run, std::size_t last) {
   std::vector<ModelSource> sources;
   for (const ResumePoint& point : all) sources.push_back(find_model(point.checkpoint));
   return sources;
+}
+
+// ConfigError: an id is other text to one model than to another.
+void check_tokenizers(const std::vector<ModelSource>& sources) {
+  std::shared_ptr<const data::Tokenizer> first;
+  for (const ModelSource& source : sources) {
+    const auto own = data::find_tokenizer(source.beside.string());
+    if (!first) first = own;
+    check<ConfigError>(!own || own->same_ids(*first), "average: ", source.name,
+                       " has another tokenizer beside it than the models before it, so its ids are "
+                       "other text; leave it out");
+  }
 }
 
 bool has_batch_norm(const nn::Weights& weights) {
@@ -149,6 +163,7 @@ int average(const AverageCommand& c) {
     for (const std::string& note : source.notes)
       if (!run) say(note);
   }
+  check_tokenizers(sources);
   nn::Weights mean = mean_of(sources);
   if (has_batch_norm(mean))
     estimate_statistics(mean, sources[0].beside, keys);

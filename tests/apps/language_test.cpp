@@ -318,6 +318,9 @@ TEST_F(Language, AnotherTokenizerIsRefused) {
   const Result asked = init("upper", "true");
   EXPECT_EQ(asked.code, 0) << asked.err;
   EXPECT_THAT(asked.out, HasSubstr("with another tokenizer than lies beside runs/t"));
+  const Result mean = run({"average", "runs/t", "runs/next", "--out", "mean.safetensors"});
+  EXPECT_EQ(mean.code, 2) << mean.out;
+  EXPECT_THAT(mean.err, HasSubstr("runs/next has another tokenizer beside it"));
 
   // A file that is written otherwise says the same ids.
   const fs::path file = folder / "runs/t/characters.json";
@@ -409,8 +412,9 @@ TEST_F(Language, APromptThatIsWrongKeepsNoOtherFromBeingAnswered) {
 
 TEST_F(Language, AnInterruptedTextEndsWithItsLine) {
   ASSERT_EQ(run(small({})).code, 0);
+  fs::remove(folder / "out");
   start({"generate", "runs/t", "--tokens", "100000000", "--ignore-end"});
-  for (int i = 0; i < static_cast<int>(kLimit * 50) && fs::file_size(folder / "out") < 50; ++i)
+  for (int i = 0; i < static_cast<int>(kLimit * 50) && read_text(folder / "out").size() < 50; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   kill(running, SIGINT);
   const Result r = wait();
