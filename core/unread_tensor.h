@@ -1,4 +1,5 @@
 // Tensors of files that Gossamer has no type for.
+// Threads: any.
 #pragma once
 
 #include <string>

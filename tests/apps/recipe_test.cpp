@@ -53,7 +53,9 @@ TEST(Recipe, OfOtherProgramsAreTheirs) {
     return load_config({GOSSAMER_SOURCE_DIR "/apps/configs/" + name + ".toml"});
   };
   const auto peak = [](const Config& c, int workers) {
-    return run_schedule(c, workers, 1)(samples_of(c.optim.warmup_epochs, run_units(c, workers, 1)));
+    std::vector<std::string> notes;
+    return run_schedule(c, workers, 1,
+                        notes)(samples_of(c.optim.warmup_epochs, run_units(c, workers, 1)));
   };
   for (const auto& [name, epochs, larger_from] :
        {std::tuple{"imagenet-fast16", 16.0, 12.0}, {"imagenet-fast32", 32.0, 25.0}}) {

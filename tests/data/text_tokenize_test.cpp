@@ -124,8 +124,8 @@ TEST_F(Tokenize, JsonLinesAreReadByTheirField) {
   };
   EXPECT_THAT(refused(lines, "id"), HasSubstr("bad.jsonl:1: field \"id\" is number, not a string"));
   EXPECT_THAT(refused("{\"text\": \"a\"}\n{\"body\": \"b\"}\n"),
-              HasSubstr("bad.jsonl:2: there is no field \"text\"; name the one with the text "
-                        "(--field). The line has body"));
+              HasSubstr("bad.jsonl:2: there is no field \"text\"; name the field with "
+                        "the text. The line has body"));
   EXPECT_THAT(refused("[1]\n"), HasSubstr("bad.jsonl:1: the line is no JSON object"));
   EXPECT_THAT(refused("{\n"), HasSubstr("bad.jsonl:1: the line is no JSON: "));
   EXPECT_EQ(refused("{\"body\": \"b\"}\n", "body"), "no error");
@@ -256,7 +256,7 @@ TEST_F(Tokenize, WrongTextIsNamedWithFileAndLine) {
 
 TEST_F(Tokenize, OptionsThatMakeNoSenseAreNamed) {
   const auto a = put("a.txt", "some text\n");
-  EXPECT_THAT(error({.sources = {a}}), HasSubstr("tokenizer is missing"));
+  EXPECT_THAT(error({.sources = {a}}), HasSubstr("no tokenizer is given"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:many"}), HasSubstr("bpe:many"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:10"}), HasSubstr("a vocabulary of 10"));
   EXPECT_THAT(error({.sources = {a}, .tokenizer = "bpe:300", .val_fraction = 1}),
