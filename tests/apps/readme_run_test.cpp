@@ -144,7 +144,7 @@ const std::vector<Section>& sections() {
        "",
        {},
        "test -s runs/trial/earlier/1/model.safetensors -a -s runs/trial/model.safetensors\n"
-       "test $(ls runs/trial/checkpoints | tail -1) = samples-000000007680"},
+       "test $(ls runs/trial/checkpoints | tail -1) = samples-000000010240"},
       {"Tokenize",
        "data/text/README.md",
        "# Text: from files to ids to batches",
