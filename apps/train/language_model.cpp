@@ -34,7 +34,9 @@ nlohmann::json config_in(const fs::path& folder) {
   check<IoError>(config.is_object(), path.string(), ": is no JSON object");
   const auto type = config.find("model_type");
   check<IoError>(type == config.end() || *type == "gpt2", path.string(), ": model_type is ",
-                 type == config.end() ? "" : printable(type->dump()),
+                 type == config.end()   ? ""
+                 : type->is_primitive() ? printable(type->dump())
+                                        : type->type_name(),
                  "; language models of type gpt2 can be read");
   return config;
 }

@@ -2,7 +2,6 @@
 #include "gossamer/data/text/byte_pairs.h"
 
 #include <array>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
@@ -11,6 +10,7 @@
 #include "gossamer/data/files.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/byte_names.h"
+#include "gossamer/data/text/json.h"
 #include "gossamer/data/text/marks.h"
 #include "gossamer/data/text/merges.h"
 #include "gossamer/data/text/split_words.h"
@@ -73,12 +73,7 @@ class BytePairs final : public Tokenizer {
   // Fills text_, by id, with the tokens as they are written.
   std::unordered_map<std::string, std::int32_t> read_vocabulary() {
     const std::string& name = vocabulary_.name;
-    nlohmann::json tokens;
-    try {
-      tokens = nlohmann::json::parse(vocabulary_.bytes);
-    } catch (const nlohmann::json::exception& error) {
-      fail<DataError>(code::damaged, printable(name), ": is no JSON: ", printable(error.what()));
-    }
+    const nlohmann::json tokens = json_of(vocabulary_.bytes, printable(name) + ": is no JSON");
     check<DataError>(tokens.is_object() && !tokens.empty() && tokens.size() <= kMostTokens,
                      code::damaged, printable(name),
                      ": is no vocabulary; that is a JSON object from tokens to ids");

@@ -1,7 +1,6 @@
 // Characters are found by the bytes of their UTF-8.
 #include "gossamer/data/text/characters.h"
 
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
@@ -9,6 +8,7 @@
 #include "gossamer/core/xxh3.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/text/json.h"
 #include "gossamer/data/text/marks.h"
 
 namespace gossamer::data {
@@ -17,13 +17,7 @@ namespace {
 class Characters final : public Tokenizer {
  public:
   explicit Characters(StoredFile file) : file_(std::move(file)) {
-    nlohmann::json list;
-    try {
-      list = nlohmann::json::parse(file_.bytes);
-    } catch (const nlohmann::json::exception& error) {
-      fail<DataError>(code::damaged, printable(file_.name),
-                      ": is no JSON: ", printable(error.what()));
-    }
+    const nlohmann::json list = json_of(file_.bytes, printable(file_.name) + ": is no JSON");
     check<DataError>(list.is_array() && !list.empty(), code::damaged, printable(file_.name),
                      ": is no vocabulary; that is a JSON list of characters");
     for (const auto& each : list) {

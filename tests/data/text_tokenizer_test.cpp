@@ -358,6 +358,9 @@ TEST(Characters, AreIdsInTheirOrder) {
     return error_of([&] { read_characters({"c.json", text}); });
   };
   EXPECT_THAT(error("["), HasSubstr("c.json: is no JSON"));
+  // whose tree has more levels than a stack
+  const std::string deep = "[" + std::string(1'000'000, '[') + std::string(1'000'000, ']') + "]";
+  EXPECT_THAT(error(deep.c_str()), HasSubstr("c.json: is no JSON that can be read: 1000001 lists"));
   EXPECT_THAT(error("{}"), HasSubstr("c.json: is no vocabulary"));
   EXPECT_THAT(error(R"(["a", "bc"])"), HasSubstr(R"(c.json: entry 1 is "bc"; one character)"));
   EXPECT_THAT(error(R"(["a", "a"])"), HasSubstr(R"(c.json: entry 1, "a", is there twice)"));
