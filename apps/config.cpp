@@ -25,13 +25,21 @@ namespace {
 constexpr std::size_t kMostBytes = 1 << 20;
 constexpr int kMostNames = 8;
 
-// ConfigError: toml++, which frees tables in tables by recursion, must not see it.
+// ConfigError, also of what toml++ must not see: it frees tables in tables by recursion, and for
+// letters where none may be its code has no end (3.3, "unreachable").
 toml::table parse_toml(const std::string& text, const std::string& file) {
   check<ConfigError>(text.size() <= kMostBytes, file, ": more than ", kMostBytes >> 20,
                      " MiB are no configuration");
-  if (const int names = toml_names(text); names > kMostNames)
-    fail<ConfigError>(file, ": a key has ", names,
-                      " names; all keys are section.key, and `gossamer config` lists them");
+  const TomlFacts facts = toml_facts(text);
+  check<ConfigError>(facts.names <= kMostNames, file, ": a key has ", facts.names,
+                     " names; all keys are section.key, and `gossamer config` lists them");
+  if (facts.beyond_ascii < text.size()) {
+    const std::string_view before = std::string_view(text).substr(0, facts.beyond_ascii);
+    const std::size_t line = before.rfind('\n') + 1;  // npos + 1 is 0
+    fail<ConfigError>(file, ":", std::ranges::count(before, '\n') + 1, ":",
+                      before.size() - line + 1,
+                      ": a character that is not ASCII; text stands in quotes");
+  }
   return toml::parse(text, std::string_view(file));
 }
 

@@ -32,9 +32,10 @@ int json_depth(std::string_view json) {
   return deepest;
 }
 
-int toml_names(std::string_view toml) {
-  int names = 1, most = 1;
-  for (std::size_t at = 0; at < toml.size();) {
+TomlFacts toml_facts(std::string_view toml) {
+  TomlFacts facts;
+  int names = 1;
+  for (std::size_t at = toml.starts_with("\xEF\xBB\xBF") ? 3 : 0; at < toml.size();) {
     const char c = toml[at];
     if (c == '"' || c == '\'') {
       const std::string_view three = toml.substr(at, 3);
@@ -46,13 +47,15 @@ int toml_names(std::string_view toml) {
       at = std::min(toml.find('\n', at), toml.size());
       continue;
     }
+    if (static_cast<unsigned char>(c) >= 0x80)
+      facts.beyond_ascii = std::min(facts.beyond_ascii, at);
     if (c == '.')
-      most = std::max(most, ++names);
+      facts.names = std::max(facts.names, ++names);
     else if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos)
       names = 1;
     ++at;
   }
-  return most;
+  return facts;
 }
 
 }  // namespace gossamer

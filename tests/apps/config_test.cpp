@@ -115,6 +115,8 @@ TEST(Config, NamesAWrongTypeWithItsPlace) {
 }
 
 TEST(Config, ReportsBrokenTomlWithItsPlace) {
+  EXPECT_THAT(error_of_text("[run]\nname = über\n"),
+              HasSubstr("file.toml:2:8: a character that is not ASCII; text stands in quotes"));
   EXPECT_THAT(error_of_text("[train]\nbatch = \n"), HasSubstr("file.toml:2:"));
   EXPECT_THAT(error_of_text("[train\n"), HasSubstr("file.toml:1:"));
 }
