@@ -2,6 +2,7 @@
 #include "gossamer/data/text/byte_pairs.h"
 
 #include <array>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
@@ -73,7 +74,8 @@ class BytePairs final : public Tokenizer {
   // Fills text_, by id, with the tokens as they are written.
   std::unordered_map<std::string, std::int32_t> read_vocabulary() {
     const std::string& name = vocabulary_.name;
-    const nlohmann::json tokens = json_of(vocabulary_.bytes, printable(name) + ": is no JSON");
+    const nlohmann::json tokens =
+        json_of<nlohmann::json>(vocabulary_.bytes, printable(name) + ": is no JSON");
     check<DataError>(tokens.is_object() && !tokens.empty() && tokens.size() <= kMostTokens,
                      code::damaged, printable(name),
                      ": is no vocabulary; that is a JSON object from tokens to ids");

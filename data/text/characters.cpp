@@ -1,6 +1,7 @@
 // Characters are found by the bytes of their UTF-8.
 #include "gossamer/data/text/characters.h"
 
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
@@ -17,7 +18,8 @@ namespace {
 class Characters final : public Tokenizer {
  public:
   explicit Characters(StoredFile file) : file_(std::move(file)) {
-    const nlohmann::json list = json_of(file_.bytes, printable(file_.name) + ": is no JSON");
+    const nlohmann::json list =
+        json_of<nlohmann::json>(file_.bytes, printable(file_.name) + ": is no JSON");
     check<DataError>(list.is_array() && !list.empty(), code::damaged, printable(file_.name),
                      ": is no vocabulary; that is a JSON list of characters");
     for (const auto& each : list) {

@@ -1,6 +1,8 @@
 // See json_lines.h.
 #include "gossamer/data/text/json_lines.h"
 
+#include <nlohmann/json.hpp>
+
 #include "gossamer/core/error.h"
 #include "gossamer/core/printable.h"
 #include "gossamer/data/errors.h"
@@ -14,7 +16,7 @@ bool is_json_lines(const std::string& path) { return text_suffix(path) == ".json
 
 std::string text_in_json(const std::string& line, const std::string& field,
                          const std::string& place) {
-  const nlohmann::json object = json_of(line, place + ": the line is no JSON");
+  const nlohmann::json object = json_of<nlohmann::json>(line, place + ": the line is no JSON");
   check<DataError>(object.is_object(), code::not_understood, place,
                    ": the line is no JSON object, as {\"", field, "\": \"…\"}");
   const auto found = object.find(field);

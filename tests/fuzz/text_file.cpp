@@ -1,7 +1,7 @@
 // Fuzz target of files of text: any bytes give lines, which together are the file, or a DataError;
 // as a line of JSON they give text or a DataError.
 //
-// sources: text_file json_lines data/text/json utf8 files printable nesting
+// sources: text_file json_lines utf8 files printable nesting
 // sources: file_names
 // libraries: -lz
 #include "gossamer/data/text/text_file.h"

@@ -3,7 +3,7 @@
 // the file gets a header that fits, so that its ids are reached.
 //
 // sources: token_files text_set tokenizer byte_pairs merges byte_names characters split_words utf8
-// sources: data/text/json files hash nesting printable xxh3
+// sources: files hash nesting printable xxh3
 // sources: file_names
 // libraries: -lpcre2-8
 #include <cstdlib>

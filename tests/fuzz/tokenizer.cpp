@@ -3,7 +3,7 @@
 // vocabularies get the bytes that they lack.
 //
 // sources: byte_pairs merges byte_names characters split_words utf8 tokenizer files hash
-// sources: data/text/json nesting printable xxh3
+// sources: nesting printable xxh3
 // sources: file_names
 // libraries: -lpcre2-8
 #include <cstdlib>
