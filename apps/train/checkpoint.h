@@ -59,10 +59,11 @@ void prune_checkpoints(const std::filesystem::path& run_folder, int rank, i64 ke
 // Removes what processes that were killed have left half written. Before any worker writes.
 void remove_half_written(const std::filesystem::path& run_folder);
 
-// If as many workers wrote a complete checkpoint: loads the state of this rank (with all-reduce
-// that of the first, which all share). If this rank's file is damaged: the mean of the other
-// models, and all else, such as momentum, of the first of them. Otherwise: loads the mean of the
-// saved models, with momentum 0 and an EMA that starts there, and begins the next epoch. IoError.
+// If the run that wrote the checkpoint had as many workers: loads the state of this rank (with
+// all-reduce that of the first, which all share). If this rank's file is damaged or missing: the
+// mean of the other models, and all else, such as momentum, of the first of them. With another
+// number of workers: loads the mean of the saved models, with momentum 0 and an EMA that starts
+// there, and begins the next epoch. IoError.
 Continuation load_checkpoint(const ResumePoint&, int rank, int world, TrainState,
                              const SampleOrder& now);
 

@@ -45,10 +45,14 @@ void Checkpoints::save(const std::string& label) {
 
 void Checkpoints::poll() {
   const auto error = job_.ended();
-  if (!error || error->empty()) return;
+  if (!error) return;
+  const bool first = !failing_;
+  failing_ = !error->empty();
+  if (!failing_) return;
   ++failed_;
   last_failure_ = label_ + ": " + *error;
-  w_.warn(fmt::format("checkpoint {} was not written, training goes on: {}", label_, *error));
+  w_.warn(fmt::format("checkpoint {} was not written, training goes on: {}", label_, *error),
+          first);
 }
 
 void Checkpoints::wait() {

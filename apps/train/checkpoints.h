@@ -25,7 +25,7 @@ class Checkpoints {
   // Still writing. Another save() would wait for it.
   bool busy() const { return job_.busy(); }
   // Copies the state between two events, and writes it while training goes on. If it cannot be
-  // written, poll() or wait() warns, and the end of the run says it again.
+  // written, poll() or wait() warns, once until one can be again, and the end of the run says it.
   void save(const std::string& label);
   void poll();  // after each step
   void wait();  // for what is being written
@@ -47,6 +47,7 @@ class Checkpoints {
   std::string label_, last_failure_;
   std::shared_ptr<const CheckpointCopy> kept_;
   i64 failed_ = 0;
+  bool failing_ = false;  // the last one was not written
   BackgroundJob job_;
 };
 

@@ -25,12 +25,11 @@ struct ResumePoint {
   std::vector<std::string> passed_over;  // newer checkpoints that are not whole, with the reason
   // Every worker that was alive has written its file, and none is damaged.
   bool whole() const { return can_be_mended() && damaged_ranks.empty(); }
-  // The same, but some files are damaged: their workers take the state of others.
+  // The same, but some files are damaged.
   bool can_be_mended() const { return !files.empty() && missing == 0; }
-  // Each worker has a state of its own there, or one to take; otherwise all start from the mean.
-  bool own_state(int workers) const {
-    return static_cast<int>(files.size() + damaged_ranks.size()) == world && workers == world;
-  }
+  // As many workers wrote it, so each goes on from its own state, or takes that of others if it has
+  // no file that is whole; otherwise all start from the mean.
+  bool own_state(int workers) const { return !files.empty() && workers == world; }
   const std::filesystem::path* file_of(int rank) const;  // nullptr: it has none that is whole
 };
 

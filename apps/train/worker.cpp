@@ -177,13 +177,17 @@ void Worker::resume_from(const std::optional<ResumePoint>& resume) {
     const Continuation from =
         load_checkpoint(*resume, place.rank, place.size, state(), task->order());
     at = from.at;
-    if (resume->own_state(place.size) && !resume->file_of(place.rank))
-      warn(fmt::format("its file of the checkpoint is damaged, so it goes on from {}: {}",
+    if (resume->own_state(place.size) && !resume->file_of(place.rank)) {
+      const bool damaged =
+          std::ranges::find(resume->damaged_ranks, place.rank) != resume->damaged_ranks.end();
+      warn(fmt::format("its file of the checkpoint is {}, so it goes on from {}{}",
+                       damaged ? "damaged" : "missing",
                        config.train.method == "allreduce"
                            ? fmt::format("worker {}'s", resume->ranks[0])
                            : fmt::format("the mean of the other {} and worker {}'s momentum",
                                          counted(resume->files.size(), "model"), resume->ranks[0]),
-                       resume->defect));
+                       damaged ? ": " + resume->defect : ""));
+    }
     if (!from.note.empty()) progress.note("resumed  " + from.note);
     // all from one file, so that they stop together
     const auto metadata = nn::read_metadata(resume->files[0]);
@@ -240,12 +244,9 @@ void Worker::describe(const std::vector<std::string>& table,
         "best     not kept, since each worker evaluates its own model; with "
         "eval.of=mean they meet to evaluate the average");
   if (resume && !resume->own_state(place.size)) {
-    const bool all = static_cast<int>(resume->files.size()) == resume->world;
-    const std::string which = all ? counted(resume->world, "worker") + " wrote them"
-                                  : fmt::format("of {}, the others {}", resume->world,
-                                                resume->whole() ? "were lost" : "are missing");
-    progress.note(fmt::format("resumed  from the mean of {} ({}), momentum starts afresh",
-                              counted(resume->files.size(), "model"), which));
+    progress.note(
+        fmt::format("resumed  from the mean of {} ({} began them), momentum starts afresh",
+                    counted(resume->files.size(), "model"), counted(resume->world, "worker")));
   }
 }
 
@@ -324,9 +325,9 @@ void Worker::log_exchange(const dist::ExchangeRecord& e) const {
                              .add("staleness", e.staleness));
 }
 
-void Worker::warn(const std::string& what) {
+void Worker::warn(const std::string& what, bool aloud) {
   folder.log("fault", JsonObject().add("what", what).add("peer", -1));
-  progress.warn((place.size > 1 ? fmt::format("worker {}: ", place.rank) : "") + what);
+  if (aloud) progress.warn((place.size > 1 ? fmt::format("worker {}: ", place.rank) : "") + what);
 }
 
 RunFigures Worker::leg() const {

@@ -49,7 +49,7 @@ struct Worker {
   // of it.
   double part(double ahead = 0) const;
   // Says it on stderr and logs it as a fault.
-  void warn(const std::string& what);
+  void warn(const std::string& what, bool aloud = true);
   // Tells this run from others of its name; the same on all workers.
   std::string run_id() const;
   // What this worker has done since the start or the resume of the run.

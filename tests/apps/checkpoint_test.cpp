@@ -101,18 +101,32 @@ TEST_F(Checkpoint, AllReduceTakesRankZeroAndTheMostSamples) {
   EXPECT_EQ(m.params.values().span<float>()[0], 1);
 }
 
-TEST_F(Checkpoint, APartIsNeverTakenForTheWholeAndGivesEveryoneTheMean) {
+TEST_F(Checkpoint, APartIsNeverTakenForTheWholeAndGivesTheMeanToWhoHasNone) {
   save("a", 0, 3, 100, 1);
   save("a", 2, 3, 100, 3);
   const ResumePoint point = find_checkpoint(folder);
   EXPECT_EQ(point.world, 3);
-  for (const int world : {2, 3}) {
-    EXPECT_FALSE(point.own_state(world));
-    for (int rank = 0; rank < world; ++rank) {
-      Model m;
-      load_checkpoint(point, rank, world, m.state(), order);
-      EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
-    }
+  EXPECT_FALSE(point.whole());
+  EXPECT_FALSE(point.own_state(2)) << "with another number of workers all start from the mean";
+  const auto loaded = [&](int rank, int world) {
+    Model m;
+    load_checkpoint(point, rank, world, m.state(), order);
+    return m.params.values().span<float>()[0];
+  };
+  for (const int rank : {0, 1}) EXPECT_FLOAT_EQ(loaded(rank, 2), 2);
+  EXPECT_TRUE(point.own_state(3));
+  EXPECT_FLOAT_EQ(loaded(0, 3), 1);
+  EXPECT_FLOAT_EQ(loaded(1, 3), 2) << "the mean of the others";
+  EXPECT_FLOAT_EQ(loaded(2, 3), 3);
+}
+
+TEST_F(Checkpoint, OfAllReduceAnyWorkersFileIsThatOfAll) {
+  save("a", 1, 3, 100, 5, "allreduce");
+  const ResumePoint point = find_checkpoint(folder);
+  for (const int rank : {0, 1, 2}) {
+    Model m(0, "allreduce");
+    EXPECT_EQ(load_checkpoint(point, rank, 3, m.state(), order).at.step, 5);
+    EXPECT_EQ(m.params.values().span<float>()[0], 5);
   }
 }
 
@@ -123,7 +137,7 @@ TEST_F(Checkpoint, WorkersThatWereDeadThenAreNotMissed) {
   const ResumePoint point = find_checkpoint(folder);
   EXPECT_EQ(point.checkpoint.filename(), "new");
   EXPECT_TRUE(point.whole());
-  EXPECT_FALSE(point.own_state(2)) << "worker 1 has none: both start from that of worker 0";
+  EXPECT_TRUE(point.own_state(2)) << "worker 1 takes that of worker 0";
   Model m;
   load_checkpoint(point, 1, 2, m.state(), order);
   EXPECT_EQ(m.params.values().span<float>()[0], 5);

@@ -136,7 +136,8 @@ TEST_F(RunFolders, ARunThatHasTooFewWorkersLeftIsSaved) {
   const Result again =
       run({"train", "--resume", "runs/t", "train.epochs=1", "dist.min_workers=1", "dist.inject="});
   EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_THAT(again.out, HasSubstr("from the mean of 2 models"));
+  EXPECT_THAT(again.err, HasSubstr("worker 1: its file of the checkpoint is missing, so it goes on "
+                                   "from the mean of the other 2 models and worker 0's momentum"));
 }
 
 TEST_F(RunFolders, ARunThatGoesOnWithFewerEpochsThanAreDoneWritesItsResultsAndSaysSo) {
