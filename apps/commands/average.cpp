@@ -104,7 +104,7 @@ bool has_batch_norm(const nn::Weights& weights) {
 // Statistics of a batch norm belong to the weights they were taken with, so they are estimated
 // again for the mean, on training pictures: those of `keys`, else those of the first model's run.
 void estimate_statistics(nn::Weights& mean, const fs::path& run, std::vector<std::string> keys) {
-  const fs::path config_of_run = fs::exists(run / "log.jsonl") ? run / "config.toml" : fs::path();
+  const fs::path config_of_run = is_run_folder(run) ? run / "config.toml" : fs::path();
   const bool has_config = !keys.empty() && keys[0].ends_with(".toml");
   if (!has_config && fs::exists(config_of_run)) keys.insert(keys.begin(), config_of_run.string());
   Config config = load_config(keys);
@@ -140,10 +140,10 @@ void estimate_statistics(nn::Weights& mean, const fs::path& run, std::vector<std
 int average(const AverageCommand& c) {
   std::vector<std::string> models = c.models, keys = take_keys(models);
   check<ConfigError>(!models.empty(), "average: name models, or a run with --last N");
-  const bool run = models.size() == 1 && fs::is_directory(models[0]);
-  check<ConfigError>(run || c.last == 0,
+  const bool run = c.last > 0, of_one_run = models.size() == 1 && is_run_folder(models[0]);
+  check<ConfigError>(!run || of_one_run,
                      "average: --last is for the checkpoints of one run; name its folder");
-  check<ConfigError>(!run || c.last >= 1, "average: ", models[0],
+  check<ConfigError>(run || !of_one_run, "average: ", models[0],
                      " is a run: --last N says how many of its checkpoints");
   check<ConfigError>(run || !c.out.empty(), "average: --out says where the mean goes");
   const std::string out = c.out.empty() ? (fs::path(models[0]) / kFile).string() : c.out;
@@ -174,7 +174,8 @@ int average(const AverageCommand& c) {
     print(fmt::format("{}\n", JsonObject().add("out", out).add("of", of).str()));
     return 0;
   }
-  print(fmt::format("{}: the mean of {} {}\n", out, of.size(), run ? "checkpoints" : "models"));
+  print(fmt::format("{}: the mean of {} {}{}\n", out, of.size(), run ? "checkpoint" : "model",
+                    of.size() == 1 ? "" : "s"));
   return 0;
 }
 

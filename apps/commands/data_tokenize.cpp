@@ -64,11 +64,13 @@ std::string with_options(const std::string& text) {
       {"validation text", "--val"},
       {"validation sources", "--val, --val-target"},
       {"files of sources", "--target"},
-      {" threads;", "--threads"}};
+      {" threads;", "--threads"},
+      {"take any bytes as they are", "--any-bytes"}};
   std::string names;
   for (const auto& [words, option] : options)
     if (text.find(words) != text.npos) names += (names.empty() ? "" : ", ") + std::string(option);
-  const bool own = text.find("tokenize: ") != text.npos;  // the others are of files
+  // the others are of files, and only names of options could be in them
+  const bool own = text.find("tokenize: ") != text.npos || names == "--any-bytes";
   return own && !names.empty() ? text + " (" + names + ")" : text;
 }
 

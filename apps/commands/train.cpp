@@ -22,6 +22,7 @@
 #include "gossamer/apps/train/graph_file.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/run.h"
 #include "gossamer/apps/train/task.h"
@@ -127,6 +128,11 @@ void pass_on_launch(const Task& task) {
 
 // What the file of model.init says about the model, and no key has said.
 std::vector<std::string> keys_of_init(const Config& c) {
+  if (const std::string is = task_of(find_model(c.model_source()));
+      is != c.task && is != "pictures")  // which is also what cannot be told
+    fail<ConfigError>("model.init: ", c.model.init, " is a model for task=", is,
+                      ", and this run has task=", c.task, "; say task=", is,
+                      " or name another model");
   if (c.task == "language") return keys_of_language_model(c);
   if (c.task == "translation") return keys_of_translation_model(c);
   return keys_of(initial_weights(c), c);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <exception>
+#include <filesystem>
 #include <numeric>
 #include <span>
 
@@ -19,6 +20,8 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/data/text/bleu.h"
+
+namespace fs = std::filesystem;
 
 namespace gossamer::apps {
 namespace {
@@ -102,11 +105,24 @@ std::vector<std::string> translate_lines(const TranslationModel& m,
   return out;
 }
 
+void check_as_many(const TranslateCommand& c, std::size_t reference, std::size_t lines) {
+  check<DataError>(c.reference.empty() || (reference == lines && lines > 0), c.reference, ": has ",
+                   reference, " lines, and ", lines,
+                   " are to be translated; BLEU wants as many of both, and at least one");
+}
+
 std::vector<std::string> reference_of(const TranslateCommand& c) {
   std::vector<std::string> out;
   if (c.reference.empty()) return out;
   Lines lines(c.reference);
   for (std::string line; lines.next(line); out.push_back(line)) lines.check_utf8(line);
+  if (c.file != "-" && fs::is_regular_file(c.file)) {  // others can be read once only
+    std::size_t to_translate = 0;
+    Lines sources(c.file);
+    for (std::string line; sources.next(line); ++to_translate) {
+    }
+    check_as_many(c, out.size(), to_translate);
+  }
   return out;
 }
 
@@ -147,8 +163,7 @@ int translate(const TranslateCommand& c) {
   }
   JsonObject json;
   if (c.json) json.add("translations", out);
-  const bool scored = !c.reference.empty() && reference.size() == out.size() && !out.empty();
-  if (scored) {
+  if (!c.reference.empty() && reference.size() == out.size() && !out.empty()) {
     const data::Bleu bleu = data::bleu(out, reference);
     json.add("bleu", bleu.score).add("bleu_signature", std::string(data::kBleuSignature));
     if (!c.json)
@@ -156,9 +171,7 @@ int translate(const TranslateCommand& c) {
   }
   if (c.json) print(json.str() + "\n");
   source.rethrow();
-  check<DataError>(c.reference.empty() || scored, c.reference, ": has ", reference.size(),
-                   " lines, and ", out.size(),
-                   " were translated; BLEU wants as many of both, and at least one");
+  check_as_many(c, reference.size(), out.size());
   return source.left_out() ? 3 : 0;
 }
 

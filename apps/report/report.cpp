@@ -42,23 +42,25 @@ std::vector<Curve> workers_and_mean(const RunRecord& run, double StepRow::*y, st
   return out;
 }
 
-// Evaluations of the workers' own models, as a mean over the workers, and of the final mean model.
+// Evaluations of the workers' own models, as a mean over the workers, and of the mean model. The
+// only worker's model is both.
 void add_evaluations(std::vector<Curve>& curves, const RunRecord& run, double EvalRow::*y,
                      const std::string& name, int colour, bool ema = false) {
   const std::vector<EvalRow>& evals = ema ? run.ema_evals : run.evals;
+  const bool several = run.steps.size() > 1;
   Points own, final;
   for (const EvalRow& e : workers_evaluations(evals)) own.emplace_back(e.epoch, e.*y);
   for (const EvalRow& e : evals)
-    if (e.rank < 0) final.emplace_back(e.epoch, e.*y);
-  const bool several = run.steps.size() > 1;
+    if (e.rank < 0) (several ? final : own).emplace_back(e.epoch, e.*y);
+  std::ranges::stable_sort(own);  // each leg may have ended with one
   if (!own.empty())
-    curves.push_back(
-        {.name = name + (several ? " (workers)" : ""), .points = own, .colour = colour});
-  if (!final.empty())
-    curves.push_back({.name = name + (several ? " (mean model)" : " (final)"),
-                      .points = final,
+    curves.push_back({.name = name + (several ? " (workers)" : ""),
+                      .points = own,
                       .colour = colour,
-                      .dots = true});
+                      .dots = own.size() == 1});
+  if (!final.empty())
+    curves.push_back(
+        {.name = name + " (mean model)", .points = final, .colour = colour, .dots = true});
 }
 
 std::string curves(const RunRecord& run) {

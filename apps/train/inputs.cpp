@@ -15,6 +15,7 @@
 #include "gossamer/data/errors.h"
 #include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/split.h"
+#include "gossamer/data/text/text_set.h"
 #include "gossamer/data/unequal.h"
 
 namespace gossamer::apps {
@@ -50,6 +51,10 @@ std::shared_ptr<const data::Dataset> open_part(const Config& c,
                                                const std::vector<std::string>& paths,
                                                data::Part part, DataSets& sets) {
   check_default_set(paths[0]);
+  for (const std::string& path : paths)
+    check<DataError>(!data::is_text_set(path), data::code::nothing, path,
+                     ": holds ids of text, and this run is on pictures; say task=language or "
+                     "task=translation");
   auto set = data::open(paths, part, data::parse_label_base(c.data.label_base));
   std::ranges::move(set->notes(), std::back_inserter(sets.notes));
   std::ranges::move(set->left_out(), std::back_inserter(sets.left_out));

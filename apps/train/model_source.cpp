@@ -63,7 +63,7 @@ ModelSource of_folder(const fs::path& folder) {
                 .beside = folder,
                 .notes = {}};
   if (fs::exists(s.files[0])) return s;
-  const bool run = fs::exists(folder / "log.jsonl");
+  const bool run = is_run_folder(folder);
   const std::string instead = ": no model.safetensors is there; taken is ";
   if (const fs::path best = folder / "best.safetensors"; fs::exists(best)) {
     s.files = {best};
@@ -80,10 +80,14 @@ ModelSource of_folder(const fs::path& folder) {
   }
   fail<IoError>(
       s.name, ": has no model.safetensors",
-      run ? "; its run has not ended or has failed, and it has no checkpoint that is whole" : "");
+      run ? "; its run has not ended or has failed, and it has no checkpoint that is whole"
+          : " and no checkpoint; a model is a file of weights, the folder of a run or of a "
+            "checkpoint");
 }
 
 }  // namespace
+
+bool is_run_folder(const fs::path& folder) { return fs::exists(folder / "log.jsonl"); }
 
 ModelSource find_model(const fs::path& given) {
   std::error_code error;

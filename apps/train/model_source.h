@@ -25,6 +25,7 @@ struct ModelSource {
   std::vector<std::string> notes;  // what was taken, where that is not what was named
 };
 
+bool is_run_folder(const std::filesystem::path&);
 // IoError: it does not exist, or holds no model.
 ModelSource find_model(const std::filesystem::path&);
 // With the header that the model's file has, or would have. IoError: damaged.

@@ -126,8 +126,8 @@ bool TextFile::next(std::string& line) {
 void TextFile::check_utf8(const std::string& line) const {
   const std::size_t valid = valid_utf8(line);
   check<DataError>(valid == line.size(), code::damaged, place(), ": byte ", valid + 1,
-                   " of the line is no UTF-8; convert the file (iconv -t UTF-8), or take all bytes "
-                   "as they are (the option for any bytes)");
+                   " of the line is no UTF-8; convert the file (iconv -t UTF-8), or take any bytes "
+                   "as they are");
 }
 
 std::string text_suffix(const std::string& path) {

@@ -126,11 +126,14 @@ TextPart open_part(const fs::path& folder, const TextIndex& index, const TextInd
   return out;
 }
 
-TextSet open_indexed(const fs::path& folder) {
+TextIndex read_text_index(const fs::path& folder) {
   const std::string path = (folder / "index.json").string();
   const std::vector<std::byte> bytes = read_whole(path, kMostIndexBytes);
-  const TextIndex index =
-      decode_text_index({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+  return decode_text_index({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path);
+}
+
+TextSet open_indexed(const fs::path& folder) {
+  const TextIndex index = read_text_index(folder);
   TextSet set;
   set.path = folder.string();
   set.pairs = index.pairs;
@@ -198,6 +201,17 @@ TextIndex decode_text_index(const std::string& text, const std::string& name) {
   index.train = decode_part(in.at("train"), name + ", train", index.pairs);
   index.val = decode_part(in.at("val"), name + ", val", index.pairs);
   return index;
+}
+
+bool is_text_set(const std::string& path) {
+  std::error_code none;
+  if (!fs::exists(fs::path(path) / "index.json", none)) return false;
+  try {
+    read_text_index(path);
+    return true;
+  } catch (const DataError&) {
+    return false;  // an index.json of something else
+  }
 }
 
 TextSet open_text(const std::string& path, i64 vocabulary) {

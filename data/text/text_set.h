@@ -38,6 +38,9 @@ struct TextSet {
 // many there are (0: not known). DataError names the file that is missing or wrong.
 TextSet open_text(const std::string& path, i64 vocabulary = 0);
 
+// A folder that tokenize() made, as its index.json says.
+bool is_text_set(const std::string& path);
+
 // What index.json says, as it is written.
 struct TextIndex {
   struct Part {

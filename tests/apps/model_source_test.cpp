@@ -198,6 +198,14 @@ TEST_F(ModelSources, AnAverageOfPicturesHasStatisticsOfItsOwn) {
       std::isfinite(evaluated("runs/t/average.safetensors", "s/val")["loss"].get<double>()));
   const Result other = run({"average", "runs/t", "a.safetensors", "--out", "n.safetensors"});
   EXPECT_EQ(other.code, 0) << other.err;
+  // A checkpoint alone is a model; a run alone has several.
+  const Result workers = run({"average", checkpoint(), "--out", "w.safetensors"});
+  EXPECT_EQ(workers.code, 0) << workers.err;
+  EXPECT_THAT(workers.out, HasSubstr("the mean of 1 model\n"));
+  EXPECT_THAT(run({"average", "runs/t", "--out", "w.safetensors"}).err, HasSubstr("--last N"));
+  EXPECT_THAT(run({"average", checkpoint(), "--last", "1"}).err, HasSubstr("name its folder"));
+  EXPECT_THAT(run({"average", "runs", "--out", "w.safetensors"}).err,
+              HasSubstr("runs: has no model.safetensors and no checkpoint; a model is a file"));
 }
 
 TEST_F(ModelSources, ThatAreNotNumbersAreRefusedByEveryCommand) {

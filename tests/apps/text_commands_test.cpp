@@ -64,6 +64,7 @@ TEST_F(TextCommands, WrongTextIsOneSentence) {
   expect({"a.en", "--target", "a.de", "--tokenizer", "bpe:300"}, 3,
          "a.de: has 1 line, but a.en:2 goes on");
   expect({"latin.txt", "--tokenizer", "bpe:300"}, 3, "latin.txt:1: byte 3 of the line is no UTF-8");
+  expect({"latin.txt", "--tokenizer", "bpe:300"}, 3, "take any bytes as they are (--any-bytes)");
   expect({"none.txt", "--tokenizer", "bpe:300"}, 3, "none.txt");
   expect({"a.en", "--tokenizer", "none"}, 3, "none: there is no such file or folder");
   expect({"a.en", "--tokenizer", "bpe:1"}, 2, "a vocabulary of 1;");

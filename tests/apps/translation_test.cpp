@@ -222,13 +222,17 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error({"translate", "runs/t", "--file", "language"}, 6, "cannot open");
   expect_error({"translate", "runs/t", "--file", "val.en", "--lines", "--json"}, 2, "--lines");
   write_text(folder / "short.de", "die Katze\n");
-  const Result r =
-      run({"translate", "runs/t", "--file", "val.en", "--reference", "short.de", "--json"});
-  EXPECT_EQ(r.code, 3);
-  EXPECT_THAT(r.err, HasSubstr("short.de: has 1 lines, and 24 were translated"));
-  EXPECT_EQ(Json::parse(r.out)["translations"].size(), 24u) << "no work is lost";
-  EXPECT_EQ(run({"translate", "runs/t", "--file", "val.en", "--reference", "none.de"}).out, "")
-      << "nothing is translated before the reference is read";
+  for (const std::string reference : {"short.de", "none.de"})
+    EXPECT_EQ(run({"translate", "runs/t", "--file", "val.en", "--reference", reference}).out, "")
+        << "nothing is translated before the reference is read";
+  expect_error({"translate", "runs/t", "--file", "val.en", "--reference", "short.de"}, 3,
+               "short.de: has 1 lines, and 24 are to be translated");
+  // Of another task than the run.
+  expect_error(
+      {"train", "task=language", "data.train=language", "model.init=runs/t"}, 2,
+      "model.init: runs/t is a model for task=translation, and this run has task=language");
+  expect_error({"train", "data.train=translation", "data.val=none"}, 3,
+               "translation: holds ids of text, and this run is on pictures; say task=language");
 }
 
 TEST_F(Translation, ALineThatIsWrongKeepsNoOtherFromBeingTranslated) {
