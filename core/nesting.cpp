@@ -35,9 +35,13 @@ int json_depth(std::string_view json) {
 TomlFacts toml_facts(std::string_view toml) {
   TomlFacts facts;
   int names = 1;
+  char before = '\n';  // the last character that is no blank
   for (std::size_t at = toml.starts_with("\xEF\xBB\xBF") ? 3 : 0; at < toml.size();) {
     const char c = toml[at];
-    if (c == '"' || c == '\'') {
+    // Elsewhere a quote begins no text, and what follows is not one for toml++ either.
+    const bool may_begin = std::string_view("=,[{.\n").find(before) != std::string_view::npos;
+    if (c != ' ' && c != '\t') before = c;
+    if (may_begin && (c == '"' || c == '\'')) {
       const std::string_view three = toml.substr(at, 3);
       const bool lines = three == "\"\"\"" || three == "'''";
       at = behind_string(toml, at, lines ? three : three.substr(0, 1), c == '"');

@@ -45,6 +45,9 @@ TEST(Nesting, LettersBeyondAsciiAreFoundOutsideOfTextsAndComments) {
     EXPECT_EQ(toml_facts(fine).beyond_ascii, std::string_view::npos) << fine;
   EXPECT_EQ(toml_facts("# ü\nü = 1").beyond_ascii, 5u);
   EXPECT_EQ(toml_facts("a = ü").beyond_ascii, 4u);
+  EXPECT_EQ(toml_facts("a = -'ü'").beyond_ascii, 6u) << "no text begins within a number";
+  EXPECT_EQ(toml_facts("a = ['ü',\n 'ü'] # '\n\"ü\".'ü' = 'ü'\n").beyond_ascii,
+            std::string_view::npos);
 }
 
 }  // namespace

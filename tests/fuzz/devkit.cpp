@@ -1,7 +1,7 @@
 // Fuzz target of what says which class an image has: the development kit's meta.mat, gzip, ids and
 // map, Kaggle's table, WebDataset's JSON. Any bytes give well-formed answers or a DataError.
 //
-// sources: devkit class_names webdataset index names files printable utf8
+// sources: devkit class_names webdataset index names files printable utf8 nesting
 // sources: file_names
 // libraries: -lz
 #include "gossamer/data/formats/devkit.h"

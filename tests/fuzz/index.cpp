@@ -2,7 +2,7 @@
 // or a DataError, and what is accepted is written and read back alike. Checksums are made right.
 //
 // sources: index_file packed index names hash files printable utf8 xxh3
-// sources: file_names flat_val devkit class_names tar webdataset
+// sources: file_names flat_val devkit class_names tar webdataset nesting
 // sources: safetensors safetensors_write core/tensor shape memory parallel autograd op_update
 // sources: op_copy
 // sources: flat cuda_none op_blocks input_file free_memory cores least_cpu
