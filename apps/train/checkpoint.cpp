@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <map>
 #include <vector>
 
@@ -24,7 +25,19 @@ std::vector<std::string> state_prefixes(TrainState s) {
   return prefixes;
 }
 
-// Every tensor of the state under its name in the file. They are windows, so loading is copying.
+// State under its names in the file. They are windows, so loading is copying.
+std::vector<NamedTensor> windows_of(const FlatParams& params, const std::vector<NamedTensor>& state,
+                                    const std::string& prefix = "") {
+  std::vector<NamedTensor> all;
+  for (const NamedTensor& t : state)
+    if (t.tensor.shape() == params.values().shape())
+      std::ranges::move(params.windows(t.tensor, prefix + t.name + "."), std::back_inserter(all));
+    else
+      all.push_back({prefix + t.name, t.tensor});
+  return all;
+}
+
+// Every tensor of a worker.
 std::vector<NamedTensor> windows(TrainState s) {
   std::vector<NamedTensor> all = s.params.windows(s.params.values());
   const auto append = [&](std::vector<NamedTensor> more) {
@@ -34,15 +47,8 @@ std::vector<NamedTensor> windows(TrainState s) {
   append(s.params.frozen());
   for (const NamedTensor& buffer : s.net.buffers())
     if (buffer.tensor.dtype() != DType::f32) all.push_back(buffer);  // counters
-  const auto append_state = [&](const std::string& prefix, const std::vector<NamedTensor>& state) {
-    for (const NamedTensor& t : state)
-      if (t.tensor.shape() == s.params.values().shape())
-        append(s.params.windows(t.tensor, prefix + t.name + "."));
-      else
-        all.push_back({prefix + t.name, t.tensor});
-  };
-  append_state("optim.", s.optimizer.state());
-  append_state("", s.method.state());
+  append(windows_of(s.params, s.optimizer.state(), "optim."));
+  append(windows_of(s.params, s.method.state()));
   if (s.ema) append(s.ema->state(s.params, "ema."));
   return all;
 }
@@ -64,6 +70,23 @@ void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
                    "\" is missing or has another shape; another model.name or model.classes?");
     target.tensor.copy_from(source->tensor);
   }
+}
+
+// The state of a method, which is that of the first file, becomes the mean of all. What is equal in
+// all of them, such as an outer model, stays as it is, bit for bit.
+void load_mean_of_method(const std::vector<fs::path>& files, TrainState s) {
+  for (std::size_t i = 1; i < files.size(); ++i) {
+    const SafeTensors file = read_safetensors(files[i]);
+    for (NamedTensor& mean : windows_of(s.params, s.method.state())) {
+      const Tensor* other = file.find(mean.name);
+      if (!other || other->shape() != mean.tensor.shape() || other->dtype() != DType::f32) continue;
+      Tensor way = other->to(mean.tensor.device());
+      axpy(way, -1, mean.tensor);
+      axpy(mean.tensor, 1 / static_cast<float>(i + 1), way);
+    }
+  }
+  for (NamedTensor& t : s.method.state())  // what this worker has not sent is lost
+    if (t.name == dist::kPayloadError) t.tensor.fill(0);
 }
 
 // The first of the files that can be read. IoError of the last: none can.
@@ -190,23 +213,16 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
   check_frozen(point.files, state);
   Position at{.samples = point.samples};
   std::optional<SampleOrder> then;
-  const auto start_twins = [&] {  // a twin starts at its model
-    const Tensor& values = state.params.values();
-    for (NamedTensor& t : state.method.state())
-      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
-  };
   if (point.own_state(world)) {
     const fs::path* const own = point.file_of(rank);
-    const fs::path& mine = own ? *own : point.files[0];
-    const auto meta = nn::read_metadata(mine);
-    at.epoch = static_cast<i64>(checkpoint_number(meta, "epoch", mine));
-    at.step = static_cast<i64>(checkpoint_number(meta, "step", mine));
-    then = parse_order(meta);
     // With all-reduce all models are equal and must stay equal, but an interruption may have
     // stopped the workers a step apart: all take the state of one.
     const bool equal = std::string(state.method.name()) == "allreduce";
     const auto [path, file] =
-        equal ? first_whole(point.files) : std::pair(mine, read_safetensors(mine));
+        equal || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
+    at.epoch = static_cast<i64>(checkpoint_number(file.metadata, "epoch", path));
+    at.step = static_cast<i64>(checkpoint_number(file.metadata, "step", path));
+    then = parse_order(file.metadata);
     for (NamedTensor& target : windows(state)) {
       const Tensor* source = file.find(target.name);
       if (!source && target.name == dist::kPayloadError) continue;
@@ -222,11 +238,13 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
     if (!own && !equal) {
       Position ignored;
       load_mean(point, state.params, ignored);
-      start_twins();
+      load_mean_of_method(point.files, state);
     }
   } else {
     load_mean(point, state.params, at);
-    start_twins();
+    const Tensor& values = state.params.values();
+    for (NamedTensor& t : state.method.state())  // a twin starts at its model
+      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
   }
   state.params.refresh();
   if (state.ema && !point.own_state(world)) state.ema->restart(state.params);

@@ -61,9 +61,9 @@ void remove_half_written(const std::filesystem::path& run_folder);
 
 // If the run that wrote the checkpoint had as many workers: loads the state of this rank (with
 // all-reduce that of the first, which all share). If this rank's file is damaged or missing: the
-// mean of the other models, and all else, such as momentum, of the first of them. With another
-// number of workers: loads the mean of the saved models, with momentum 0 and an EMA that starts
-// there, and begins the next epoch. IoError.
+// mean of the other models and of their methods' state, and all else, such as momentum, of the
+// first of them. With another number of workers: loads the mean of the saved models, with momentum
+// 0 and an EMA that starts there, and begins the next epoch. IoError.
 Continuation load_checkpoint(const ResumePoint&, int rank, int world, TrainState,
                              const SampleOrder& now);
 

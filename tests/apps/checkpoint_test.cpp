@@ -33,9 +33,11 @@ class NoMethod : public dist::Method {
   bool done() const override { return true; }
   void finish() override {}
   void quiesce(const std::function<void()>& f) override { f(); }
-  std::vector<NamedTensor> state() override { return {}; }
+  std::vector<NamedTensor> state() override { return kept; }
   dist::MethodStats stats() const override { return {}; }
   const char* name() const override { return name_; }
+
+  std::vector<NamedTensor> kept;
 
  private:
   const char* name_;
@@ -315,6 +317,52 @@ TEST_F(Checkpoint, AWorkerWhoseFileHasAFlippedBitTakesTheStateOfOthers) {
         EXPECT_EQ(seen.damaged_ranks, std::vector<int>{bad});
         EXPECT_THAT(seen.defect, HasSubstr(checkpoint_file(bad)));
       }
+}
+
+// An outer model, which is not the mean of the models, is the same on all workers, and stays so;
+// a twin is the mean of the others'; and nobody sends what another has kept back.
+TEST_F(Checkpoint, StateOfAMethodThatAllWorkersShareStaysEqualWhereAFileIsDamaged) {
+  const auto with_state = [](float value, float twin) {
+    auto m = std::make_unique<Model>(value, "diloco");
+    const auto filled = [&](float x) {
+      Tensor t = m->params.values().clone();
+      t.fill(x);
+      return t;
+    };
+    m->method.kept = {{"outer.model", filled(0.1f)},
+                      {"twin.value", filled(twin)},
+                      {dist::kPayloadError, filled(twin)}};
+    return m;
+  };
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto m = with_state(static_cast<float>(rank), static_cast<float>(10 * rank));
+    write_checkpoint(
+        folder, "new",
+        copy_state(rank, 4, m->state(), {.samples = 200, .epoch = 3, .step = 5}, order), 9);
+  }
+  flip(folder / "checkpoints/new" / checkpoint_file(1), false);
+  const auto m = with_state(0, 0);
+  load_checkpoint(find_checkpoint(folder, {.rank = 1, .workers = 4}), 1, 4, m->state(), order);
+  EXPECT_FLOAT_EQ(m->params.values().span<float>()[0], 5.0f / 3);
+  EXPECT_EQ(m->method.kept[0].tensor.span<float>()[0], 0.1f);
+  EXPECT_FLOAT_EQ(m->method.kept[1].tensor.span<float>()[0], 50.0f / 3);
+  EXPECT_EQ(m->method.kept[2].tensor.span<float>()[0], 0);
+}
+
+// One worker has not written its file, and that of another is damaged.
+TEST_F(Checkpoint, AFlippedBitInAPartLeavesTheRest) {
+  for (const int rank : {0, 1, 2}) save("new", rank, 4, 200, static_cast<float>(1 + rank));
+  flip(folder / "checkpoints/new" / checkpoint_file(1), false);
+  const float wanted[] = {1, 2, 3, 2};
+  for (int rank = 0; rank < 4; ++rank) {
+    Model m;
+    load_checkpoint(find_checkpoint(folder, {.rank = rank, .workers = 4}), rank, 4, m.state(),
+                    order);
+    EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], wanted[rank]) << rank;
+  }
+  Model m;  // another number of workers
+  load_checkpoint(find_checkpoint(folder, {.rank = 0, .workers = 3}), 0, 3, m.state(), order);
+  EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
 }
 
 TEST_F(Checkpoint, OneWorkerWithAFlippedBitTakesTheOlderOne) {

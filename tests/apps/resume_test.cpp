@@ -2,7 +2,8 @@
 // after the end, checkpoints by the clock, flipped bits, what a checkpoint does not need.
 #include <gmock/gmock.h>
 
-#include "apps/program.h"
+#include "apps/text_data.h"
+#include "gossamer/apps/train/checkpoints.h"
 #include "gossamer/apps/train/resume_point.h"
 
 namespace gossamer::apps {
@@ -40,6 +41,17 @@ class Resume : public ProgramTest {
     ASSERT_EQ(run(whole).code, 0) << read_text(folder / "err");
     expect_same_tensors(folder / "runs/whole/model.safetensors",
                         folder / "runs/t/model.safetensors");
+  }
+  // Waits for so many whole checkpoints of these workers; the name of one, or "".
+  std::string saved_by(const std::vector<int>& ranks, int count) const {
+    for (int i = 0; i < static_cast<int>(kLimit * 20); ++i) {
+      int found = 0;
+      for (const ResumePoint& point : list_checkpoints(folder / "runs/t"))
+        if (point.whole() && point.ranks == ranks && ++found == count)
+          return point.checkpoint.filename();
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return "";
   }
   static void flip_bit(const fs::path& path, std::streamoff at) {
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
@@ -94,6 +106,22 @@ TEST_F(Resume, AutoGoesOnFromWhatWasInterruptedWhateverElseWasHalfWritten) {
   EXPECT_FALSE(fs::exists(half));
   EXPECT_EQ(summary()["legs"], 4);
   EXPECT_EQ(summary()["samples"], 3 * 96);
+  expect_as_whole(steady({"train.epochs=3"}));
+}
+
+TEST_F(Resume, AutoPassesOverADamagedCheckpoint) {
+  const auto arguments = automatic(steady({"train.epochs=3"}));
+  auto slow = arguments;
+  slow.insert(slow.end() - 2, slowed(1, 20));
+  for (int leg = 0; leg < 2; ++leg) {
+    start(slow);
+    stop(SIGTERM, 143);
+  }
+  flip_bit(folder / "runs/t/checkpoints/interrupted-2/rank-0.safetensors", 20000);
+  const Result r = run(arguments);
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out + r.err, HasSubstr("resuming from runs/t/checkpoints/interrupted; passed "
+                                       "over: interrupted-2 ("));
   expect_as_whole(steady({"train.epochs=3"}));
 }
 
@@ -164,12 +192,7 @@ TEST_F(Resume, FourWorkersSaveByTheClockOfOne) {
     fs::remove_all(folder / "runs");
     start(steady({std::string("train.method=") + method, "train.epochs=4000",
                   "run.checkpoint_every=0.1 s", "run.keep=99", "--workers", "4"}));
-    std::string label;
-    for (int i = 0; i < static_cast<int>(kLimit * 20) && label.empty(); ++i) {
-      for (const ResumePoint& point : list_checkpoints(folder / "runs/t"))
-        if (point.whole() && point.ranks.size() == 4) label = point.checkpoint.filename();
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
+    const std::string label = saved_by({0, 1, 2, 3}, 1);
     EXPECT_TRUE(label.starts_with("samples-")) << label;
     kill(running, SIGTERM);
     EXPECT_EQ(wait().code, 143);
@@ -178,6 +201,29 @@ TEST_F(Resume, FourWorkersSaveByTheClockOfOne) {
                           "train.epochs=1", "run.checkpoint_every=0"});
     EXPECT_EQ(r.code, 0) << r.err;
   }
+}
+
+// The clock is then that of the lowest that is left, and its word goes over the network.
+TEST_F(Resume, AfterTheDeathOfWorker0TheOthersSaveByTheClockOfTheNext) {
+  start(steady({"train.epochs=4000", "dist.read_memory=false", "run.checkpoint_every=0.1 s",
+                "run.keep=99", "--workers", "4"}));
+  const auto pids = workers_at_work(4);
+  ASSERT_EQ(pids.size(), 4u) << read_text(folder / "err");
+  kill(pids.at(0), SIGKILL);
+  // worker 0 may have appointed the first of them
+  EXPECT_TRUE(saved_by({1, 2, 3}, 2).starts_with("samples-"));
+  kill(running, SIGTERM);
+  EXPECT_EQ(wait().code, 143);
+}
+
+TEST_F(Resume, EveryCheckpointHasANameOfItsOwnHoweverOftenTheyAreWritten) {
+  ASSERT_EQ(run(steady({"run.checkpoint_every=0.001", "run.keep=99"})).code, 0);
+  const auto all = list_checkpoints(folder / "runs/t");
+  EXPECT_GE(all.size(), 3u);
+  for (const ResumePoint& point : all)
+    EXPECT_EQ(point.checkpoint.filename(), checkpoint_label(point.samples));
+  const Result mean = run({"average", "runs/t", "--last", "3"});
+  EXPECT_EQ(mean.code, 0) << mean.err;
 }
 
 // Each says once what was damaged and what is taken instead.
@@ -205,6 +251,42 @@ TEST_F(Resume, AFlippedBitInAFileOfAWorkerEndsNoRun) {
       EXPECT_TRUE(summary("d")["loss"].is_number());
       fs::remove_all(folder / "runs/d");
     }
+  }
+}
+
+// Of pictures a file; of text a folder, with the tokenizer.
+TEST_F(Resume, DoesNotNeedTheModelThatItBeganWith) {
+  make_texts(folder);
+  const std::vector<std::string> text{"model.layers=1", "model.width=16", "model.heads=2"};
+  const auto with = [](std::vector<std::string> a, const std::vector<std::string>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  for (const std::string task : {"pictures", "language", "translation"}) {
+    SCOPED_TRACE(task);
+    fs::remove_all(folder / "runs");
+    auto common = steady({"task=" + task});
+    if (task != "pictures")
+      common = steady({"task=" + task, "data.train=" + task, "data.val=auto", "data.length=16",
+                       "train.batch=32"});
+    ASSERT_EQ(run(with(with(common, task == "pictures" ? std::vector<std::string>{} : text),
+                       {"run.name=base"}))
+                  .code,
+              0)
+        << read_text(folder / "err");
+    const auto arguments = automatic(with(common, {"model.init=runs/base", "train.epochs=2"}));
+    auto slow = arguments;
+    slow.insert(slow.end() - 2, slowed(1, 20));
+    start(slow);
+    stop(SIGTERM, 143);
+    fs::rename(folder / "runs/base", folder / "moved");
+    fs::copy(folder / "runs/t", folder / "runs/u", fs::copy_options::recursive);
+    const Result automatically = run(arguments);
+    EXPECT_EQ(automatically.code, 0) << automatically.err;
+    const Result named = run({"train", "--resume", "runs/u", "dist.inject="});
+    EXPECT_EQ(named.code, 0) << named.err;
+    expect_same_tensors(folder / "runs/t/model.safetensors", folder / "runs/u/model.safetensors");
+    fs::remove_all(folder / "moved");
   }
 }
 
