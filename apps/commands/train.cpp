@@ -79,12 +79,16 @@ bool goes_on_with_patience(const Config& then, const Config& now) {
          (now.train.patience == 0 || now.train.patience > then.train.patience);
 }
 
+bool has_results(const std::filesystem::path& run_folder) {
+  for (const char* file : {"summary.json", "model.safetensors", "config.toml"})
+    if (!std::filesystem::exists(run_folder / file)) return false;
+  return !results_in(run_folder).contains("failed");
+}
+
 // The results are there, of as many epochs as are wanted now.
 bool is_finished(const Config& config, int workers, double epoch) {
   const std::filesystem::path folder = config.run_folder();
-  for (const char* file : {"summary.json", "model.safetensors", "config.toml"})
-    if (!std::filesystem::exists(folder / file)) return false;
-  if (results_in(folder).contains("failed")) return false;
+  if (!has_results(folder)) return false;
   const Config then = load_config({(folder / "config.toml").string()});
   return run_samples(then, workers, epoch) >= run_samples(config, workers, epoch) &&
          !goes_on_with_patience(then, config);
@@ -295,6 +299,11 @@ void Start::read_config() {
   settle_cpu(config);
 }
 
+bool nothing_is_left(const Start& start, const Task& task) {
+  return start.goes_on_with_own_run() && start.writes() &&
+         is_finished(start.config, start.workers(), task.epoch());
+}
+
 // The first process checks all it can before it starts workers. False: there is nothing to train.
 bool check_start(const Start& start) {
   const CoreWatch watch;
@@ -303,9 +312,7 @@ bool check_start(const Start& start) {
   dist::LaunchInfo place = start.place;
   place.size = start.workers();
   const std::unique_ptr<Task> task = make_task(config, place, {});
-  if (start.goes_on_with_own_run() && start.writes() &&
-      is_finished(config, start.workers(), task->epoch()))
-    return false;
+  if (nothing_is_left(start, *task)) return false;
   if (start.resume) {
     check_same_model(config, *start.resume);
     task->check_resume(*start.resume);
@@ -390,6 +397,9 @@ int train(const TrainCommand& command) {
   if (start.first()) {
     if (!check_start(start)) return say_finished(start.config, command.json);
     if (start.writes()) claim.emplace(start.config.run_folder());
+  } else if (!command.worker && has_results(start.config.run_folder()) &&
+             nothing_is_left(start, *make_task(start.config, start.place, {}))) {
+    return 0;  // worker 0 says so, and meets nobody
   }
   if (command.find_rate) return find_rate(start.config, start.place, command.json);
   const UnfinishedReport report(start);

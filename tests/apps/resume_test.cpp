@@ -5,6 +5,7 @@
 #include "apps/text_data.h"
 #include "gossamer/apps/train/checkpoints.h"
 #include "gossamer/apps/train/resume_point.h"
+#include "support/free_port.h"
 
 namespace gossamer::apps {
 namespace {
@@ -75,6 +76,18 @@ TEST_F(Resume, AutoBeginsARunThatIsNotThereAndLeavesOneThatIsFinished) {
   EXPECT_EQ(events("step").size(), steps) << "nothing is trained";
   EXPECT_EQ(read_text(folder / "runs/t/model.safetensors"), model);
   EXPECT_FALSE(fs::exists(folder / "runs/t.1"));
+}
+
+// Worker 0 says so and ends; the others must not wait for it.
+TEST_F(Resume, EachWorkerOfAnotherLauncherLeavesARunThatIsFinished) {
+  ASSERT_EQ(run(steady({"--workers", "2"})).code, 0);
+  for (const char* rank : {"1", "0"}) {
+    const Result again = run(automatic(steady({})),
+                             {std::string("RANK=") + rank, std::string("LOCAL_RANK=") + rank,
+                              "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+                              "MASTER_PORT=" + std::to_string(gossamer::testing::free_port())});
+    EXPECT_EQ(again.code, 0) << rank << again.err;
+  }
 }
 
 TEST_F(Resume, AutoBeginsAnewWhatWasKilledBeforeItsFirstCheckpoint) {

@@ -262,7 +262,9 @@ TEST(Join, StrangersAtTheDoorDisturbNobody) {
       const Event e = link.next(Seconds(10));
       if (e.kind == Event::Kind::message && e.message.nonce == static_cast<unsigned>((r + 2) % 3))
         ++good;
-      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      using Clock = std::chrono::steady_clock;
+      for (const auto end = Clock::now() + Seconds(10); good < 3 && Clock::now() < end;)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
     } catch (const std::exception& e) {
       ADD_FAILURE() << r << ": " << e.what();
     }
