@@ -99,6 +99,22 @@ std::pair<fs::path, SafeTensors> first_whole(const std::vector<fs::path>& files)
   fail<IoError>("no file of a checkpoint");
 }
 
+// The other workers go on, and may remove a checkpoint while it is read here; a newer one is there
+// then.
+std::pair<fs::path, SafeTensors> first_whole_of_run(ResumePoint point) {
+  for (int left = 20;; --left) {
+    try {
+      return first_whole(point.files);
+    } catch (const IoError&) {
+      std::error_code error;
+      const bool removed = !std::ranges::all_of(
+          point.files, [&](const fs::path& file) { return fs::exists(file, error); });
+      if (!removed || left == 0) throw;
+      point = find_checkpoint(point.run_folder);
+    }
+  }
+}
+
 // What was trained so far differs between the workers, so it cannot be frozen now.
 void check_frozen(const std::vector<fs::path>& files, TrainState s) {
   if (s.params.frozen().empty()) return;
@@ -253,7 +269,7 @@ Continuation load_checkpoint(const ResumePoint& point, int rank, int world, Trai
 
 void load_frozen(const ResumePoint& point, FlatParams& params) {
   if (params.frozen().empty()) return;
-  const auto [path, file] = first_whole(point.files);
+  const auto [path, file] = first_whole_of_run(point);
   for (NamedTensor t : params.frozen()) {
     const Tensor* source = file.find(t.name);
     check<IoError>(source && source->shape() == t.tensor.shape(), path.string(), ": \"", t.name,
