@@ -236,7 +236,7 @@ void each_key(C& c, F&& f) {
     "best.safetensors; several workers: with eval.of=mean; 0: none");
   f("run.best_by", c.run.best_by,
     "which model is the best: top1: of the highest top-1 (pictures, unless said) | loss: of the "
-    "lowest validation loss (text always)");
+    "lowest validation loss (text always); where that is equal, the other decides");
   f("run.trace", c.run.trace, "write trace.json for chrome://tracing and ui.perfetto.dev");
   f("run.record", c.run.record,
     "folder for the order of all events (a2cid2, adpsgd), one file a worker; empty: none");

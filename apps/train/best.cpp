@@ -71,8 +71,10 @@ Score score_of(const Counts& c, double samples, double epoch, bool ema) {
 }
 
 bool is_better(const Score& a, const Score& b, const std::string& by) {
-  if (by == "loss") return a.loss < b.loss || (std::isfinite(a.loss) && std::isnan(b.loss));
-  return a.top1 > b.top1;
+  const bool lower = a.loss < b.loss || (std::isfinite(a.loss) && std::isnan(b.loss)),
+             same_loss = a.loss == b.loss || (std::isnan(a.loss) && std::isnan(b.loss));
+  if (by == "loss") return lower || (same_loss && a.top1 > b.top1);
+  return a.top1 > b.top1 || (a.top1 == b.top1 && lower);
 }
 
 bool keeps_best(const Config& c, int workers) {

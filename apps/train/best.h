@@ -28,7 +28,8 @@ struct Score {
 // of such models and has no score yet.
 std::map<std::string, std::string> without_score(std::map<std::string, std::string> metadata);
 Score score_of(const Counts&, double samples, double epoch, bool ema = false);
-// by: run.best_by. False if they are equal, or a is no number.
+// by: run.best_by, top1 or loss; where that is equal, the other decides. False if both are equal,
+// or a is no number.
 bool is_better(const Score& a, const Score& b, const std::string& by);
 
 // run.keep_best. Several workers: only with eval.of = mean, because a worker's own model is not the

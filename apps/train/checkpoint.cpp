@@ -2,9 +2,11 @@
 #include "gossamer/apps/train/checkpoint.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <iterator>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "gossamer/apps/train/worker_models.h"
@@ -157,8 +159,22 @@ CheckpointCopy copy_state(int rank, int world, TrainState state, const Position&
   return copy;
 }
 
+namespace {
+
+// One thread, because the others train.
+bool all_numbers(std::span<const float> values) {
+  bool all = true;
+  for (const float value : values) all &= std::isfinite(value);
+  return all;
+}
+
+}  // namespace
+
 void write_checkpoint(const fs::path& run_folder, const std::string& label,
                       const CheckpointCopy& copy, i64 keep) {
+  for (const auto& [name, tensor] : copy.tensors)
+    check(tensor.dtype() != DType::f32 || all_numbers(tensor.span<float>()), "\"", name,
+          "\" holds values that are not finite, so nothing could go on from it");
   const fs::path folder = run_folder / "checkpoints" / label;
   const auto write = [&] {
     std::error_code error;

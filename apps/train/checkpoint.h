@@ -45,7 +45,8 @@ struct CheckpointCopy {
 CheckpointCopy copy_state(int rank, int world, TrainState, const Position&, const SampleOrder&,
                           const FiguresSoFar& = {});
 // Writes it (atomically, fsynced); then removes checkpoints that are no longer needed. If it cannot
-// be written, it makes room first, then throws IoError, and leaves no empty folder. Any thread.
+// be written, it makes room first, then throws IoError, and leaves no empty folder. Error: values
+// that are not finite; nothing is written or removed. Any thread.
 void write_checkpoint(const std::filesystem::path& run_folder, const std::string& label,
                       const CheckpointCopy&, i64 keep);
 

@@ -70,7 +70,7 @@ void Checkpoints::write_kept() {
   if (!kept_) return;
   try {
     write_checkpoint(w_.folder.path(), label_, *kept_, w_.config.run.keep);
-  } catch (const IoError& e) {
+  } catch (const Error& e) {
     w_.warn(fmt::format("the last checkpoint, {}, was not written: {}", label_, e.what()));
   }
   kept_ = nullptr;

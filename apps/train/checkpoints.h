@@ -35,7 +35,7 @@ class Checkpoints {
   void write_kept();
   // Of a run that is stopped, or fails (the state that was kept, if one was); written before this
   // returns. If the run's folder cannot take it, elsewhere. Returns the folder to resume from.
-  // IoError.
+  // IoError. Error: values that are not finite.
   std::filesystem::path save_interrupted();
   i64 failed() const { return failed_; }
   const std::string& last_failure() const { return last_failure_; }  // its name and why

@@ -10,6 +10,7 @@
 #include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/transport.h"
@@ -42,6 +43,17 @@ void save_failed(Worker& w) {
   } catch (const std::exception& e) {
     w.warn(e.what());
   }
+}
+
+// All checkpoints in the folder hold finite numbers, also where the run has none any more.
+void say_last_checkpoint(Worker& w) {
+  if (!w.folder.writes()) return;
+  w.checkpoints.wait();
+  for (const ResumePoint& point : list_checkpoints(w.folder.path()))
+    if (point.whole())
+      return w.progress.note(fmt::format("failed   the last checkpoint, after {:.0f} {}, is {}",
+                                         point.samples, w.task->unit(), point.checkpoint.string()));
+  w.progress.note("failed   there is no checkpoint to go on from");
 }
 
 int train_and_finish(Worker& w) {
@@ -101,8 +113,12 @@ int run_worker(const Config& config, const WorkerOptions& options, const dist::L
     failed(e);
     save_failed(w);
     throw;
+  } catch (const IoError& e) {  // the end has said where its state is
+    failed(e);
+    throw;
   } catch (const std::exception& e) {
     failed(e);
+    say_last_checkpoint(w);
     throw;
   }
 }

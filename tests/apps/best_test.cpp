@@ -53,7 +53,7 @@ TEST_F(Best, TheBestAreKeptAndOfEqualOnesTheEarlier) {
   BestModels best(run, 2, "top1");
   EXPECT_TRUE(offer(best, scored(0.5, 1.0, 100)));
   EXPECT_FALSE(offer(best, scored(0.25, 0.1, 200)));
-  EXPECT_FALSE(offer(best, scored(0.5, 0.9, 300))) << "it is not better";
+  EXPECT_FALSE(offer(best, scored(0.5, 1.0, 300))) << "it is not better";
   EXPECT_THAT(files(), ElementsAre("top1-0.50000-epoch-0001.00.safetensors",
                                    "top1-0.50000-epoch-0003.00.safetensors"));
   EXPECT_EQ(weight_of_best(), 100);
@@ -72,6 +72,20 @@ TEST_F(Best, CanBeThatOfTheLowestLoss) {
   EXPECT_FALSE(offer(best, scored(0.75, 1.5, 200)));
   EXPECT_TRUE(offer(best, scored(0.25, 0.5, 300)));
   EXPECT_THAT(files(), ElementsAre("loss-0.50000-epoch-0003.00.safetensors"));
+}
+
+TEST_F(Best, LossAndTop1BreakEachOthersTies) {
+  {
+    BestModels best(run, 1, "top1");
+    EXPECT_TRUE(offer(best, scored(1, 0.475, 100)));
+    EXPECT_TRUE(offer(best, scored(1, 0.002, 200)));
+    EXPECT_FALSE(offer(best, scored(1, 0.3, 300)));
+    EXPECT_EQ(weight_of_best(), 200);
+    EXPECT_THAT(files(), ElementsAre("top1-1.00000-epoch-0002.00.safetensors"));
+  }
+  EXPECT_TRUE(is_better(scored(0.6, 1, 2), scored(0.5, 1, 1), "loss"));
+  EXPECT_FALSE(is_better(scored(0.5, 1, 2), scored(0.5, 1, 1), "loss"));
+  EXPECT_FALSE(is_better(scored(0.5, NAN, 2), scored(0.5, 1, 1), "top1"));
 }
 
 TEST_F(Best, AreFoundAgain) {

@@ -220,6 +220,25 @@ TEST_F(Checkpoint, TheOnlyWholeOneIsKeptUntilAnotherIsWhole) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder / "checkpoints"), {}), 2);
 }
 
+TEST_F(Checkpoint, OneThatIsNotFiniteIsNotWrittenAndTheGoodOnesStay) {
+  save("samples-000000000100", 0, 1, 100, 1, "adpsgd", 1);
+  for (const float bad : {NAN, -INFINITY}) {
+    Model m(1);
+    m.params.buffer_windows().back().tensor.fill(bad);
+    try {
+      write_checkpoint(folder, "samples-000000000200", copy_state(0, 1, m.state(), {}, order), 1);
+      ADD_FAILURE() << "written";
+    } catch (const IoError& e) {
+      ADD_FAILURE() << "room is made for what cannot be written: " << e.what();
+    } catch (const Error& e) {
+      EXPECT_THAT(e.what(),
+                  AllOf(HasSubstr(m.params.buffer_windows().back().name), HasSubstr("not finite")));
+    }
+    ASSERT_EQ(list_checkpoints(folder).size(), 1U);
+    EXPECT_EQ(list_checkpoints(folder)[0].samples, 100);
+  }
+}
+
 TEST_F(Checkpoint, OneThatCannotBeWrittenLeavesNoEmptyFolder) {
   save("a", 0, 1, 100, 1);
   std::ofstream(folder / "checkpoints/b") << "a file in the way";

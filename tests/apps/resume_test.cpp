@@ -351,5 +351,29 @@ TEST_F(Resume, AWorkerThatIsStartedAgainHasTheFrozenParameters) {
   }
 }
 
+// Running variances overflow long before the loss does.
+TEST_F(Resume, ARunThatDivergesLeavesTheGoodCheckpointAndNamesIt) {
+  const auto wild = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"run.checkpoint_every=1 steps", "optim.learning_rate=1e30",
+                             "optim.warmup_epochs=0", "train.epochs=4"});
+    return more;
+  };
+  Result r = run(tiny(wild({"run.name=new"})));
+  EXPECT_EQ(r.code, 1) << r.err;
+  EXPECT_FALSE(fs::exists(folder / "runs/new/checkpoints/interrupted"));
+  ASSERT_EQ(run(tiny({})).code, 0) << read_text(folder / "err");
+  const auto before = list_checkpoints(folder / "runs/t");
+  ASSERT_FALSE(before.empty());
+  r = run(wild({"train", "--resume", "runs/t"}));
+  EXPECT_EQ(r.code, 1) << r.err;
+  for (const ResumePoint& point : list_checkpoints(folder / "runs/t"))
+    for (const NamedTensor& t : read_safetensors(point.files[0]).tensors)
+      if (t.tensor.dtype() == DType::f32)
+        for (const float value : t.tensor.span<float>()) ASSERT_TRUE(std::isfinite(value));
+  const auto after = list_checkpoints(folder / "runs/t");
+  EXPECT_THAT(r.out, HasSubstr("failed   the last checkpoint, after"));
+  EXPECT_THAT(r.out, HasSubstr(after[0].checkpoint.filename().string()));
+}
+
 }  // namespace
 }  // namespace gossamer::apps
