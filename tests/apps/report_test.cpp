@@ -239,6 +239,10 @@ TEST_F(Report, ItsColumnsAndChartsAreThoseOfTheTask) {
     write_comparison({of(task), of(task)}, folder / "page.html");
     return read_text(folder / "page.html");
   };
+  // The only worker's model is the mean: one curve for both.
+  write_page(of("pictures"), folder, folder / "page.html");
+  EXPECT_THAT(read_text(folder / "page.html"),
+              AllOf(HasSubstr("top-1"), Not(HasSubstr("(mean model)")), Not(HasSubstr("(final)"))));
   EXPECT_THAT(compared("pictures"),
               AllOf(HasSubstr("top-1 %"), Not(HasSubstr("BLEU")), Not(HasSubstr("perplexity"))));
   EXPECT_THAT(compared("language"), AllOf(HasSubstr("bits per byte"), Not(HasSubstr("BLEU")),
