@@ -127,9 +127,9 @@ void add_eval(CLI::App& app, int& code) {
   EvalCommand& c = run_on(a, eval, code);
   a.add_option("model", c.model, kModel)->required();
   a.add_option("arguments", c.arguments,
-               "more models for pictures, to average their probabilities; data.val=DIR and other "
-               "key=value; for weights of others also model.name, data.eval_size, data.resize, "
-               "data.mean, data.std");
+               model_keys_help("more models for pictures, to average their probabilities; "
+                               "data.val=DIR and other key=value, as model.name, data.eval_size, "
+                               "data.resize, data.mean, data.std"));
   a.add_flag("--per-class", c.per_class, "recall and precision of each class");
   a.add_flag("--confusion", c.confusion, "which classes are taken for which");
   a.add_option("--csv", c.csv, "write both into this folder: per_class.csv and confusion.csv");
@@ -153,7 +153,8 @@ void add_classify(CLI::App& app, int& code) {
       "classify", "The likely classes of pictures: gossamer classify MODEL IMAGE...");
   ClassifyCommand& c = run_on(a, classify, code);
   a.add_option("model", c.model, kModel)->required();
-  a.add_option("images", c.images, "JPEG, PNG ..., or folders of them; key=value")->required();
+  a.add_option("images", c.images, model_keys_help("JPEG, PNG ..., or folders of them; key=value"))
+      ->required();
   a.add_option("--top", c.top, "number of classes to show");
   add_assumptions(a, c.arguments);
   add_class_names(a, c.classes);
@@ -165,7 +166,7 @@ void add_export(CLI::App& app, int& code) {
       "export", "A model for other programs: gossamer export MODEL --to onnx --out FILE");
   ExportCommand& c = run_on(a, export_model, code);
   a.add_option("model", c.model, kModel)->required();
-  a.add_option("arguments", c.arguments, "key=value, as data.eval_size=224");
+  a.add_option("arguments", c.arguments, model_keys_help("key=value, as data.eval_size=224"));
   a.add_option("--to", c.to, "onnx | safetensors | torch (a state dict, .pth)")->required();
   a.add_option("--out", c.out, "the file to write")->required();
   a.add_option("--input", c.input,
@@ -312,6 +313,7 @@ void add_bench(CLI::App& app, int& code) {
     BenchInferenceOptions& c = run_on(a, bench_inference, code);
     a.add_option("--model", c.model, "of those that `gossamer doctor` lists; or a run, a file ...")
         ->capture_default_str();
+    a.add_option("arguments", c.arguments, model_keys_help("key=value, as data.eval_size=224"));
     a.add_option("--batch", c.batch, "images at a time")->capture_default_str();
     a.add_option("--threads", c.threads, "compute threads")->capture_default_str();
     a.add_option("--dtype", c.dtype, "f32 or bf16")->capture_default_str();

@@ -20,6 +20,13 @@ inline void add_json(CLI::App& app, bool& json,
   app.add_flag("--json", json, help);
 }
 
+// The help of the key=value of a command that takes a model: `its` keys, and those of find_model().
+inline std::string model_keys_help(const std::string& its) {
+  return its +
+         "; of weights of others also model.init_key=NAME, the state dict of a .pth to take, and "
+         "model.init_rename=OLD=NEW";
+}
+
 // The commands for teaching: lesson, course, tape (cli_teaching.cpp).
 void add_teaching(CLI::App& app, int& code);
 void add_paper(CLI::App& app, int& code);     // cli_paper.cpp

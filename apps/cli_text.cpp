@@ -15,7 +15,8 @@ void add_generate(CLI::App& app, int& code) {
   a.add_option("model", c.model,
                "a run's folder, a checkpoint's, one of Hugging Face, or its file of weights")
       ->required();
-  a.add_option("arguments", c.arguments, "model.heads=…, for weights that do not say it");
+  a.add_option("arguments", c.arguments,
+               model_keys_help("model.heads=…, for weights that do not say it"));
   a.add_option("--prompt", c.prompts,
                "the text, several times for several; default: the beginning of a document")
       ->expected(1)
@@ -46,7 +47,7 @@ void add_translate(CLI::App& app, int& code) {
   };
   a.add_option("model", c.model, "a run's folder, a checkpoint's, or its file of weights")
       ->required();
-  a.add_option("arguments", c.arguments, "train.dtype=…, as --dtype");
+  a.add_option("arguments", c.arguments, model_keys_help("train.dtype=…, as --dtype"));
   option("--file", c.file, "a file of lines; -: standard input");
   a.add_option("--reference", c.reference, "a file of right translations: the BLEU goes to stderr");
   option("--beam", c.beam, "hypotheses that are followed; 1: greedy, the likeliest id each time");
@@ -66,8 +67,9 @@ void add_average(CLI::App& app, int& code) {
       "average", "The mean of a run's last checkpoints: gossamer average runs/NAME --last 10");
   AverageCommand& c = run_on(a, average, code);
   a.add_option("models", c.models,
-               "a run's folder; or models of one kind: files, folders of runs or checkpoints; and "
-               "key=value: data.train=DIR, for models with batch norm")
+               model_keys_help("a run's folder; or models of one kind: files, folders of runs or "
+                               "checkpoints; and key=value: data.train=DIR, for models with batch "
+                               "norm"))
       ->required();
   a.add_option("--last", c.last, "of a run: how many checkpoints, the newest");
   a.add_option("--out", c.out,

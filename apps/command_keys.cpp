@@ -28,12 +28,12 @@ bool said_by_hand(const Config& config, const std::string& key) {
   return from != config.origin.end() && from->second == "command line";
 }
 
-void allow_keys(const Config& config, const std::string& command,
-                const std::vector<std::string>& keys) {
+void allow_keys(const Config& config, const std::string& command, std::vector<std::string> keys) {
+  keys.insert(keys.begin(), {"model.init_key", "model.init_rename"});
   for (const auto& [key, from] : config.origin)
     check<ConfigError>(!said_by_hand(config, key) || std::ranges::find(keys, key) != keys.end(),
-                       command, ": ", key, " has no effect here; ",
-                       keys.empty() ? "leave it out" : "this command takes " + alternatives(keys));
+                       command, ": ", key, " has no effect here; this command takes ",
+                       alternatives(keys));
 }
 
 }  // namespace gossamer::apps

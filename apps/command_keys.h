@@ -12,7 +12,8 @@ namespace gossamer::apps {
 std::vector<std::string> take_keys(std::vector<std::string>& arguments);
 // The command line itself says the key, not a CONFIG.toml, which may be that of a training.
 bool said_by_hand(const Config&, const std::string& key);
-// ConfigError: the command line sets another key than these, which would have no effect here.
-void allow_keys(const Config&, const std::string& command, const std::vector<std::string>& keys);
+// ConfigError: the command line sets another key than these, which would have no effect here, or
+// those of find_model(), which every command that takes a model has.
+void allow_keys(const Config&, const std::string& command, std::vector<std::string> keys);
 
 }  // namespace gossamer::apps

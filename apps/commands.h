@@ -266,7 +266,8 @@ int bench_step(const BenchStepOptions&);
 // Times a model folded for inference (nn/inference.h) on the CPU, on synthetic images. --json
 // prints images_per_s, ms_median, ms_p90, ms_p99, prepare_ms, peak_bytes.
 struct BenchInferenceOptions {
-  std::string model = "resnet50";  // of the table; or as of find_model()
+  std::string model = "resnet50";      // of the table; or as of find_model()
+  std::vector<std::string> arguments;  // as of classify
   int batch = 1;
   int threads = 1;
   std::string dtype = "f32";  // f32 | bf16

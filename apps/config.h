@@ -27,7 +27,8 @@ inline constexpr float kLossScaleOfF16 = 1024;
 struct Config {
   std::string task = "pictures";
   struct {
-    std::string name = "resnet8-cifar", init, freeze;
+    std::string name = "resnet8-cifar", init, init_key, freeze;
+    std::vector<std::string> init_rename;
     Auto classes, layers, width, heads, ff;
     std::string gelu = "tanh";
     bool bias = true, norm_first = false, init_other_tokenizer = false;
@@ -109,11 +110,8 @@ struct Config {
   // print: those that no longer have an effect.
   std::vector<std::string> notes;
   // A file of the checkpoint that --resume goes on from, where the model is read instead of at
-  // model.init. No key.
+  // model.init: see find_initial_model(). No key.
   std::string resumed_from;
-  const std::string& model_source() const {
-    return resumed_from.empty() ? model.init : resumed_from;
-  }
 
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);

@@ -10,6 +10,7 @@
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/spelling.h"
 #include "gossamer/data/augment/policy.h"
@@ -182,6 +183,7 @@ void validate(const Config& c, int workers, int per_machine) {
   }
   require(c.task == "language" || c.data.shard != "documents", "data.shard",
           "another one: only text (task=language) has documents");
+  weights_options(c);
   named("model.freeze", [&] {
     if (!c.model.freeze.empty()) nn::Selection{c.model.freeze};
   });

@@ -38,6 +38,12 @@ void each_key(C& c, F&& f) {
     "pictures: what fits is taken, and without model.name its tensors say which model it is | "
     "text: "
     "every tensor must fit");
+  f("model.init_key", c.model.init_key,
+    "of a .pth with several state dicts, as model.init or as MODEL of a command: the one to take, "
+    "e.g. model_ema");
+  f("model.init_rename", c.model.init_rename,
+    "of such weights of others: names of layers to change, e.g. logits=fc; backbone= drops a "
+    "prefix");
   f("model.init_other_tokenizer", c.model.init_other_tokenizer,
     "text: train on ids of another tokenizer than lies beside model.init");
   f("model.freeze", c.model.freeze,

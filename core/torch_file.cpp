@@ -116,12 +116,11 @@ const Value& choose(const Pickle& pickle, const std::string& file, const std::st
   check<IoError>(!all.empty(), file, ": holds no state dict, but ", keys_of(pickle, root),
                  ". Wanted: names and tensors, as torch.save(model.state_dict(), FILE) writes "
                  "them, or a dict that holds such a dict");
-  check<IoError>(
-      usual || all.size() == 1, file, ": holds several state dicts: ", names(all),
-      ", none by a usual name. Save one alone: torch.save(torch.load(FILE)[NAME], OTHER)");
+  check<IoError>(usual || all.size() == 1, file, ": holds several state dicts: ", names(all),
+                 "; say which: init_key=NAME");
   if (all.size() > 1)
     notes.push_back(file + ": the weights \"" + printable(all[0].name, 100) + "\" are used, not " +
-                    names({all.begin() + 1, all.end()}));
+                    names({all.begin() + 1, all.end()}) + "; init_key=NAME takes another");
   return *all[0].dict;
 }
 

@@ -165,14 +165,6 @@ std::string model_of(const nn::Weights& file) {
   return known->name;
 }
 
-nn::Weights read_model_file(const std::filesystem::path& path) {
-  nn::Weights file = picture_weights(nn::read_weights(path));
-  check<IoError>(!file.metadata.contains("layout"), file.file,
-                 ": a checkpoint of one worker, to resume its run; the model of a finished run is "
-                 "its model.safetensors");
-  return file;
-}
-
 nn::Weights picture_weights(nn::Weights file) {
   const auto has = [&](const std::string& layer) {
     const auto is = [&](const auto& t) { return t.name == layer + ".weight"; };
@@ -192,8 +184,9 @@ const Tensor& head_of(const nn::Weights& file) {
   file.check_read("fc.weight");
   const Tensor* head = file.find("fc.weight");
   check<IoError>(head && head->rank() == 2 && head->shape(0) >= 1, file.file,
-                 ": has no fc.weight [classes, features], so a training can begin "
-                 "with it (init), but it does not classify");
+                 ": has no fc.weight [classes, features], so a training can begin with it (init), "
+                 "but it does not classify; if its last layer has another name, say "
+                 "init_rename=NAME=fc");
   return *head;
 }
 
@@ -205,9 +198,16 @@ std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t cla
   return net;
 }
 
-OpenedModel open(const std::filesystem::path& path) { return open(read_model_file(path)); }
+OpenedModel open(const std::filesystem::path& path, const nn::WeightsOptions& options) {
+  const nn::Weights file = nn::read_weights(path, options);
+  check<IoError>(!file.metadata.contains("layout"), file.file,
+                 ": a checkpoint of one worker, to resume its run; the model of a finished run is "
+                 "its model.safetensors");
+  return open(file);
+}
 
-OpenedModel open(const nn::Weights& file) {
+OpenedModel open(const nn::Weights& weights) {
+  const nn::Weights file = picture_weights(weights);
   OpenedModel m;
   m.notes = file.notes;
   if (const auto header = header_of(file)) {

@@ -51,15 +51,13 @@ struct OpenedModel {
   std::vector<std::string> notes;  // what the user should know: what was assumed
 };
 // Where a file has no header, its tensors say which model it is and how many classes it has, and
-// pictures are prepared as it is usual for this model. IoError names the file, and what is wrong.
-OpenedModel open(const std::filesystem::path&);
+// pictures are prepared as it is usual for this model; see picture_weights(). IoError names the
+// file, and what is wrong.
+OpenedModel open(const std::filesystem::path&, const nn::WeightsOptions& = {});
 OpenedModel open(const nn::Weights&);
 // The known model `name` with as many classes and with these weights. IoError as nn::load.
 std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
                                         const nn::Weights&);
-// What the file holds, see picture_weights(). IoError also if it is no model but the checkpoint of
-// one worker.
-nn::Weights read_model_file(const std::filesystem::path&);
 // With torchvision's name of the last layer, fc, where others call it linear, classifier, head,
 // head.fc or last_linear; a note says so.
 nn::Weights picture_weights(nn::Weights);

@@ -52,6 +52,19 @@ std::vector<std::string*> all_names(Weights& w) {
   return names;
 }
 
+// What names begin with: "conv1, bn1, layer1, fc".
+std::string layers(Weights& w) {
+  constexpr std::size_t most = 12;
+  std::vector<std::string> found;
+  for (const std::string* name : all_names(w))
+    if (std::string layer = name->substr(0, name->find('.'));
+        std::ranges::find(found, layer) == found.end())
+      found.push_back(std::move(layer));
+  std::string out;
+  for (std::size_t i = 0; i < found.size() && i < most; ++i) out += (i ? ", " : "") + found[i];
+  return out + (found.size() > most ? ", …" : "");
+}
+
 void check_different(Weights& w, const char* after) {
   std::set<std::string> seen;
   for (const std::string* name : all_names(w))
@@ -120,13 +133,15 @@ void rename(Weights& w, const std::map<std::string, std::string>& names) {
       if (begin.size() > from.size() && (*name == begin || name->starts_with(begin + ".")))
         from = begin;
     if (from.empty()) continue;
-    name->replace(0, from.size(), names.at(from));
+    const std::string& to = names.at(from);
+    const bool whole = from.size() == name->size();
+    name->replace(0, from.size() + (to.empty() && !whole ? 1 : 0), to);
+    check<IoError>(!name->empty(), w.file, ": init_rename leaves no name of \"", from, "\"");
     used.insert(from);
   }
   for (const auto& [from, to] : names)
     check<IoError>(used.contains(from), w.file, ": no tensor's name begins with ", from,
-                   ", which init_rename changes to ", to,
-                   ". There are: ", first_three(names_of(w.tensors)));
+                   ", which init_rename changes to \"", to, "\". There are: ", layers(w));
   if (!names.empty()) check_different(w, "after init_rename");
 }
 

@@ -29,7 +29,8 @@ struct Weights {
 
 struct WeightsOptions {
   std::string key;  // of a .pth: the state dict that is taken, see core/torch_file.h
-  // "linear" -> "fc": what names begin with, up to a dot or their end; of several the longest
+  // "linear" -> "fc": what names begin with, up to a dot or their end; of several the longest.
+  // "backbone" -> "": it is dropped with its dot
   std::map<std::string, std::string> rename;
 };
 // IoError names the file and the defect.

@@ -22,7 +22,7 @@ i64 parameters_of(const nn::Module& net) {
 }
 
 models::OpenedModel opened(const char* path) {
-  auto model = models::open(models::picture_weights(apps::read_model(apps::find_model(path))));
+  auto model = models::open(apps::read_model(apps::find_model(path)));
   apps::check_finite(*model.net, path);
   return model;
 }

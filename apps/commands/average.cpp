@@ -19,6 +19,7 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/task.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/safetensors.h"
@@ -37,9 +38,12 @@ constexpr const char* kFile = "average.safetensors";
 // Counters (of dropout's draws) are the first's. The header too, without a score.
 nn::Weights mean_of(const std::vector<ModelSource>& sources) {
   nn::Weights mean;
+  const bool pictures = task_of(sources[0]) == "pictures";
   const float share = 1.0f / static_cast<float>(sources.size());
   for (const ModelSource& source : sources) {
-    const nn::Weights weights = read_model(source);
+    nn::Weights weights = read_model(source);
+    if (pictures) weights = models::picture_weights(std::move(weights));
+    for (const std::string& note : weights.notes) say(note);
     if (mean.tensors.empty()) {
       mean = weights;
       for (NamedTensor& t : mean.tensors)
@@ -72,7 +76,7 @@ nn::Weights mean_of(const std::vector<ModelSource>& sources) {
 }
 
 // The newest checkpoints of a run, the newest first.
-std::vector<ModelSource> newest_of(const fs::path& run, std::size_t last) {
+std::vector<ModelSource> newest_of(const fs::path& run, std::size_t last, const Config& config) {
   std::vector<ResumePoint> all = list_checkpoints(run);
   std::erase_if(all, [](const ResumePoint& c) { return !c.whole(); });
   check<IoError>(all.size() >= last, run.string(), ": --last ", last,
@@ -80,7 +84,10 @@ std::vector<ModelSource> newest_of(const fs::path& run, std::size_t last) {
                  "); run.checkpoint_every writes them, run.keep says how many stay");
   all.resize(last);
   std::vector<ModelSource> sources;
-  for (const ResumePoint& point : all) sources.push_back(find_model(point.checkpoint));
+  for (const ResumePoint& point : all) {
+    sources.push_back(find_model(point.checkpoint, config));
+    sources.back().notes.clear();  // what is taken is what was asked for
+  }
   return sources;
 }
 
@@ -147,28 +154,26 @@ int average(const AverageCommand& c) {
                      " is a run: --last N says how many of its checkpoints");
   check<ConfigError>(run || !c.out.empty(), "average: --out says where the mean goes");
   const std::string out = c.out.empty() ? (fs::path(models[0]) / kFile).string() : c.out;
+  const Config config = load_config(keys);
   std::vector<ModelSource> sources;
-  if (run) sources = newest_of(models[0], static_cast<std::size_t>(c.last));
+  if (run) sources = newest_of(models[0], static_cast<std::size_t>(c.last), config);
   std::vector<std::string> of;
   for (const ModelSource& s : sources) of.push_back(fs::path(s.name).filename().string());
   if (!run) {
     of = models;
-    for (const std::string& model : models) sources.push_back(find_model(model));
+    for (const std::string& model : models) sources.push_back(find_model(model, config));
   }
   std::error_code none;
-  for (const ModelSource& source : sources) {
+  for (const ModelSource& source : sources)
     for (const fs::path& file : source.files)
       check<ConfigError>(!fs::equivalent(file, out, none), "average: --out ", out,
                          " is one of the models; name another file");
-    for (const std::string& note : source.notes)
-      if (!run) say(note);
-  }
   check_tokenizers(sources);
   nn::Weights mean = mean_of(sources);
   if (has_batch_norm(mean))
     estimate_statistics(mean, sources[0].beside, keys);
   else
-    allow_keys(load_config(keys), "average of models without batch norm", {});
+    allow_keys(config, "average of models without batch norm", {});
   write_safetensors(out, mean.tensors, mean.metadata);
   if (c.json) {
     print(fmt::format("{}\n", JsonObject().add("out", out).add("of", of).str()));

@@ -9,11 +9,14 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
+#include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/model_source.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/memory.h"
@@ -42,15 +45,20 @@ struct Timed {
 };
 
 // A model of the table, with drawn weights; or one that find_model() finds.
-Timed open_timed(const std::string& model, DType type) {
+Timed open_timed(const std::string& model, DType type, const Config& config) {
   const auto known = models::list();
   Timed out;
   if (std::ranges::find(known, model, &models::ModelInfo::name) == known.end() &&
       std::filesystem::exists(model)) {
-    check_task(find_model(model), "bench inference", "pictures");
-    LoadedModel loaded = load_model(model, type, {});
+    const ModelSource source = find_model(model, config);
+    check_task(source, "bench inference", "pictures");
+    LoadedModel loaded = load_model(source, type, config);
+    for (const std::string& line : loaded.notes) say(line);
     out = {std::move(loaded.net), std::move(loaded.params), loaded.pictures.size};
   } else {
+    check<ConfigError>(config.origin.empty(), "bench inference: ",
+                       config.origin.empty() ? "" : config.origin.begin()->first,
+                       " is for files of models; leave it out with a name");
     out = {models::make(model), nullptr, models::info(model).image_size};
     out.params = std::make_unique<FlatParams>(out.net->parameters(), out.net->buffers(),
                                               FlatOptions{.compute = type});
@@ -69,7 +77,10 @@ int bench_inference(const BenchInferenceOptions& o) {
                      "negative");
   set_compute_threads(o.threads);
   const DType type = o.dtype == "f32" ? DType::f32 : DType::bf16;
-  Timed timed = open_timed(o.model, type);
+  const Config config = load_config(o.arguments);
+  allow_keys(config, "bench inference", model_keys());
+  validate(config, 1);
+  Timed timed = open_timed(o.model, type, config);
   const i64 side = o.size ? o.size : timed.side;
   Rng rng(0);
   Tensor images = Tensor::empty({o.batch, side, side, 3});

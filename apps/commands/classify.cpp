@@ -14,6 +14,7 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/model_source.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/data/augment/augment.h"
@@ -76,8 +77,9 @@ int classify(const ClassifyCommand& command) {
   const Config config = load_config(keys);
   allow_keys(config, "classify", model_keys());
   validate(config, 1);
-  check_task(find_model(command.model), "classify", "pictures");
-  LoadedModel model = load_model(command.model, DType::f32, config);
+  const ModelSource source = find_model(command.model, config);
+  check_task(source, "classify", "pictures");
+  LoadedModel model = load_model(source, DType::f32, config);
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) say(line);
   const NoGrad no_grad;

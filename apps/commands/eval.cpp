@@ -21,6 +21,7 @@
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/file_names.h"
 #include "gossamer/core/parallel.h"
@@ -121,7 +122,8 @@ void check_alike(const Models& models) {
 Models load_models(std::vector<std::string> files, const Config& config) {
   Models out{std::move(files), {}, {}};
   for (const std::string& file : out.files) {
-    out.loaded.push_back(load_model(file, compute_type(config.train.dtype), config));
+    out.loaded.push_back(
+        load_model(find_model(file, config), compute_type(config.train.dtype), config));
     out.nets.push_back(out.loaded.back().net.get());
     for (const std::string& line : out.loaded.back().notes) say(line);
   }
@@ -158,11 +160,12 @@ int eval(const EvalCommand& command) {
   if (!said_by_hand(config, "train.device")) config.train.device = "cpu";  // of training
   check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
                      "eval computes on the CPU; leave train.device=", config.train.device, " out");
-  const std::string task = task_of(find_model(command.model));
+  const ModelSource source = find_model(command.model, config);
+  const std::string task = task_of(source);
   check<ConfigError>(task == "pictures" || files.size() == 1, "eval: ", command.model, " is a ",
                      task, " model, which is evaluated alone; leave ", files.back(), " out");
-  if (task == "language") return eval_text(command, config);
-  if (task == "translation") return eval_pairs(command, config);
+  if (task == "language") return eval_text(command, source, config);
+  if (task == "translation") return eval_pairs(command, source, config);
   check<ConfigError>(!command.stride && !command.beam && !command.length_penalty,
                      "eval: ", command.model,
                      " is for pictures; --stride, --beam and --length-penalty are for text");

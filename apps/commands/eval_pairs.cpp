@@ -14,13 +14,12 @@
 
 namespace gossamer::apps {
 
-int eval_pairs(const EvalCommand& command, Config config) {
+int eval_pairs(const EvalCommand& command, const ModelSource& source, Config config) {
   begin_text_evaluation(command, "translation", config);
   const TranslateOptions search{.beam = command.beam.value_or(4),
                                 .length_penalty = command.length_penalty.value_or(0.6)};
   check<ConfigError>(search.beam >= 1, "eval: --beam ", search.beam, " must be at least 1");
-  const TranslationModel m =
-      load_translation_model(command.model, compute_type(config.train.dtype));
+  const TranslationModel m = load_translation_model(source, compute_type(config.train.dtype));
   for (const std::string& line : m.notes) say(line);
   check<ConfigError>(config.data.val[0] != "none" &&
                          (config.data.val[0] != "auto" || config.origin.contains("data.train")),

@@ -75,10 +75,10 @@ void begin_text_evaluation(const EvalCommand& command, const std::string& task, 
   set_compute_threads(compute_threads_for(config, 1));
 }
 
-int eval_text(const EvalCommand& command, Config config) {
+int eval_text(const EvalCommand& command, const ModelSource& source, Config config) {
   begin_text_evaluation(command, "language", config);
-  const LanguageModel m = load_language_model(command.model, compute_type(config.train.dtype),
-                                              config.model.heads.value);
+  const LanguageModel m =
+      load_language_model(source, compute_type(config.train.dtype), config.model.heads.value);
   for (const std::string& line : m.notes) say(line);
   const auto& options = m.net->options();
   check<ConfigError>(config.data.val[0] != "none" &&

@@ -3,13 +3,14 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/train/model_source.h"
 
 namespace gossamer::apps {
 
 // Of a language model.
-int eval_text(const EvalCommand&, Config);
+int eval_text(const EvalCommand&, const ModelSource&, Config);
 // Of a translation model (eval_pairs.cpp).
-int eval_pairs(const EvalCommand&, Config);
+int eval_pairs(const EvalCommand&, const ModelSource&, Config);
 
 // Sets the configuration up for this task; of the options only those of text may be given.
 void begin_text_evaluation(const EvalCommand&, const std::string& task, Config&);

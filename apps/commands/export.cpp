@@ -11,6 +11,7 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/model_source.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/torch_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -38,8 +39,9 @@ int export_model(const ExportCommand& command) {
   const Config config = load_config(command.arguments);
   allow_keys(config, "export", model_keys());
   validate(config, 1);
-  check_task(find_model(command.model), "export", "pictures");
-  LoadedModel model = load_model(command.model, DType::f32, config);
+  const ModelSource source = find_model(command.model, config);
+  check_task(source, "export", "pictures");
+  LoadedModel model = load_model(source, DType::f32, config);
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) say(line);
   if (onnx)

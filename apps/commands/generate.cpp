@@ -23,6 +23,7 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_source.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
@@ -269,8 +270,9 @@ int generate(const GenerateCommand& c) {
   allow_keys(config, "generate", {"model.heads", "train.dtype"});
   if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
   const DType dtype = compute_type(config.train.dtype);
-  check_task(find_model(c.model), "generate", "language");
-  LanguageModel m = load_language_model(c.model, dtype, config.model.heads.value);
+  const ModelSource model = find_model(c.model, config);
+  check_task(model, "generate", "language");
+  LanguageModel m = load_language_model(model, dtype, config.model.heads.value);
   for (const std::string& line : m.notes) say(line);
   if (!c.tokenizer.empty()) {
     const auto given = data::open_tokenizer(c.tokenizer);

@@ -22,11 +22,11 @@
 #include "gossamer/apps/train/graph_file.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
-#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/run.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/apps/train/translation_model.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/file_names.h"
 #include "gossamer/dist/net/launch_sources.h"
@@ -132,7 +132,7 @@ void pass_on_launch(const Task& task) {
 
 // What the file of model.init says about the model, and no key has said.
 std::vector<std::string> keys_of_init(const Config& c) {
-  if (const std::string is = task_of(find_model(c.model_source()));
+  if (const std::string is = task_of(find_initial_model(c));
       is != c.task && is != "pictures")  // which is also what cannot be told
     fail<ConfigError>("model.init: ", c.model.init, " is a model for task=", is,
                       ", and this run has task=", c.task, "; say task=", is,
@@ -275,6 +275,8 @@ void Start::take_model_of_run() {
     take("data.std", config.data.std, then.data.std);
   }
   config.model.init.clear();
+  config.model.init_key.clear();
+  config.model.init_rename.clear();
 }
 
 void Start::read_config() {
@@ -295,6 +297,10 @@ void Start::read_config() {
       arguments.push_back(key);
       set_key(config, key);
     }
+  check<ConfigError>(!config.model.init.empty() ||
+                         (config.model.init_key.empty() && config.model.init_rename.empty()),
+                     "model.init_key and model.init_rename say what to take of the file of "
+                     "model.init; name that file too, or leave them out");
   validate(config, workers(), hosts.empty() ? std::max(to_start, place.local_size) : 0);
   settle_cpu(config);
 }

@@ -17,6 +17,7 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/translation_model.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/data/text/bleu.h"
@@ -142,8 +143,9 @@ int translate(const TranslateCommand& c) {
   Config config = load_config(c.arguments);
   allow_keys(config, "translate", {"train.dtype"});
   if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
-  check_task(find_model(c.model), "translate", "translation");
-  const TranslationModel m = load_translation_model(c.model, compute_type(config.train.dtype));
+  const ModelSource model = find_model(c.model, config);
+  check_task(model, "translate", "translation");
+  const TranslationModel m = load_translation_model(model, compute_type(config.train.dtype));
   for (const std::string& line : m.notes) say(line);
   Source source(c, m);
   // The first answers come soon; the more lines are sorted by length, the less is padding.

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/train/model_source.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/printable.h"
 #include "gossamer/models/gpt2_file.h"
@@ -105,7 +105,7 @@ std::shared_ptr<const data::Tokenizer> tokenizer_beside(const ModelSource& sourc
 void check_tokenizer_of_init(const Config& c, const data::TextSet& set,
                              std::vector<std::string>& notes) {
   if (c.model.init.empty() || !set.tokenizer) return;
-  const ModelSource source = find_model(c.model_source());
+  const ModelSource source = find_initial_model(c);
   const auto before = tokenizer_beside(source);
   if (!before) {
     notes.push_back(
@@ -137,8 +137,7 @@ std::vector<std::string> keys_of_sizes(const Config& c, const std::string& kind,
 }
 
 std::vector<std::string> keys_of_language_model(const Config& c) {
-  const models::Gpt2Options o = read_gpt2(find_model(c.model_source()), c.model.heads.value)
-                                    .options,
+  const models::Gpt2Options o = read_gpt2(find_initial_model(c), c.model.heads.value).options,
                             named = models::gpt2_options(c.model.name);
   std::vector<std::string> keys =
       keys_of_sizes(c, "gpt2",
@@ -170,7 +169,7 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary,
     o.bias = c.model.bias;
     o.gelu_erf = c.model.gelu == "erf";
   } else {
-    const Found found = read_gpt2(find_model(c.model_source()), c.model.heads.value);
+    const Found found = read_gpt2(find_initial_model(c), c.model.heads.value);
     o = found.options;
     notes.insert(notes.end(), found.notes.begin(), found.notes.end());
     check_agrees("model.layers", c.model.layers.value, o.layers, c.model.init);
@@ -223,8 +222,7 @@ std::map<std::string, std::string> language_metadata(const std::string& name,
           {"gelu", o.gelu_erf ? "erf" : "tanh"}};
 }
 
-LanguageModel load_language_model(const fs::path& path, DType dtype, i64 heads) {
-  const ModelSource source = find_model(path);
+LanguageModel load_language_model(const ModelSource& source, DType dtype, i64 heads) {
   const Found found = read_gpt2(source, heads);
   LanguageModel m;
   m.file = source.name;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/text/text_set.h"
 #include "gossamer/data/text/tokenizer.h"
@@ -57,10 +58,10 @@ struct LanguageModel {
   std::shared_ptr<const data::Tokenizer> tokenizer;  // null: none beside the file
   std::vector<std::string> notes;                    // what had to be guessed
 };
-// path: as of find_model(), with config.json and tokenizer beside it. What the tensors don't say is
+// With config.json and tokenizer beside it. What the tensors don't say is
 // taken from the file's header, then from config.json. heads: for a file that has
 // neither; 0: guessed. IoError names the file and what is missing or wrong;
 // Error: values that are not finite.
-LanguageModel load_language_model(const std::filesystem::path&, DType, i64 heads = 0);
+LanguageModel load_language_model(const ModelSource&, DType, i64 heads = 0);
 
 }  // namespace gossamer::apps

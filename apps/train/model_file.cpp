@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/command_keys.h"
-#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/printable.h"
 #include "gossamer/core/update.h"
@@ -64,7 +64,10 @@ std::string name_of(const nn::Weights& file, const Config& given) {
   try {
     return models::model_of(file);
   } catch (const IoError& e) {
-    fail<IoError>(e.what(), "; if it is one of them, say model.name=NAME");
+    fail<IoError>(
+        e.what(),
+        "; if it is one of them, say model.name=NAME, or model.init_rename=OLD=NEW where its "
+        "names are others");
   }
 }
 
@@ -107,8 +110,8 @@ std::vector<std::string> model_keys() {
           "data.filter", "data.mean", "data.std"};
 }
 
-LoadedModel load_model(const std::string& path, DType dtype, const Config& given) {
-  const nn::Weights file = models::picture_weights(read_model(find_model(path)));
+LoadedModel load_model(const ModelSource& source, DType dtype, const Config& given) {
+  const nn::Weights file = models::picture_weights(read_model(source));
   LoadedModel m;
   m.notes = file.notes;
   if (const auto header = models::header_of(file)) {
@@ -120,7 +123,7 @@ LoadedModel load_model(const std::string& path, DType dtype, const Config& given
     m.pictures.filter = shrink_of(p.filter);
     m.pictures.mean = p.mean;
     m.pictures.std = p.std;
-    override_header(given, path, m);
+    override_header(given, source.name, m);
   } else {
     assume(file, given, m);
   }
@@ -150,7 +153,7 @@ void name_classes(LoadedModel& m, const std::string& path) {
 
 nn::Weights initial_weights(const Config& c) {
   try {
-    nn::Weights file = read_model(find_model(c.model.init));
+    nn::Weights file = read_model(find_model(c.model.init, weights_options(c)));
     for (const NamedTensor& t : file.tensors)
       check<IoError>(!is_floating(t.tensor.dtype()) || all_finite(t.tensor.to(DType::f32)),
                      file.file, ": \"", t.name,

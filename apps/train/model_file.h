@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/nn/module.h"
@@ -33,14 +34,12 @@ struct LoadedModel {
   bool has_class_names = true;
   std::vector<std::string> notes;  // what the user should know: what was assumed
 };
-// path: as of find_model(). Where a file has no header, its tensors say which model it is and how
-// many classes it has, and pictures are prepared as torchvision does for this model. The keys
-// model.name, data.size, data.eval_size, data.resize, data.mean, data.std and data.filter of
-// `given` say otherwise; those of the command line also where there is a header. IoError names the
-// file and the key if it is damaged; Error: values that are not finite.
-LoadedModel load_model(const std::string& path, DType dtype, const Config& given);
+// Where a file has no header, its tensors say which model it is and how
+// many classes it has, and pictures are prepared as torchvision does for this model. The
+// model_keys() of `given` say otherwise; those of the command line also where there is a header.
+// IoError names the file and the key if it is damaged; Error: values that are not finite.
+LoadedModel load_model(const ModelSource&, DType dtype, const Config& given);
 
-// Those keys.
 std::vector<std::string> model_keys();
 
 // Names from a file, one a line, instead of the model's. IoError if their number differs.

@@ -85,11 +85,7 @@ ModelSource of_folder(const fs::path& folder) {
             "checkpoint");
 }
 
-}  // namespace
-
-bool is_run_folder(const fs::path& folder) { return fs::exists(folder / "log.jsonl"); }
-
-ModelSource find_model(const fs::path& given) {
+ModelSource find(const fs::path& given) {
   std::error_code error;
   const fs::path path = given.has_filename() ? given : given.parent_path();  // "runs/x/"
   if (fs::is_directory(path, error)) return of_folder(path);
@@ -102,6 +98,16 @@ ModelSource find_model(const fs::path& given) {
           .of_workers = worker,
           .beside = worker ? run_of(folder) : folder,
           .notes = {}};
+}
+
+}  // namespace
+
+bool is_run_folder(const fs::path& folder) { return fs::exists(folder / "log.jsonl"); }
+
+ModelSource find_model(const fs::path& path, const nn::WeightsOptions& options) {
+  ModelSource source = find(path);
+  source.options = options;
+  return source;
 }
 
 std::map<std::string, std::string> model_header(const ModelSource& source) {
@@ -117,6 +123,9 @@ std::map<std::string, std::string> model_header(const ModelSource& source) {
 nn::Weights read_model(const ModelSource& source) {
   nn::Weights weights;
   if (source.of_workers) {
+    check<IoError>(source.options.key.empty(), source.name,
+                   ": model.init_key = ", source.options.key,
+                   ": a checkpoint holds one model; leave the key out");
     weights.file = source.name;
     weights.metadata = model_header(source);
     auto tensors = mean_of_workers(source.files);
@@ -125,8 +134,9 @@ nn::Weights read_model(const ModelSource& source) {
       std::erase_if(tensors, [](const NamedTensor& t) { return !is_floating(t.tensor.dtype()); });
     weights.tensors = language ? models::gpt2_in_file(tensors, weights.metadata["bias"] != "false")
                                : nn::in_file_layout(tensors);
+    nn::rename(weights, source.options.rename);
   } else {
-    weights = nn::read_weights(source.files[0]);
+    weights = nn::read_weights(source.files[0], source.options);
   }
   weights.notes.insert(weights.notes.begin(), source.notes.begin(), source.notes.end());
   return weights;

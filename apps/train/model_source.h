@@ -23,12 +23,14 @@ struct ModelSource {
   bool of_workers = false;
   std::filesystem::path beside;    // the folder with its tokenizer and config.json
   std::vector<std::string> notes;  // what was taken, where that is not what was named
+  nn::WeightsOptions options = {};
 };
 
 bool is_run_folder(const std::filesystem::path&);
 // IoError: it does not exist, or holds no model.
-ModelSource find_model(const std::filesystem::path&);
-// With the header that the model's file has, or would have. IoError: damaged.
+ModelSource find_model(const std::filesystem::path&, const nn::WeightsOptions& = {});
+// With the header that the model's file has, or would have. IoError: damaged, or its options ask
+// for what is not there.
 nn::Weights read_model(const ModelSource&);
 // Only that header; empty for files of others.
 std::map<std::string, std::string> model_header(const ModelSource&);

@@ -8,14 +8,12 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/train/language_model.h"
-#include "gossamer/apps/train/model_source.h"
+#include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
-
-namespace fs = std::filesystem;
 
 namespace gossamer::apps {
 namespace {
@@ -65,7 +63,7 @@ models::TransformerOptions transformer_of(const std::string& name) {
 }  // namespace
 
 std::vector<std::string> keys_of_translation_model(const Config& c) {
-  const auto of_file = options_in(read_model(find_model(c.model_source())));
+  const auto of_file = options_in(read_model(find_initial_model(c)));
   if (!of_file) return {};
   const models::TransformerOptions &o = *of_file, named = transformer_of(c.model.name);
   std::vector<std::string> keys =
@@ -82,7 +80,7 @@ std::vector<std::string> keys_of_translation_model(const Config& c) {
 models::TransformerOptions translation_options(const Config& c, i64 vocabulary) {
   models::TransformerOptions o;
   const auto of_file =
-      c.model.init.empty() ? std::nullopt : options_in(read_model(find_model(c.model_source())));
+      c.model.init.empty() ? std::nullopt : options_in(read_model(find_initial_model(c)));
   if (of_file) {
     o = *of_file;
     check<ConfigError>(c.data.length <= o.positions || !c.origin.contains("data.length"),
@@ -129,9 +127,8 @@ std::map<std::string, std::string> translation_metadata(const models::Transforme
           {"norm_first", o.norm_first ? "true" : "false"}};
 }
 
-TranslationModel load_translation_model(const fs::path& path, DType dtype) {
+TranslationModel load_translation_model(const ModelSource& source, DType dtype) {
   TranslationModel m;
-  const ModelSource source = find_model(path);
   m.file = source.name;
   m.folder = source.beside;
   const nn::Weights weights = models::transformer_weights(read_model(source));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/text/tokenizer.h"
 #include "gossamer/models/beam_search.h"
@@ -32,9 +33,8 @@ struct TranslationModel {
   std::shared_ptr<const data::Tokenizer> tokenizer;
   std::vector<std::string> notes;  // what was taken
 };
-// path: as of find_model(), with the tokenizer beside it. IoError; Error: values that are not
-// finite.
-TranslationModel load_translation_model(const std::filesystem::path&, DType);
+// With the tokenizer beside it. IoError; Error: values that are not finite.
+TranslationModel load_translation_model(const ModelSource&, DType);
 
 struct TranslateOptions {
   i64 beam = 1;  // hypotheses of a sentence; 1: greedy

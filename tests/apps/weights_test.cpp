@@ -84,6 +84,102 @@ TEST_F(OtherWeights, AreEvaluatedAndClassifyAsTheSameModelWithItsHeader) {
   EXPECT_THAT(few.err, HasSubstr("names.txt has 2 names of classes, the model has 10"));
 }
 
+// Of a .pth: "model" with zeros, "model_ema" with the weights, whose last layer is called logits.
+class KeysOfWeights : public OtherWeights {
+ protected:
+  void train_and_wrap() {
+    train_and_strip();
+    renamed = tensors;
+    for (NamedTensor& t : renamed)
+      if (t.name.starts_with("fc.")) t.name.replace(0, 2, "logits");
+    std::vector<NamedTensor> zeros;
+    for (const NamedTensor& t : renamed)
+      zeros.push_back({t.name, Tensor::zeros(t.tensor.shape(), t.tensor.dtype())});
+    write_text(folder / "two.pth", torch_bytes_of({{"model", zeros}, {"model_ema", renamed}}));
+  }
+  Result with_keys(std::vector<std::string> command) {
+    command.insert(command.end(), {"model.init_key=model_ema", "model.init_rename=logits=fc"});
+    return run(command);
+  }
+  std::vector<NamedTensor> renamed;
+};
+
+TEST_F(KeysOfWeights, AreTakenByEveryCommandForPictures) {
+  train_and_wrap();
+  const std::string image = some_image();
+  const std::vector<std::string> eval{"eval", "two.pth", "data.val=s/val", "--json"};
+  const Result plain = run({"eval", "plain.pth", "data.val=s/val", "--json"}),
+               evaluated = with_keys(eval);
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  for (const char* key : {"top1", "top5", "loss"})
+    EXPECT_EQ(Json::parse(evaluated.out)[key], Json::parse(plain.out)[key]);
+  EXPECT_EQ(with_keys({"classify", "two.pth", image, "--json"}).out,
+            run({"classify", "plain.pth", image, "--json"}).out);
+  const Result exported =
+      with_keys({"export", "two.pth", "--to", "safetensors", "--out", "x.safetensors"});
+  ASSERT_EQ(exported.code, 0) << exported.err;
+  expect_same_tensors(folder / "x.safetensors", folder / "plain.safetensors");
+  const Result timed =
+      with_keys({"bench", "inference", "--model", "two.pth", "--seconds", "0", "--json"});
+  EXPECT_EQ(timed.code, 0) << timed.err;
+  EXPECT_THAT(timed.err, HasSubstr("two.pth: taken for resnet8-cifar with 10 classes"));
+  const Result averaged = with_keys({"average", "two.pth", "two.pth", "--out", "m.safetensors",
+                                     "data.train=s/train", "train.batch=8"});
+  ASSERT_EQ(averaged.code, 0) << averaged.err;
+  const SafeTensors mean = read_safetensors(folder / "m.safetensors");
+  EXPECT_EQ(0, std::memcmp(mean.find("fc.weight")->data(), of("fc.weight").data(),
+                           of("fc.weight").bytes()));
+  // A CONFIG.toml of a training speaks of its own model.init, not of this model.
+  write_text(folder / "run.toml", "[model]\ninit = \"x.pth\"\ninit_key = \"ema\"\n");
+  const Result of_run = run({"eval", "plain.pth", "run.toml", "data.val=s/val", "--json"});
+  EXPECT_EQ(of_run.code, 0) << of_run.err;
+}
+
+TEST_F(KeysOfWeights, NameWhatIsThere) {
+  train_and_wrap();
+  const auto refusal = [&](const std::string& file, std::vector<std::string> keys) {
+    keys.insert(keys.begin(), {"eval", file, "data.val=s/val"});
+    const Result r = run(keys);
+    EXPECT_NE(r.code, 0);
+    return r.err;
+  };
+  EXPECT_THAT(refusal("two.pth", {}), HasSubstr("say init_rename=NAME=fc"));
+  EXPECT_THAT(refusal("two.pth", {"model.init_key=ema"}),
+              HasSubstr("has no state dict called ema; there are: model, model_ema"));
+  EXPECT_THAT(refusal("two.pth", {"model.init_rename=head=fc"}),
+              HasSubstr("no tensor's name begins with head, which init_rename changes to "
+                        "\"fc\". There are: bn1, layer1, layer2, layer3, conv1, logits"));
+  EXPECT_THAT(refusal("two.pth", {"model.init_rename=logits"}),
+              HasSubstr("\"logits\" must be NAME=NEW"));
+  EXPECT_THAT(refusal("plain.safetensors", {"model.init_key=ema"}),
+              HasSubstr("a safetensors file holds one set of weights"));
+  EXPECT_THAT(run(tiny({"model.init_key=ema"})).err, HasSubstr("of model.init; name that file"));
+  EXPECT_THAT(run({"bench", "inference", "--model", "resnet8-cifar", "model.init_key=ema"}).err,
+              HasSubstr("model.init_key is for files of models"));
+  write_text(folder / "a.pth", torch_bytes_of({{"student", tensors}, {"teacher", tensors}}));
+  EXPECT_THAT(refusal("a.pth", {}),
+              HasSubstr("several state dicts: student, teacher; say which: init_key=NAME"));
+}
+
+TEST_F(KeysOfWeights, StartATrainingThatGoesOnWithoutTheFile) {
+  train_and_wrap();
+  const std::vector<std::string> keys{"run.name=u", "model.init=two.pth",
+                                      "model.init_key=model_ema", "model.init_rename=logits=fc",
+                                      "model.freeze=all but fc"};
+  const Result begun = run(tiny(keys));
+  ASSERT_EQ(begun.code, 0) << begun.err;
+  const auto taken = [&] {
+    const SafeTensors after = read_safetensors(folder / "runs/u/model.safetensors");
+    return 0 == std::memcmp(after.find("conv1.weight")->data(), of("conv1.weight").data(),
+                            of("conv1.weight").bytes());
+  };
+  EXPECT_TRUE(taken());
+  fs::remove(folder / "two.pth");
+  const Result on = run({"train", "--resume", "runs/u", "train.epochs=2"});
+  ASSERT_EQ(on.code, 0) << on.err;
+  EXPECT_TRUE(taken());
+}
+
 TEST_F(OtherWeights, WhatTheCommandLineSaysWinsOverTheHeader) {
   ASSERT_EQ(run(tiny({"data.mean=0.4,0.5,0.6"})).code, 0);
   const std::string model = "runs/t/model.safetensors", image = some_image();

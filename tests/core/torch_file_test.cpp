@@ -131,7 +131,9 @@ TEST(TorchFileTest, OneOfSeveralStateDictsIsTakenByItsName) {
   const auto of = [&](const std::string& items) { return with_twelve(dict(items)); };
   const std::string both = text("model_ema") + state(2) + text("net") + state(4);
   EXPECT_EQ(one(of(both)), "[2]: 4 5");
-  EXPECT_THAT(read(of(both)).notes[0], HasSubstr("the weights \"net\" are used, not model_ema"));
+  EXPECT_THAT(
+      read(of(both)).notes[0],
+      HasSubstr("the weights \"net\" are used, not model_ema; init_key=NAME takes another"));
   EXPECT_EQ(values(read(of(both), "model_ema").tensors[0].tensor), "[2]: 2 3");
   EXPECT_EQ(values(read(of(text("ema") + dict(text("module") + state(6)) + both), "ema.module")
                        .tensors[0]
@@ -140,7 +142,7 @@ TEST(TorchFileTest, OneOfSeveralStateDictsIsTakenByItsName) {
   EXPECT_THAT(refusal(of(both), "ema"),
               HasSubstr("has no state dict called ema; there are: model_ema, net (init_key)"));
   EXPECT_THAT(refusal(of(text("a") + state(0) + text("b") + state(2))),
-              HasSubstr("holds several state dicts: a, b, none by a usual name. Save one alone"));
+              HasSubstr("holds several state dicts: a, b; say which: init_key=NAME"));
   EXPECT_EQ(one(of(text("generator") + state(8) + text("epoch") + "K\3")), "[2]: 8 9");
 }
 

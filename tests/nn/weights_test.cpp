@@ -71,8 +71,12 @@ TEST_F(WeightsTest, NamesCanBeChanged) {
   const auto refusal = [&](const std::map<std::string, std::string>& by) {
     return error_of<IoError>([&] { read_weights(file, {.key = "", .rename = by}); });
   };
-  EXPECT_THAT(refusal({{"hea", "fc"}}), HasSubstr("w: no tensor's name begins with hea, which "
-                                                  "init_rename changes to fc. There are: head.fc"));
+  EXPECT_THAT(refusal({{"hea", "fc"}}),
+              HasSubstr("w: no tensor's name begins with hea, which "
+                        "init_rename changes to \"fc\". There are: head, header"));
+  EXPECT_THAT(names(read_weights(file, {.key = "", .rename = {{"head", ""}}})),
+              ElementsAre("fc.weight", "norm", "header"));
+  EXPECT_THAT(refusal({{"header", ""}}), HasSubstr("leaves no name of \"header\""));
   EXPECT_THAT(refusal({{"header", "head.norm"}}),
               HasSubstr("two tensors are called \"head.norm\" after init_rename"));
 }

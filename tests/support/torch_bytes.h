@@ -98,15 +98,13 @@ inline std::string tensor(const Window& w) {
 
 }  // namespace pickled
 
-// The whole file of a state dict below `wrapper` ("": at the top), each tensor with its own
-// storage.
-inline std::string torch_bytes(const std::vector<NamedTensor>& tensors,
-                               const std::string& wrapper = "") {
-  std::vector<ZipParts> entries{{"archive/data.pkl", ""}, {"archive/byteorder", "little"}};
+// The pickle of a state dict, each tensor with its own storage, which is added to `entries`.
+inline std::string state_dict(const std::vector<NamedTensor>& tensors,
+                              std::vector<ZipParts>& entries) {
   std::string items;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& t = tensors[i].tensor;
-    const std::string key = std::to_string(i);
+    const std::string key = std::to_string(entries.size());
     const char* type = t.dtype() == DType::f32    ? "Float"
                        : t.dtype() == DType::bf16 ? "BFloat16"
                        : t.dtype() == DType::f16  ? "Half"
@@ -124,7 +122,25 @@ inline std::string torch_bytes(const std::vector<NamedTensor>& tensors,
     entries.push_back(
         {"archive/data/" + key, std::string(static_cast<const char*>(t.data()), t.bytes())});
   }
-  std::string value = pickled::dict(items);
+  return pickled::dict(items);
+}
+
+// A whole file of several state dicts.
+inline std::string torch_bytes_of(
+    const std::vector<std::pair<std::string, std::vector<NamedTensor>>>& state_dicts) {
+  std::vector<ZipParts> entries{{"archive/data.pkl", ""}, {"archive/byteorder", "little"}};
+  std::string items;
+  for (const auto& [name, tensors] : state_dicts)
+    items += pickled::text(name) + state_dict(tensors, entries);
+  entries[0].bytes = pickled::whole(pickled::dict(items));
+  return zip_bytes(entries);
+}
+
+// The whole file of a state dict below `wrapper` ("": at the top).
+inline std::string torch_bytes(const std::vector<NamedTensor>& tensors,
+                               const std::string& wrapper = "") {
+  std::vector<ZipParts> entries{{"archive/data.pkl", ""}, {"archive/byteorder", "little"}};
+  std::string value = state_dict(tensors, entries);
   if (!wrapper.empty())
     value = pickled::dict(pickled::text(wrapper) + value + pickled::text("epoch") + "K\7");
   entries[0].bytes = pickled::whole(value);
