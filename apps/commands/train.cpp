@@ -63,9 +63,8 @@ void say_resume(const Config& config, int workers, double epoch, const ResumePoi
       std::filesystem::equivalent(config.run_folder(), from.run_folder, error))
     say(
         fmt::format("this run had finished after {:.4g} epochs, and this checkpoint is of {:.4g}: "
-                    "what lies between is computed again, and the finished model is replaced; "
-                    "run.name=NAME keeps it",
-                    finished / epoch, from.samples / epoch));
+                    "what lies between is computed again; the finished model will be in {}/earlier",
+                    finished / epoch, from.samples / epoch, from.run_folder.string()));
 }
 
 // By train.patience.
@@ -79,19 +78,31 @@ bool goes_on_with_patience(const Config& then, const Config& now) {
          (now.train.patience == 0 || now.train.patience > then.train.patience);
 }
 
-bool has_results(const std::filesystem::path& run_folder) {
-  for (const char* file : {"summary.json", "model.safetensors", "config.toml"})
-    if (!std::filesystem::exists(run_folder / file)) return false;
-  return !results_in(run_folder).contains("failed");
+// Where the model of a finished run is: elsewhere if the run's folder could not take it.
+std::filesystem::path model_of(const std::filesystem::path& run_folder) {
+  const std::filesystem::path own = run_folder / "model.safetensors";
+  if (std::filesystem::exists(own)) return own;
+  const nlohmann::json results = results_in(run_folder);
+  const auto found = results.find("model_file");
+  return found != results.end() && found->is_string() ? found->get<std::string>() : own.string();
 }
 
-// The results are there, of as many epochs as are wanted now.
-bool is_finished(const Config& config, int workers, double epoch) {
+bool has_results(const std::filesystem::path& run_folder) {
+  const nlohmann::json results = results_in(run_folder);
+  return !results.empty() && !results.contains("failed") &&
+         std::filesystem::exists(run_folder / "config.toml") &&
+         std::filesystem::exists(model_of(run_folder));
+}
+
+// The configuration of the run whose results are there, of as many epochs as are wanted now.
+std::optional<Config> finished_run(const Config& config, int workers, double epoch) {
   const std::filesystem::path folder = config.run_folder();
-  if (!has_results(folder)) return false;
-  const Config then = load_config({(folder / "config.toml").string()});
-  return run_samples(then, workers, epoch) >= run_samples(config, workers, epoch) &&
-         !goes_on_with_patience(then, config);
+  if (!has_results(folder)) return {};
+  Config then = load_config({(folder / "config.toml").string()});
+  if (run_samples(then, workers, epoch) < run_samples(config, workers, epoch) ||
+      goes_on_with_patience(then, config))
+    return {};
+  return then;
 }
 
 // What the tensors of a checkpoint may not show. ConfigError: they belong to another model.
@@ -109,8 +120,8 @@ void check_same_model(const Config& now, const ResumePoint& from) {
                        " out");
 }
 
-int say_finished(const Config& config, bool json) {
-  const std::filesystem::path folder = config.run_folder();
+// config: that of the run
+int say_finished(const std::filesystem::path& folder, const Config& config, bool json) {
   const bool early = stopped_early(folder);
   say(fmt::format("{} is finished ({}); to train on, give more: {}", folder.string(),
                   early ? fmt::format("train.patience={}", config.train.patience)
@@ -118,6 +129,8 @@ int say_finished(const Config& config, bool json) {
                   early ? fmt::format("train.patience={}, or 0", 2 * config.train.patience)
                         : "train.epochs=" +
                               to_text({2 * config.train.epochs.value, config.train.epochs.unit})));
+  if (const std::filesystem::path model = model_of(folder); model.parent_path() != folder)
+    say("its model is " + model.string() + ", because the run's folder could not take it");
   std::ifstream summary(folder / "summary.json");
   if (json) std::cout << summary.rdbuf() << std::flush;
   return 0;
@@ -156,12 +169,17 @@ struct Start {
     return resumes_if_it_can() ||
            (resume && std::filesystem::equivalent(config.run_folder(), resume->run_folder, error));
   }
+  // A checkpoint that is named itself is trained on from, whatever came after it.
+  bool names_checkpoint() const {
+    return !resumes_if_it_can() && resume && is_checkpoint_folder(command.resume);
+  }
 
   const TrainCommand& command;
   const dist::LaunchInfo place;
   const std::vector<Host> hosts;
   int to_start;
   std::optional<ResumePoint> resume;
+  std::string begins_anew;  // why --resume auto has nothing to go on from; empty: no run is there
   std::vector<std::string> arguments;  // of the configuration
   Config config;
 
@@ -219,11 +237,13 @@ void Start::find_resume_point() {
   if (resumes_if_it_can()) {
     const std::filesystem::path folder = described_run();
     std::error_code error;
-    if (!std::filesystem::exists(folder / "checkpoints", error)) return;
+    if (!std::filesystem::exists(folder / "log.jsonl", error) &&
+        !std::filesystem::exists(folder / "checkpoints", error))
+      return;
     try {
       resume = find_checkpoint(folder, reader);
-    } catch (const IoError& e) {
-      if (first()) say(std::string(e.what()) + "; the run begins anew");
+    } catch (const NoCheckpoint& e) {
+      begins_anew = e.why;
       return;
     }
   } else {
@@ -237,9 +257,12 @@ void Start::find_resume_point() {
   if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
     to_start = std::min(resume->world, 1024);
   const std::string saved = (resume->run_folder / "config.toml").string();
-  if (!resumes_if_it_can() && (arguments.empty() || !has_ending(arguments[0], {".toml"})) &&
-      std::filesystem::exists(saved))
-    arguments.insert(arguments.begin(), saved);
+  if (resumes_if_it_can() || (!arguments.empty() && has_ending(arguments[0], {".toml"}))) return;
+  check<IoError>(std::filesystem::exists(saved), "--resume ", command.resume, ": ", saved,
+                 " is missing; give the run's configuration, as a file: gossamer train CONFIG.toml "
+                 "--resume ",
+                 command.resume);
+  arguments.insert(arguments.begin(), saved);
 }
 
 // A checkpoint needs nothing but its run's folder and the data.
@@ -285,11 +308,14 @@ void Start::read_config() {
   if (!command.replay.empty()) arguments.push_back("run.replay=" + command.replay);
   config = load_config(arguments);
   if (command.strict_images) config.data.strict_images = true;
-  if (resume &&
-      !(config.origin.contains("run.name") && config.origin["run.name"] == "command line")) {
-    config.run.name = resume->run_folder.filename().string();
-    config.run.dir =
-        resume->run_folder.has_parent_path() ? resume->run_folder.parent_path().string() : ".";
+  if (resume) {
+    const auto named = [&](const char* key) {
+      return config.origin.contains(key) && config.origin[key] == "command line";
+    };
+    const std::filesystem::path& run = resume->run_folder;
+    if (!named("run.name")) config.run.name = run.filename().string();
+    if (!named("run.name") && !named("run.dir"))
+      config.run.dir = run.has_parent_path() ? run.parent_path().string() : ".";
   }
   if (resume) take_from_run();
   if (!config.model.init.empty() && !command.worker)
@@ -305,20 +331,23 @@ void Start::read_config() {
   settle_cpu(config);
 }
 
-bool nothing_is_left(const Start& start, const Task& task) {
-  return start.goes_on_with_own_run() && start.writes() &&
-         is_finished(start.config, start.workers(), task.epoch());
+// Of the run, if it is finished.
+std::optional<Config> nothing_is_left(const Start& start, const Task& task) {
+  if (!start.goes_on_with_own_run() || !start.writes() || start.names_checkpoint()) return {};
+  return finished_run(start.config, start.workers(), task.epoch());
 }
 
-// The first process checks all it can before it starts workers. False: there is nothing to train.
-bool check_start(const Start& start) {
+// The first process checks all it can before it starts workers. Returns the configuration of the
+// run if it is finished, so that there is nothing to train.
+std::optional<Config> check_start(const Start& start) {
   const CoreWatch watch;
   const Config& config = start.config;
   for (const std::string& line : config.notes) say(line);
   dist::LaunchInfo place = start.place;
   place.size = start.workers();
   const std::unique_ptr<Task> task = make_task(config, place, {});
-  if (nothing_is_left(start, *task)) return false;
+  if (auto run = nothing_is_left(start, *task)) return run;
+  if (!start.begins_anew.empty()) say(start.begins_anew + "; the run begins anew");
   if (start.resume) {
     check_same_model(config, *start.resume);
     task->check_resume(*start.resume);
@@ -333,7 +362,7 @@ bool check_start(const Start& start) {
   if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
     Progress(start.command.json ? stderr : stdout, false)
         .note("load     " + taken + "; training will be slower");
-  return true;
+  return {};
 }
 
 int launch_workers(const Start& start) {
@@ -401,7 +430,8 @@ int train(const TrainCommand& command) {
   const Start start(command);
   std::optional<RunClaim> claim;
   if (start.first()) {
-    if (!check_start(start)) return say_finished(start.config, command.json);
+    if (const auto run = check_start(start))
+      return say_finished(start.config.run_folder(), *run, command.json);
     if (start.writes()) claim.emplace(start.config.run_folder());
   } else if (!command.worker && has_results(start.config.run_folder()) &&
              nothing_is_left(start, *make_task(start.config, start.place, {}))) {

@@ -83,7 +83,8 @@ class Supervisor {
       while (!over_ && running() > 0) step();
     }
     print_events();
-    if (stopped_by_) return 128 + (stopped_by_ == SIGHUP ? SIGTERM : stopped_by_);
+    if (stopped_by_ && error_ != 6)  // 6: saved, but not where it should be
+      return 128 + (stopped_by_ == SIGHUP ? SIGTERM : stopped_by_);
     if (error_) return error_;
     if (finished_ > 0) return 0;
     say("no worker has finished, so the run has no result; if it wrote a checkpoint "

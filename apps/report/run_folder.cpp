@@ -40,9 +40,9 @@ fs::path move_aside(const fs::path& path) {
   return moved;
 }
 
-std::string RunFolder::begin(const std::string& config_toml, const std::string& launch,
-                             bool resuming) const {
-  if (!writes()) return "";
+RunFolder::Begun RunFolder::begin(const std::string& config_toml, const std::string& launch,
+                                  bool resuming, const std::vector<std::string>& outdated) const {
+  if (!writes()) return {};
   std::error_code error;
   fs::path moved;
   if (!resuming && fs::exists(path_ / "log.jsonl", error)) moved = move_aside(path_);
@@ -53,24 +53,29 @@ std::string RunFolder::begin(const std::string& config_toml, const std::string& 
     if (!moved.empty() && fs::remove(path_, error)) fs::rename(moved, path_, error);
     throw;
   }
-  set_results_aside();
+  std::vector<std::string> names{"model.safetensors",     "model-failed.safetensors",
+                                 "model-ema.safetensors", "summary.json",
+                                 "classes.json",          "report.html"};
+  names.insert(names.end(), outdated.begin(), outdated.end());
+  const std::string aside = set_aside(names);
   if (!launch.empty() && !append_line(path_ / "log.jsonl", line("launch", launch))) ++lost_lines_;
-  return moved.string();
+  return {moved.string(), aside};
 }
 
 // They are not what the run is now, but nothing else may have them.
-void RunFolder::set_results_aside() const {
+std::string RunFolder::set_aside(const std::vector<std::string>& names) const {
   std::error_code error;
   int n = 1;
   while (fs::exists(path_ / "earlier" / std::to_string(n), error)) ++n;
   const fs::path aside = path_ / "earlier" / std::to_string(n);
-  for (const char* result :
-       {"model.safetensors", "model-failed.safetensors", "model-ema.safetensors", "summary.json",
-        "classes.json", "report.html"}) {
-    if (!fs::exists(path_ / result, error)) continue;
-    fs::create_directories(aside, error);
-    fs::rename(path_ / result, aside / result, error);
+  for (const std::string& name : names) {
+    if (!fs::exists(fs::symlink_status(path_ / name, error))) continue;
+    fs::create_directories((aside / name).parent_path(), error);
+    fs::rename(path_ / name, aside / name, error);
+    check<IoError>(!error, "cannot move ", (path_ / name).string(), " to ", aside.string(), ": ",
+                   error.message());
   }
+  return fs::exists(aside, error) ? aside.string() : "";
 }
 
 void RunFolder::open() {

@@ -19,10 +19,15 @@ class RunFolder {
       : path_(std::move(path)), rank_(rank) {}
 
   // Once, by worker 0, when all workers have their state, so that a start that fails changes
-  // nothing: moves an older run of this name away, or the results of the run that goes on
-  // into earlier/N, writes config.toml, and logs the event `launch` (a JSON object; empty: none).
-  // Returns the new place of the old results, or "". IoError.
-  std::string begin(const std::string& config_toml, const std::string& launch, bool resuming) const;
+  // nothing: moves an older run of this name away, or the results of the run that goes on, and
+  // `outdated` (names in the folder), into earlier/N, writes config.toml, and logs the event
+  // `launch` (a JSON object; empty: none). IoError.
+  struct Begun {
+    std::string moved;  // the new place of the older run, or ""
+    std::string aside;  // of the results and `outdated`, or ""
+  };
+  Begun begin(const std::string& config_toml, const std::string& launch, bool resuming,
+              const std::vector<std::string>& outdated = {}) const;
   // By each worker, when begin() is done: from now on lines are written. Until then they are held.
   void open();
 
@@ -43,7 +48,7 @@ class RunFolder {
   std::size_t merge_bad_images() const;
 
  private:
-  void set_results_aside() const;
+  std::string set_aside(const std::vector<std::string>& names) const;
   std::string line(const std::string& event, const std::string& fields) const;
   // False if it could not be written.
   bool append(const std::string& name, const std::string& lines) const;

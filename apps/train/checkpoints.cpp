@@ -91,6 +91,11 @@ std::filesystem::path Checkpoints::save_interrupted() {
                           write_checkpoint(elsewhere, label, *copied, w_.config.run.keep);
                           write_file(elsewhere / "config.toml", to_toml(w_.config));
                         });
+    // so that --resume finds it
+    const std::filesystem::path link = w_.folder.path() / kElsewhere;
+    std::error_code error;
+    if (std::filesystem::is_symlink(link, error)) std::filesystem::remove(link, error);
+    std::filesystem::create_directory_symlink(std::filesystem::absolute(there), link, error);
     w_.warn(
         fmt::format("the checkpoint is in {}, because it could not be written into the run's "
                     "folder: {}",

@@ -169,6 +169,10 @@ Choice choose(const fs::path& run_folder, const Reader& reader) {
     choice.passed_over.push_back(point.checkpoint.filename().string() + " (" + point.defect + ")");
     if (!incomplete && !choice.best && !point.files.empty()) incomplete = std::move(point);
   }
+  if (std::error_code error;
+      fs::is_symlink(run_folder / kElsewhere, error) && !fs::exists(run_folder / kElsewhere, error))
+    choice.passed_over.push_back(fs::read_symlink(run_folder / kElsewhere, error).string() +
+                                 " (which its folder could not take; it is not there)");
   if (!choice.best && incomplete) {
     std::erase_if(choice.passed_over, [&](const std::string& text) {
       return text.starts_with(incomplete->checkpoint.filename().string() + " (");
@@ -183,6 +187,7 @@ ResumePoint named_itself(const fs::path& folder, const Reader& reader) {
   named.run_folder = folder.parent_path().parent_path();
   if (named.run_folder.empty())
     named.run_folder = fs::weakly_canonical(folder).parent_path().parent_path();
+  if (named.run_folder.filename() == kElsewhere) named.run_folder = named.run_folder.parent_path();
   read_files(named, reader);
   if (!named.files.empty()) return named;
   const Choice other = choose(named.run_folder, {});
@@ -214,11 +219,12 @@ double checkpoint_number(const std::map<std::string, std::string>& metadata, con
 std::vector<ResumePoint> list_checkpoints(const fs::path& run_folder) {
   std::vector<ResumePoint> all;
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(run_folder / "checkpoints", error)) {
-    if (!entry.is_directory(error)) continue;
-    all.push_back(checkpoint_in(entry.path()));
-    all.back().run_folder = run_folder;
-  }
+  for (const fs::path& folder : {run_folder, run_folder / kElsewhere})
+    for (const auto& entry : fs::directory_iterator(folder / "checkpoints", error)) {
+      if (!entry.is_directory(error)) continue;
+      all.push_back(checkpoint_in(entry.path()));
+      all.back().run_folder = run_folder;
+    }
   std::ranges::sort(all, [](const ResumePoint& a, const ResumePoint& b) {
     if (a.files.empty() != b.files.empty()) return b.files.empty();
     return a.samples != b.samples ? a.samples > b.samples : a.checkpoint < b.checkpoint;
@@ -226,24 +232,44 @@ std::vector<ResumePoint> list_checkpoints(const fs::path& run_folder) {
   return all;
 }
 
-ResumePoint find_checkpoint(const fs::path& path, const Reader& reader) {
-  // "runs/x/" is "runs/x"
-  const fs::path given = path.has_filename() ? path : path.parent_path();
-  check<IoError>(
-      fs::is_directory(given), "--resume ", given.string(),
-      ": this folder does not exist; `--resume auto` begins a run that is not there yet");
+std::vector<std::string> checkpoints_after(const fs::path& run_folder, const ResumePoint& point) {
+  std::vector<std::string> names;
   std::error_code error;
+  for (const ResumePoint& c : list_checkpoints(run_folder)) {
+    const bool unreadable = c.files.empty() && !c.damaged_ranks.empty();
+    if (fs::equivalent(c.checkpoint, point.checkpoint, error) ||
+        (c.samples <= point.samples && !unreadable))
+      continue;
+    const fs::path name = fs::relative(c.checkpoint, run_folder, error);
+    names.push_back(*name.begin() == kElsewhere ? kElsewhere : name.string());
+  }
+  return names;
+}
+
+ResumePoint find_checkpoint(const fs::path& path, const Reader& reader) {
+  // "runs/x/" is "runs/x", "." has a name, and "runs/x/checkpoints" is of runs/x
+  fs::path given = path.has_filename() ? path : path.parent_path();
+  if (given.filename() == "." || given.filename() == "..") given = fs::weakly_canonical(given);
+  std::error_code error;
+  if (given.filename() == "checkpoints" && fs::is_directory(given, error))
+    given = fs::absolute(given).parent_path();
+  check<IoError>(!fs::exists(given, error) || fs::is_directory(given, error), "--resume ",
+                 given.string(), ": this is a file; name the folder of a run or of a checkpoint");
+  check<IoError>(
+      fs::is_directory(given, error), "--resume ", given.string(),
+      ": this folder does not exist; `--resume auto` begins a run that is not there yet");
   if (is_checkpoint_folder(given)) return named_itself(given, reader);
 
   Choice found = choose(given, reader);
-  check<IoError>(
-      found.best.has_value(), "--resume ", given.string(), ": no checkpoint there",
-      found.passed_over.empty() ? "" : " that can be read: " + found.passed_over[0],
-      fs::exists(given / "summary.json", error)
-          ? ". The run is finished; model.init=" + (given / "model.safetensors").string() +
-                " begins a new run with its model"
-          : ". Begin anew without --resume; run.checkpoint_every says how often a "
-            "checkpoint is written");
+  if (!found.best)
+    throw NoCheckpoint(
+        given.string() + ": no checkpoint there" +
+            (found.passed_over.empty() ? "" : " that can be read: " + found.passed_over[0]),
+        fs::exists(given / "summary.json", error)
+            ? "the run is finished; model.init=" + (given / "model.safetensors").string() +
+                  " begins a new run with its model"
+            : "begin anew without --resume; run.checkpoint_every says how often a "
+              "checkpoint is written");
   found.best->passed_over = std::move(found.passed_over);
   return *std::move(found.best);
 }

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gossamer/apps/train/run_figures.h"
+#include "gossamer/core/error.h"
 
 namespace gossamer::apps {
 
@@ -41,16 +43,27 @@ bool is_checkpoint_folder(const std::filesystem::path&);
 // file with the most samples: its leg, and its number of workers.
 ResumePoint checkpoint_in(const std::filesystem::path& folder);
 // The checkpoints of a run's folder, the newest first; those without a readable file are last. Only
-// headers are read.
+// headers are read. One that the folder could not take is found through the link of that name.
+constexpr const char* kElsewhere = "elsewhere";
 std::vector<ResumePoint> list_checkpoints(const std::filesystem::path& run_folder);
+// Names in the run's folder of what a run that goes on from `point` does not continue: checkpoints
+// of more samples, and those that cannot be read.
+std::vector<std::string> checkpoints_after(const std::filesystem::path& run_folder,
+                                           const ResumePoint& point);
 
 // Who looks for a checkpoint: a worker reads its own file, and the others' if that is damaged or if
 // another number of workers wrote them; the first process reads all.
 struct Reader {
   int rank = -1, workers = 0;  // -1: the first process
 };
+// A run's folder that has none which can be read.
+struct NoCheckpoint : IoError {
+  NoCheckpoint(std::string why_, const std::string& advice)
+      : IoError("--resume " + why_ + "; " + advice), why(std::move(why_)) {}
+  std::string why;  // the folder, and what is there
+};
 // The checkpoint that --resume names: the newest of a run's folder that is whole or can be mended,
-// or the newest of all if none is; or one folder of a checkpoint. IoError says what is missing. A
+// or the newest of all if none is; or one folder of a checkpoint. IoError, NoCheckpoint. A
 // folder that is named itself and in which all is damaged is refused; the newest checkpoint of the
 // run that can be used is named.
 ResumePoint find_checkpoint(const std::filesystem::path&, const Reader& = {});

@@ -75,7 +75,7 @@ int train_and_finish(Worker& w) {
     w.write_trace();
     w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
     say_saved(w, "stopped", saved);
-    return 128 + number;
+    return saved == w.folder.path() ? 128 + number : 6;
   }
   return finish_run(w);
 }

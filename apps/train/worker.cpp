@@ -54,7 +54,7 @@ Worker::Worker(Config given, const WorkerOptions& how, const dist::LaunchInfo& w
   // No worker exchanges before all have their state.
   std::vector<std::string> table;
   if (place.size > 1 && !place.rejoin) group->collectives().barrier();
-  if (place.rank == 0 && !place.rejoin) begin_folder();
+  if (place.rank == 0 && !place.rejoin) begin_folder(resume);
   // All wait for worker 0 here, so none writes into the folder before it is made.
   if (place.size > 1 && !place.rejoin)
     table =
@@ -95,7 +95,7 @@ void Worker::make_model(bool from_checkpoint) {
   if (config.train.ema > 0) ema = std::make_unique<Ema>(*params, config.train.ema);
 }
 
-void Worker::begin_folder() {
+void Worker::begin_folder(const std::optional<ResumePoint>& resume) {
   // --resume RUN run.name=OTHER: an older run OTHER is not the one that goes on. A state that was
   // saved elsewhere has no log of its own.
   std::error_code error;
@@ -103,11 +103,18 @@ void Worker::begin_folder() {
       !resumed_from.empty() && (std::filesystem::equivalent(resumed_from, folder.path(), error) ||
                                 !std::filesystem::exists(resumed_from / "log.jsonl", error));
   const char* launch = std::getenv(kLaunchVariable);
-  const std::string moved = folder.begin(to_toml(config), launch ? launch : "", goes_on);
+  std::vector<std::string> outdated;
+  if (goes_on && folder.writes()) outdated = checkpoints_after(folder.path(), *resume);
+  const RunFolder::Begun begun =
+      folder.begin(to_toml(config), launch ? launch : "", goes_on, outdated);
   if (folder.writes()) remove_half_written(folder.path());
   if (folder.writes()) keep_graph_file(config, folder.path());
   if (folder.writes()) task->save_beside_model(folder.path());
-  if (!moved.empty()) progress.warn("an older run of this name is now " + moved);
+  if (!begun.moved.empty()) progress.warn("an older run of this name is now " + begun.moved);
+  if (!outdated.empty())
+    progress.note(fmt::format("resumed  {} of more samples {} now in {}",
+                              counted(outdated.size(), "checkpoint"),
+                              outdated.size() == 1 ? "is" : "are", begun.aside));
 }
 
 void Worker::keep_older_record() {

@@ -106,7 +106,7 @@ struct Worker {
   void make_loader();
   void resume_from(const std::optional<ResumePoint>&);
   void describe(const std::vector<std::string>& table, const std::optional<ResumePoint>&);
-  void begin_folder();
+  void begin_folder(const std::optional<ResumePoint>&);
   void keep_older_record();
 };
 

@@ -439,7 +439,7 @@ TEST_F(Checkpoint, AResumedRunForgetsTheOldSummaryAndListsADamagedImageOnce) {
   run.add_bad_images({"b.jpg: cut", "a.jpg: cut early"});
   EXPECT_EQ(run.merge_bad_images(), 2u);
   EXPECT_EQ(run.merge_bad_images(), 2u);
-  EXPECT_EQ(run.begin("", "", true), "");
+  EXPECT_EQ(run.begin("", "", true).moved, "");
   EXPECT_FALSE(fs::exists(run.file("summary.json")));
 }
 

@@ -90,6 +90,48 @@ TEST_F(Resume, EachWorkerOfAnotherLauncherLeavesARunThatIsFinished) {
   }
 }
 
+// Else the checkpoints of the new branch would be taken for outdated, and the old branch for the
+// run.
+TEST_F(Resume, FromAnEarlierCheckpointThatIsNamedTheLaterOnesAreSetAside) {
+  ASSERT_EQ(run(steady({"train.epochs=4", "run.checkpoint_every=1", "run.keep=9"})).code, 0);
+  const Result r = run({"train", "--resume", "runs/t/checkpoints/samples-000000000096",
+                        "run.keep=1", "train.epochs=3"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err + r.out, HasSubstr("resuming from runs/t/checkpoints/samples-000000000096"));
+  EXPECT_THAT(r.out, HasSubstr("3 checkpoints of more samples are now in runs/t/earlier/1"));
+  EXPECT_THAT(checkpoints(), ::testing::ElementsAre("samples-000000000288"));
+  for (const char* label : {"192", "288", "384"})
+    EXPECT_TRUE(fs::exists(folder / "runs/t/earlier/1/checkpoints" /
+                           (std::string("samples-000000000") + label) / "rank-0.safetensors"));
+  EXPECT_TRUE(fs::exists(folder / "runs/t/earlier/1/model.safetensors"));
+  expect_as_whole(steady({"train.epochs=3"}));
+}
+
+TEST_F(Resume, OfAFinishedRunThatHadMoreEpochsSaysHowManyItHad) {
+  ASSERT_EQ(run(steady({"train.epochs=3"})).code, 0);
+  const Result r = run({"train", "--resume", "runs/t", "train.epochs=1"});
+  EXPECT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("runs/t is finished (train.epochs=3); to train on, give more: "
+                               "train.epochs=6"));
+}
+
+TEST_F(Resume, WhatIsNamedMayBeTheFolderItselfOrThatOfItsCheckpointsButNoFile) {
+  ASSERT_EQ(run(steady({"train.epochs=1"})).code, 0);
+  const auto resumed = [&](const std::string& from) {
+    return run({"train", "--resume", from, "train.epochs=2"});
+  };
+  const Result file = resumed("runs/t/model.safetensors");
+  EXPECT_EQ(file.code, 6);
+  EXPECT_THAT(file.err, HasSubstr("runs/t/model.safetensors: this is a file; name the folder"));
+  EXPECT_EQ(resumed("runs/t/checkpoints").code, 0);
+  EXPECT_EQ(summary()["legs"], 2);
+  fs::rename(folder / "runs/t/config.toml", folder / "config.toml");
+  const Result bare = resumed("runs/t");
+  EXPECT_EQ(bare.code, 6);
+  EXPECT_THAT(bare.err, HasSubstr("runs/t/config.toml is missing; give the run's configuration"));
+  EXPECT_EQ(run({"train", "config.toml", "--resume", "runs/t", "train.epochs=3"}).code, 0);
+}
+
 TEST_F(Resume, AutoBeginsAnewWhatWasKilledBeforeItsFirstCheckpoint) {
   const auto arguments = automatic(steady({"train.epochs=2"}));
   auto slow = arguments;
