@@ -5,6 +5,7 @@
 #include <span>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/class_difference.h"
 #include "gossamer/data/dataset/find.h"
 #include "gossamer/data/dataset/indexed_set.h"
 #include "gossamer/data/errors.h"
@@ -13,17 +14,6 @@
 #include "gossamer/data/mix.h"
 
 namespace gossamer::data {
-namespace {
-
-std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i)
-    text += (i ? ", " : "") + ("'" + names[i] + "'");
-  return names.size() > 3 ? text + " and " + std::to_string(names.size() - 3) + " more" : text;
-}
-
-}  // namespace
-
 std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part,
                                     LabelBase base, EmptyClass empty_class) {
   std::vector<Index> indices;
@@ -66,16 +56,10 @@ void check_same_classes(const Dataset& train, const Dataset& val) {
       ", so one seems to count from 0 and the other from 1. Set label_base to 0 or to 1 "
       "for both.");
   const auto &a = train.classes(), &b = val.classes();
-  if (a == b) return;
-  std::vector<std::string> only_train, only_val;
-  std::ranges::set_difference(a, b, std::back_inserter(only_train));
-  std::ranges::set_difference(b, a, std::back_inserter(only_val));
-  std::string text;
-  if (!only_train.empty()) text += "; only in train: " + list(only_train);
-  if (!only_val.empty()) text += "; only in val: " + list(only_val);
-  fail<DataError>(code::other_classes, a.size(), " classes in train and ", b.size(), " in val",
-                  text,
-                  ". Both need the same class folders: add the missing ones or remove the others.");
+  check<DataError>(
+      a == b, code::other_classes, a.size(), " classes in train and ", b.size(), " in val",
+      class_difference(a, "train", b, "val"),
+      ". Both need the same class folders: add the missing ones or remove the others.");
 }
 
 }  // namespace gossamer::data

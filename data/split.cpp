@@ -42,6 +42,12 @@ std::vector<Part> parts_in(const std::vector<std::string>& paths) {
   return {Part::any};
 }
 
+std::vector<std::string> sources_of(const std::vector<std::string>& paths, Part part) {
+  std::vector<std::string> sources;
+  for (const Container& c : find_containers(paths, part).found) sources.push_back(c.path);
+  return sources;
+}
+
 std::vector<std::string> validation_beside(const std::vector<std::string>& train) {
   find_containers(train, Part::train);  // DataError: there is none
   const std::set<fs::path> files = files_of(train, Part::train);

@@ -14,6 +14,9 @@ namespace gossamer::data {
 // ...), otherwise {any}.
 std::vector<Part> parts_in(const std::vector<std::string>& paths);
 
+// The files, and folders of images, that open() takes behind these paths. DataError as open().
+std::vector<std::string> sources_of(const std::vector<std::string>& paths, Part part);
+
 // Paths whose part `val` belongs to this training data: the same ones if they hold both parts, else
 // the folder around the one path if that folder holds it as its training data. Empty: there are
 // none. DataError as open() if there is no training data.

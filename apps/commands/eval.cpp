@@ -18,6 +18,7 @@
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/judged.h"
+#include "gossamer/apps/train/known_data.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
@@ -185,11 +186,10 @@ int eval(const EvalCommand& command) {
   }
   check_alike(models);
   const LoadedModel& model = models.loaded[0];
-  check<DataError>(set->classes() == model.classes, data::code::other_classes, "the model ",
-                   command.model, " knows ", model.classes.size(), " classes (",
-                   model.classes.front(), " … ", model.classes.back(), "), the data has ",
-                   set->classes().size(), " (", set->classes().front(), " … ",
-                   set->classes().back(), "); use the data it was trained for: data.val=DIR");
+  check_classes_of_model("the model " + command.model, model.classes, set->classes(),
+                         "use the data it was trained for: data.val=DIR");
+  for (const std::string& file : models.files)
+    check_held_back(file, model_header(find_model(file)), config, set.get());
   std::vector<std::string> damaged;
   std::vector<Judgement> judged;
   const bool judges =

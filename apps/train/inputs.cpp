@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <iterator>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -83,7 +84,33 @@ void open_val(const Config& c, DataSets& sets) {
                        "beside train/. Give it (data.val=DIR), hold a part of the training set "
                        "back (data.val_split=0.1), or do without (data.val=none)");
   }
+  const std::vector<std::string> sources = data::sources_of(paths, data::Part::val);
+  if (sources != c.data.val) {
+    std::string note = "validated with " + paths_text(sources);
+    if (std::filesystem::path(sources[0]).filename() == "test")
+      note +=
+          ", for want of val/ beside it: so it is no test of the model that is chosen by it; "
+          "data.val_split=0.1 leaves it alone";
+    sets.notes.push_back(note);
+  }
   sets.val = open_part(c, paths, data::Part::val, sets);
+  sets.val_sources = sources;
+}
+
+// What is named twice is no error, but seldom meant.
+void note_overlaps(const Config& c, DataSets& sets) {
+  const auto place = [](const std::string& path) {
+    return std::filesystem::weakly_canonical(path).string();
+  };
+  std::set<std::string> trained, said;
+  for (const std::string& path : data::sources_of(c.data.train, data::Part::train))
+    if (!trained.insert(place(path)).second && said.insert(path).second)
+      sets.notes.push_back(path + " comes twice in data.train, so its images count twice");
+  for (const std::string& path : sets.val_sources)
+    if (trained.contains(place(path)))
+      sets.notes.push_back(path +
+                           " is both trained on and validated with, so the validation says "
+                           "nothing about new images");
 }
 
 }  // namespace
@@ -106,6 +133,7 @@ DataSets open_data(const Config& c, int workers) {
     sets.train = open_part(c, c.data.train, data::Part::train, sets);
     open_val(c, sets);
   }
+  note_overlaps(c, sets);
   if (sets.val) data::check_same_classes(*sets.train, *sets.val);
   const auto have = static_cast<i64>(sets.train->classes().size());
   check<DataError>(c.classes_or(have) == have, data::code::other_classes, "the data has ", have,
@@ -215,10 +243,6 @@ data::LoaderOptions loader_options(const Config& c, const Pictures& p,
   return o;
 }
 
-std::uint64_t held_back(const Config& c, const data::Dataset* val) {
-  return val && c.data.val_split > 0 ? data::fingerprint(*val) : 0;
-}
-
 // --- their order
 
 namespace {
@@ -258,7 +282,6 @@ Metadata to_metadata(const SampleOrder& o) {
                {"order.seed", std::to_string(o.seed)},
                {"order.shared", o.shared ? "1" : "0"},
                {"order.set", fmt::format("{:016x}", o.set)}};
-  if (o.held_back) all["held_back"] = fmt::format("{:016x}", *o.held_back);
   if (o.tokenizer) all["tokenizer"] = fmt::format("{:016x}", *o.tokenizer);
   return all;
 }
@@ -270,7 +293,6 @@ std::optional<SampleOrder> parse_order(const Metadata& all) {
       !read(all, "order.shared", shared) || !read(all, "order.set", o.set, 16))
     return std::nullopt;
   o.shared = shared != 0;
-  if (std::uint64_t images = 0; read(all, "held_back", images, 16)) o.held_back = images;
   if (std::uint64_t hash = 0; read(all, "tokenizer", hash, 16)) o.tokenizer = hash;
   return o;
 }

@@ -18,6 +18,7 @@ namespace gossamer::apps {
 
 struct DataSets {
   std::shared_ptr<const data::Dataset> train, val;  // val: null if data.val is none
+  std::vector<std::string> val_sources;  // what `val` was read from, unless it was held back
   // of both: what the user should know, and "name: what was wrong" of images that are no samples
   std::vector<std::string> notes, left_out;
 };
@@ -44,10 +45,6 @@ struct Position {
   i64 epoch = 0, step = 0;  // next batch of this worker's loader
 };
 
-// data::fingerprint() of the images that data.val_split holds back, 0 if it holds none back. `val`
-// may be null.
-std::uint64_t held_back(const Config&, const data::Dataset* val);
-
 // What the order of a worker's samples depends on, besides epoch and rank. A checkpoint stores it:
 // "step 812" of another batch size or another data set would repeat samples or leave some out
 // without notice.
@@ -56,9 +53,8 @@ struct SampleOrder {
   std::uint64_t seed = 0;
   bool shared = false;    // the workers share an epoch (data.shard)
   std::uint64_t set = 0;  // of this worker's data: data::fingerprint() of images
-  // Of no effect on the order; older checkpoints do not say it.
-  std::optional<std::uint64_t> held_back = {};
-  std::optional<std::uint64_t> tokenizer = {};  // of text: its hash
+  // Of text: its hash; older checkpoints do not say it.
+  std::optional<std::uint64_t> tokenizer = {};
 };
 SampleOrder sample_order(const data::Dataset&, const data::LoaderOptions&);
 

@@ -12,6 +12,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/printable.h"
 #include "gossamer/core/update.h"
+#include "gossamer/data/class_difference.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
@@ -166,12 +167,58 @@ nn::Weights initial_weights(const Config& c) {
 
 namespace {
 
+constexpr const char* kHead = "fc.";  // models::picture_weights()
+
+bool only_numbers(const std::vector<std::string>& classes) {
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const std::string& name = classes[i];
+    const std::string number = std::to_string(i);
+    if (name.find_first_not_of("0123456789") != std::string::npos || !name.ends_with(number) ||
+        name.find_first_not_of('0') < name.size() - number.size())
+      return false;
+  }
+  return true;
+}
+
+// A row of the last layer belongs to a class by its name. Rows that belong to no class of the data
+// leave the file, with all others of that layer. Returns what was done: "; …", or nothing.
+std::string match_head(nn::Weights& file, const std::vector<std::string>& classes) {
+  const auto header = models::header_of(file);
+  if (!header || header->classes == classes || header->classes.size() != classes.size()) return {};
+  const std::vector<std::string>& known = header->classes;
+  if (only_numbers(known) || only_numbers(classes))
+    return "; its classes are taken in their order, since one of the two has only numbers for them";
+  const auto of_head = [](const NamedTensor& t) { return t.name.starts_with(kHead); };
+  if (!std::ranges::is_permutation(known, classes)) {
+    std::erase_if(file.tensors, of_head);
+    return "; the last layer is drawn, since the classes differ" +
+           data::class_difference(known, "the file", classes, "the data");
+  }
+  for (NamedTensor& t : file.tensors) {
+    if (!of_head(t)) continue;
+    Tensor rows = t.tensor.clone();
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+      const auto to = static_cast<i64>(i),
+                 from = std::ranges::find(known, classes[i]) - known.begin();
+      rows.slice(to, to + 1).copy_from(t.tensor.slice(from, from + 1));
+    }
+    t.tensor = rows;
+  }
+  return "; the rows of the last layer follow the names of the classes, which stand in another "
+         "order";
+}
+
 // Loads into the module what fits, and returns a line that says what does not.
-std::string load_initial(const Config& c, nn::Module& net) {
-  const nn::Weights file = initial_weights(c);
-  const nn::Fit fit = nn::load_what_fits(file, net);
+std::string load_initial(const Config& c, const std::vector<std::string>& classes,
+                         nn::Module& net) {
+  nn::Weights file = initial_weights(c);
+  const std::string head = match_head(file, classes);
+  nn::Fit fit = nn::load_what_fits(file, net);
+  if (!head.empty())
+    std::erase_if(fit.missing, [](const std::string& name) { return name.starts_with(kHead); });
   std::string line = fmt::format("{}: {} of {} tensors of the model", file.file, fit.fitting.size(),
-                                 net.state().size());
+                                 net.state().size()) +
+                     head;
   const auto add = [&](const char* what, const std::vector<std::string>& names) {
     if (!names.empty()) line += fmt::format("; {}: {}", what, nn::first_three(names));
   };
@@ -193,11 +240,12 @@ void naming(const char* key, F&& f) {
 
 }  // namespace
 
-std::unique_ptr<nn::Module> model_to_train(const Config& c, i64 classes, bool from_start,
-                                           std::vector<std::string>& notes) {
-  auto net = models::make(c.model.name, {.classes = c.classes_or(classes),
+std::unique_ptr<nn::Module> model_to_train(const Config& c, const std::vector<std::string>& classes,
+                                           bool from_start, std::vector<std::string>& notes) {
+  auto net = models::make(c.model.name, {.classes = c.classes_or(static_cast<i64>(classes.size())),
                                          .seed = static_cast<std::uint64_t>(c.train.seed)});
-  if (!c.model.init.empty() && from_start) notes.push_back("init     " + load_initial(c, *net));
+  if (!c.model.init.empty() && from_start)
+    notes.push_back("init     " + load_initial(c, classes, *net));
   freeze_and_check(c, *net, notes);
   return net;
 }

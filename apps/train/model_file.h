@@ -53,9 +53,11 @@ nn::Weights initial_weights(const Config&);
 void freeze_and_check(const Config&, nn::Module&, std::vector<std::string>& notes);
 
 // The model that a run trains, drawn from train.seed. from_start: with what fits of model.init
-// (otherwise a checkpoint holds it). With model.freeze. notes: what was taken and frozen. IoError
-// if nothing fits, ConfigError if model.freeze or optim.factors have patterns of no parameter.
-std::unique_ptr<nn::Module> model_to_train(const Config&, i64 classes, bool from_start,
-                                           std::vector<std::string>& notes);
+// (otherwise a checkpoint holds it); the last layer of a file with other names of classes does not
+// fit, and its rows follow the names where these stand in another order. With model.freeze. notes:
+// what was taken and frozen. IoError if nothing fits, ConfigError if model.freeze or optim.factors
+// have patterns of no parameter.
+std::unique_ptr<nn::Module> model_to_train(const Config&, const std::vector<std::string>& classes,
+                                           bool from_start, std::vector<std::string>& notes);
 
 }  // namespace gossamer::apps

@@ -10,11 +10,14 @@
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/first_images.h"
 #include "gossamer/apps/train/judged.h"
+#include "gossamer/apps/train/known_data.h"
 #include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/models/model_file.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
@@ -79,31 +82,32 @@ void PictureTask::add_facts(JsonObject& facts) const {
           .add(std::string(name) + "_hash", fmt::format("{:016x}", data::fingerprint(*set)));
 }
 
-// Another part held back than before would hold images that the run was trained on.
 void PictureTask::check_resume(const ResumePoint& from) const {
-  if (config_.data.val_split == 0) return;
-  const auto then = parse_order(nn::read_metadata(from.files[0]));
-  check<ConfigError>(
-      !then || !then->held_back || *then->held_back == held_back(config_, sets_.val.get()),
-      "data.val_split = ", config_.data.val_split, " with train.seed = ", config_.train.seed,
-      ": --resume ", from.run_folder.string(),
-      " would validate with images that the run was trained on, since ",
-      then && then->held_back == 0U ? "it held none back" : "other images were held back before",
-      ". Leave data.train, data.val_split and train.seed as they were in its config.toml, or "
-      "validate with others (data.val_split=0 data.val=DIR) or with none (data.val_split=0 "
-      "data.val=none)");
+  const ModelSource source = find_model(from.checkpoint);
+  const nn::Weights file{.file = source.name,
+                         .tensors = {},
+                         .metadata = ::gossamer::apps::model_header(source),
+                         .notes = {}};
+  if (const auto then = models::header_of(file))
+    check_classes_of_model("--resume " + from.run_folder.string() + ": its model", then->classes,
+                           sets_.train->classes(),
+                           "give the data that the run was begun with, or begin a new run with "
+                           "its model: model.init=" +
+                               from.run_folder.string());
+  check_held_back("--resume " + from.run_folder.string(), file.metadata, config_, sets_.val.get());
 }
 
 // --- the model
 
 std::unique_ptr<nn::Module> PictureTask::make_model(bool from_start,
                                                     std::vector<std::string>& notes) const {
-  return model_to_train(config_, static_cast<i64>(sets_.train->classes().size()), from_start,
-                        notes);
+  return model_to_train(config_, sets_.train->classes(), from_start, notes);
 }
 
 std::map<std::string, std::string> PictureTask::model_header() const {
-  return model_metadata(config_.model.name, prepare_, sets_.train->classes());
+  auto header = model_metadata(config_.model.name, prepare_, sets_.train->classes());
+  header.merge(held_back_entry(config_, sets_.val.get()));
+  return header;
 }
 
 void PictureTask::save_model(const std::filesystem::path& path, nn::Module& net,
@@ -123,7 +127,6 @@ std::vector<std::string> PictureTask::open_loader() {
   const data::LoaderOptions options = loader_options(config_, prepare_, place_, prepare_.device);
   loader_ = std::make_unique<data::Loader>(images, options);
   order_ = sample_order(*images, options);
-  order_.held_back = held_back(config_, sets_.val.get());
   if (!options.boxes) return {};
   return {"pictures to train on are cropped, resized and flipped on the device of the network"};
 }

@@ -154,20 +154,23 @@ Content look_into(const fs::path& folder) {
   return found;
 }
 
-// The first two of these folders that contain a picture.
-std::vector<std::string> with_pictures(const fs::path& parent,
-                                       const std::set<std::string>& folders) {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (auto name = folders.begin(); name != folders.end() && found.size() < 2; ++name)
-    for (fs::directory_iterator it(parent / *name, error); !error && it != fs::directory_iterator();
-         it.increment(error)) {
-      const std::string file = it->path().filename().string();
-      if (is_hidden(file) || !is_image_name(file)) continue;
-      found.push_back(*name + "/");
-      break;
+// DataError: more than one kind of data set lies there, so the choice would be a guess.
+void check_one_kind(const fs::path& folder, const Content& inside) {
+  std::vector<std::string> kinds;  // one name of each
+  for (const auto& [kind, names] : inside.shards) kinds.push_back(names.front());
+  if (!inside.cifar.empty() || !inside.cifar_test.empty())
+    kinds.push_back((inside.cifar.empty() ? inside.cifar_test : inside.cifar).front());
+  int with_pictures = 0;
+  for (auto name = inside.folders.begin(); name != inside.folders.end() && with_pictures < 2;
+       ++name)
+    if (holds_pictures((folder / *name).string())) {
+      kinds.push_back(*name + "/");
+      ++with_pictures;
     }
-  return found;
+  check<DataError>(kinds.size() <= 1, code::not_understood, folder.string(),
+                   ": holds data sets of more than one kind beside each other (", first_of(kinds),
+                   "). Move all but one into folders of their own, or name the files meant in "
+                   "place of the folder.");
 }
 
 void find_in_folder(const fs::path& folder, Part part, Containers& all, int depth) {
@@ -181,6 +184,7 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
         ": holds training files of CIFAR or ImageNet-32, but neither ",
         "test_batch.bin or test_batch (CIFAR-10) nor test.bin (CIFAR-100) nor val_data "
         "(ImageNet-32) to validate with. Copy it there, or name the file meant.");
+    check_one_kind(folder, inside);
     return add(part == Part::val ? inside.cifar_test : inside.cifar);
   }
   // A folder above: train/ and val/ in it, or Kaggle's ILSVRC/Data/CLS-LOC.
@@ -202,14 +206,8 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
     if (!train.empty() && !val.empty())
       return find_in_folder(folder / (part == Part::train ? train : val), part, all, depth + 1);
   }
-  std::vector<std::string> kinds;  // of shards: the name of one of each kind
-  for (const auto& [kind, names] : inside.shards) kinds.push_back(names.front());
-  if (kinds.empty()) return all.found.push_back({folder.string(), true});
-  for (const std::string& name : with_pictures(folder, inside.folders)) kinds.push_back(name);
-  check<DataError>(kinds.size() == 1, code::not_understood, folder.string(),
-                   ": holds data sets of more than one kind beside each other (", first_of(kinds),
-                   "). Move all but one into folders of their own, or name the files meant in "
-                   "place of the folder.");
+  if (inside.shards.empty()) return all.found.push_back({folder.string(), true});
+  check_one_kind(folder, inside);
   const std::vector<std::string> chosen =
       of_part(inside.shards.begin()->second, part, folder, all.notes);
   check_complete(chosen, folder);

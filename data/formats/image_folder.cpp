@@ -71,6 +71,24 @@ void note(Index& index, const std::vector<std::string>& files, const char* why) 
 
 }  // namespace
 
+bool holds_pictures(const std::string& folder) {
+  std::vector<fs::path> folders;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error); !error && it != fs::directory_iterator();
+       it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (is_hidden(name)) continue;
+    std::error_code unreadable;
+    if (it->is_directory(unreadable))
+      folders.push_back(it->path());
+    else if (is_image_name(name))
+      return true;
+  }
+  return std::ranges::any_of(folders, [](const fs::path& below) {
+    return !leads_back(below) && holds_pictures(below.string());
+  });
+}
+
 Index index_image_folder(const std::string& folder) {
   const Listing top = list(folder);
   if (top.folders.empty()) {

@@ -148,6 +148,12 @@ class Indexer {
       at += kRecord + std::min(padded, left);  // the last padding may be missing
     }
     if (at != length) damaged(base + at, "it is cut off inside a header");
+    fail<DataError>(path_, ": unreadable tar at byte ", base + at,
+                    ": no end mark (1024 zero bytes) follows the last file, so the archive may be "
+                    "cut off. Copy or pack it again",
+                    depth == 0 && has_ending(path_, {".tar"})
+                        ? "; if it is whole, add the mark: head -c 1024 /dev/zero >> " + path_
+                        : ".");
   }
 
  private:

@@ -27,7 +27,8 @@ struct Members {
 
 // The files of an archive. A .tar inside it (as in ImageNet's train archive) is read too; its files
 // get its stem as their folder. DataError names the archive and the position: not a tar, damaged
-// header, cut off, compressed.
+// header, cut off, compressed. An archive without its end mark counts as cut off: a cut between two
+// files, or in the padding of one, shows nowhere else.
 Members list_tar(ByteReader& archive, const std::string& path);
 std::vector<TarEntry> index_tar(std::span<const std::byte> archive, const std::string& path);
 

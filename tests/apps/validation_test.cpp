@@ -28,6 +28,28 @@ TEST_F(Validation, IsFoundBesideTheTrainingData) {
   }
 }
 
+TEST_F(Validation, WhatWasFoundIsNamedAndATestSetIsSaidToChooseTheModel) {
+  EXPECT_THAT(run(train({"data.train=s", "--dry-run"})).out,
+              AllOf(HasSubstr("data     validated with s/val\n"), Not(HasSubstr("no test"))));
+  EXPECT_THAT(run(tiny({"--dry-run"})).out, Not(HasSubstr("validated with")));
+  fs::create_directories(folder / "t");
+  fs::copy(shapes() / "train", folder / "t/train", fs::copy_options::recursive);
+  fs::copy(shapes() / "val", folder / "t/test", fs::copy_options::recursive);
+  for (const std::string path : {"t", "t/train"})
+    EXPECT_THAT(run(train({"data.train=" + path, "--dry-run"})).out,
+                AllOf(HasSubstr("t/test, for want of val/ beside it"),
+                      HasSubstr("data.val_split=0.1 leaves it alone")))
+        << path;
+}
+
+TEST_F(Validation, DataThatAreNamedTwiceAreSaidToBe) {
+  const Result r = run(tiny({"data.train=s/train,./s/train/", "data.val=s/train", "--dry-run"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, AllOf(HasSubstr("./s/train comes twice in data.train"),
+                           HasSubstr("s/train is both trained on and validated with")));
+  EXPECT_THAT(run(tiny({"--dry-run"})).out, Not(HasSubstr("twice")));
+}
+
 TEST_F(Validation, TheErrorNamesTheTrainingDataAndTheWaysOut) {
   fs::create_directories(folder / "my");
   fs::copy(shapes() / "train", folder / "my/pictures", fs::copy_options::recursive);
@@ -78,20 +100,54 @@ TEST_F(Validation, AResumedRunHoldsTheSameImagesBack) {
     const auto config = read_text(folder / "runs/t/config.toml");
     const Result r = resume("t", {other});
     EXPECT_EQ(r.code, 2) << other;
-    EXPECT_THAT(r.err, AllOf(HasSubstr("--resume runs/t would validate with images that the run "
-                                       "was trained on, since other images were held back before"),
+    EXPECT_THAT(r.err, AllOf(HasSubstr("--resume runs/t would be validated with images that it was "
+                                       "trained on, since other images were held back"),
                              HasSubstr("data.val_split=0 data.val=DIR")));
     EXPECT_EQ(read_text(folder / "runs/t/config.toml"), config);
   }
   const Result none = resume("n", {split});
   EXPECT_EQ(none.code, 2);
-  EXPECT_THAT(none.err, HasSubstr("since it held none back"));
+  EXPECT_THAT(none.err, HasSubstr("since none were held back"));
   // The same images, and images that were never held back.
   for (const int code :
        {resume("t", {"run.name=a"}).code,
         resume("t", {"run.name=b", "train.seed=4", "data.val_split=0", "data.val=s/val"}).code,
         resume("n", {"run.name=c", "train.seed=4"}).code})
     EXPECT_EQ(code, 0) << read_text(folder / "err");
+}
+
+// Otherwise a model is praised for images that it was trained on.
+TEST_F(Validation, AnEvaluationHoldsTheSameImagesBackAsTheTraining) {
+  const std::string train_set = "data.train=s/train", split = "data.val_split=0.25";
+  ASSERT_EQ(run(train({train_set, split, "run.checkpoint_every=1"})).code, 0);
+  ASSERT_EQ(run(train({train_set, "data.val=none", "run.name=n"})).code, 0);
+  fs::create_directories(folder / "more");
+  fs::copy(shapes() / "train", folder / "more/train", fs::copy_options::recursive);
+  const fs::path one =
+      fs::directory_iterator(fs::directory_iterator(folder / "more/train")->path())->path();
+  fs::copy(one, one.parent_path() / ("more" + one.extension().string()));
+  const auto evaluated = [&](const std::string& model, std::vector<std::string> more) {
+    more.insert(more.begin(), {"eval", model});
+    return run(more);
+  };
+  for (const std::string& model :
+       {std::string("runs/t"), "runs/t/checkpoints/" + checkpoints().back()}) {
+    EXPECT_EQ(evaluated(model, {train_set, split}).code, 0) << model;
+    for (const std::vector<std::string>& other :
+         {std::vector<std::string>{train_set, "data.val_split=0.5"},
+          {train_set, split, "train.seed=4"},
+          {"data.train=more/train", split}}) {
+      const Result r = evaluated(model, other);
+      EXPECT_EQ(r.code, 2) << model << other.back() << r.out;
+      EXPECT_THAT(r.err, AllOf(HasSubstr(model + " would be validated with images that it was "
+                                                 "trained on, since other images were held back"),
+                               HasSubstr("data.val=DIR")));
+    }
+  }
+  const Result none = evaluated("runs/n", {train_set, split});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("since none were held back"));
+  EXPECT_EQ(evaluated("runs/n", {"data.val=s/val"}).code, 0);
 }
 
 TEST_F(Validation, NoneTrainsWithoutAnEvaluation) {

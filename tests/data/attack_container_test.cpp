@@ -102,7 +102,7 @@ TEST_F(ContainerAttack, PaxRecords) {
 TEST_F(ContainerAttack, ArchivesInsideArchives) {
   std::string nested = tar_member("cat/1.jpg", "deep");
   for (int i = 0; i < 200; ++i) nested = tar_member("n.tar", nested + tar_end());
-  EXPECT_THAT(attack(file("nested.tar", nested)), HasSubstr("no images"));
+  EXPECT_THAT(attack(file("nested.tar", nested + tar_end())), HasSubstr("no images"));
   // each with the name of the archive around it
   std::string names;
   for (int i = 0; i < 2000; ++i)
@@ -111,7 +111,7 @@ TEST_F(ContainerAttack, ArchivesInsideArchives) {
              tar_member("s", "x");
   EXPECT_THAT(attack(file("names.tar",
                           tar_member("././@LongLink", std::string(3000, 'n') + ".tar" + '\0', 'L') +
-                              tar_member("x", names))),
+                              tar_member("x", names + tar_end()) + tar_end())),
               HasSubstr("names.tar: "));
 }
 

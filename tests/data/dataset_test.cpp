@@ -97,11 +97,11 @@ TEST(Dataset, ClassesAreCalledAlikeInFoldersTarsAndWebDataset) {
   folder.write("set/caf\xE9/1.jpg", to_bytes("x"));
   folder.write("set/tea/2.jpg", to_bytes("y"));
   const std::string tar = folder.write("a.tar", to_bytes(tar_member("caf\xE9/1.jpg", "x") +
-                                                         tar_member("tea/2.jpg", "y"))),
-                    web = folder.write(
-                        "web.tar",
-                        to_bytes(tar_member("1.jpg", "x") + tar_member("1.cls", "caf\xE9") +
-                                 tar_member("2.jpg", "y") + tar_member("2.cls", "tea")));
+                                                         tar_member("tea/2.jpg", "y") + tar_end())),
+                    web = folder.write("web.tar", to_bytes(tar_member("1.jpg", "x") +
+                                                           tar_member("1.cls", "caf\xE9") +
+                                                           tar_member("2.jpg", "y") +
+                                                           tar_member("2.cls", "tea") + tar_end()));
   for (const std::string& path : {folder / "set", tar, web})
     EXPECT_THAT(open({path})->classes(), ElementsAre("caf\\xe9", "tea")) << path;
   check_same_classes(*open({folder / "set"}), *open({tar}));
@@ -116,7 +116,8 @@ TEST(Dataset, WhatIsHiddenIsNoClassInFoldersAndTars) {
     folder.write("set/" + name, to_bytes("x"));
     tar += tar_member("./" + name, "x");
   }
-  for (const std::string& path : {folder / "set", folder.write("a.tar", to_bytes(tar))}) {
+  for (const std::string& path :
+       {folder / "set", folder.write("a.tar", to_bytes(tar + tar_end()))}) {
     const auto set = open({path});
     EXPECT_THAT(set->classes(), ElementsAre("cat", "dog")) << path;
     EXPECT_EQ(set->size(), 2) << path;
@@ -126,7 +127,7 @@ TEST(Dataset, WhatIsHiddenIsNoClassInFoldersAndTars) {
 TEST(Dataset, EndingsMayBeUpperCase) {
   const TempFolder folder;
   const std::string web = tar_member("1.JPG", "x") + tar_member("1.CLS", "3") +
-                          tar_member("2.JPG", "y") + tar_member("2.CLS", "0");
+                          tar_member("2.JPG", "y") + tar_member("2.CLS", "0") + tar_end();
   EXPECT_EQ(open({folder.write("WEB.TAR", to_bytes(web))})->label(0), 3);
   folder.write("set/cat/1.JPG", to_bytes("x"));
   folder.write("set/cat/2.Png", to_bytes("x"));
@@ -135,7 +136,8 @@ TEST(Dataset, EndingsMayBeUpperCase) {
 
 TEST(TarShards, OneWithoutFilesIsPassedOverAndNamed) {
   const TempFolder folder;
-  const std::string full = folder.write("a-0.tar", to_bytes(tar_member("cat/1.jpg", "x"))),
+  const std::string full =
+                        folder.write("a-0.tar", to_bytes(tar_member("cat/1.jpg", "x") + tar_end())),
                     empty = folder.write("a-1.tar", to_bytes(tar_end()));
   const auto set = open({folder.str()});
   EXPECT_EQ(set->size(), 1);
@@ -145,8 +147,8 @@ TEST(TarShards, OneWithoutFilesIsPassedOverAndNamed) {
 
 TEST(TarShards, SayWhatTheyLeaveOut) {
   const TempFolder folder;
-  const std::string path =
-      folder.write("a.tar", to_bytes(tar_member("cat/1.jpg", "x") + tar_member("cat/2.webp", "y")));
+  const std::string path = folder.write(
+      "a.tar", to_bytes(tar_member("cat/1.jpg", "x") + tar_member("cat/2.webp", "y") + tar_end()));
   EXPECT_THAT(open({path})->notes(),
               Contains(AllOf(HasSubstr("1 file left out"), HasSubstr("cat/2.webp"))));
 }
@@ -226,11 +228,11 @@ TEST(TarShards, SayWhatIsWrong) {
   const TempFolder folder;
   EXPECT_THAT(refusal(folder.write("no.tar", to_bytes("this is not a tar"))),
               AllOf(HasSubstr("no.tar"), HasSubstr("unreadable tar")));
-  EXPECT_THAT(refusal(folder.write("flat.tar",
-                                   to_bytes(tar_member("a.jpg", "x") + tar_member("b.jpg", "x")))),
+  EXPECT_THAT(refusal(folder.write("flat.tar", to_bytes(tar_member("a.jpg", "x") +
+                                                        tar_member("b.jpg", "x") + tar_end()))),
               AllOf(HasSubstr("2 images lie in no class folder"),
                     HasSubstr("ILSVRC2012_devkit_t12.tar.gz")));
-  EXPECT_THAT(refusal(folder.write("none.tar", to_bytes(tar_member("c/a.txt", "x")))),
+  EXPECT_THAT(refusal(folder.write("none.tar", to_bytes(tar_member("c/a.txt", "x") + tar_end()))),
               HasSubstr("no images: the archive holds 1 files"));
   EXPECT_THAT(refusal(folder.write("a.tar.gz", to_bytes("\x1F\x8B" + std::string(600, 'z')))),
               HasSubstr("compressed"));
@@ -313,7 +315,7 @@ TEST(Cifar, SaysWhatIsWrong) {
   wrong[3073] = std::byte{10};
   EXPECT_THAT(refusal(folder.write("data_batch_3.bin", wrong)), HasSubstr("record 1 has label 10"));
   const std::string bin = folder.write("a.bin", cifar(2, 1)),
-                    tar = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "x")));
+                    tar = folder.write("a.tar", to_bytes(tar_member("cat/a.jpg", "x") + tar_end()));
   EXPECT_THAT(error_of([&] { open({bin, tar}); }), HasSubstr("can't be joined"));
 }
 

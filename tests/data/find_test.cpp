@@ -88,7 +88,7 @@ TEST_F(Find, MissingShardsOfEveryKindAreNoticed) {
       folder.write(in + "/train-0000" + number + "-of-00004" + ending, to_bytes(one));
     EXPECT_EQ(open({folder / in})->size(), 4);
   }
-  folder.write("tars/x-0-of-2.tar", to_bytes(tar_member("cat/0.jpg", "x")));
+  folder.write("tars/x-0-of-2.tar", to_bytes(tar_member("cat/0.jpg", "x") + tar_end()));
   EXPECT_THAT(refusal(folder / "tars"), HasSubstr("1 of 2 shards"));
 }
 
@@ -100,6 +100,25 @@ TEST_F(Find, ClassFoldersBesideShardsAreAmbiguous) {
               AllOf(StartsWith("E-DATA-04"), HasSubstr(folder.str()), HasSubstr("extra.tar"),
                     HasSubstr("cat/"), HasSubstr("Move")));
   EXPECT_THAT(taken(folder / "extra.tar"), ElementsAre("extra.tar"));
+}
+
+TEST_F(Find, PicturesAnywhereBelowBesideShardsAreAmbiguous) {
+  for (const char* name : {"in/set/train/cat/0.jpg", "in/set/train/dog/0.jpg"})
+    folder.write(name, to_bytes("x"));
+  shard("in/backup.tar");
+  for (const Part part : {Part::any, Part::train, Part::val})
+    EXPECT_THAT(refusal(folder / "in", part),
+                AllOf(StartsWith("E-DATA-04"), HasSubstr("backup.tar"), HasSubstr("set/")));
+  std::filesystem::remove_all(folder / "in/set");
+  // a link to a folder above is no way to pictures
+  folder.write("in/kit/readme.txt", to_bytes("no class"));
+  std::filesystem::create_directory_symlink("..", folder / "in/kit/loop");
+  EXPECT_THAT(taken(folder / "in"), ElementsAre("in/backup.tar"));
+  folder.write("cifar/data_batch_1.bin", Bytes(3073));
+  EXPECT_EQ(open({folder / "cifar"})->size(), 1);
+  folder.write("cifar/cat/0.jpg", to_bytes("x"));
+  EXPECT_THAT(refusal(folder / "cifar"),
+              AllOf(StartsWith("E-DATA-04"), HasSubstr("data_batch_1.bin"), HasSubstr("cat/")));
 }
 
 TEST_F(Find, ShardsOfTwoKindsAreAmbiguous) {

@@ -403,14 +403,16 @@ TEST(Layout, AnUnknownOneGetsOneSentence) {
   EXPECT_THAT(refusal(folder / "in/val"),
               HasSubstr("ILSVRC2012_val_00000002.JPEG: not one of the images"));
   folder.write("mixed/0.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("a.cls", "7") +
-                                       tar_member("b.jpg", "x")));
+                                       tar_member("b.jpg", "x") + tar_end()));
   EXPECT_THAT(
       refusal(folder / "mixed"),
       AllOf(HasSubstr("1 of 2 images have no label, the first: b.jpg"), HasSubstr("KEY.cls")));
-  folder.write("big/0.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("a.cls", "999999999")));
+  folder.write("big/0.tar",
+               to_bytes(tar_member("a.jpg", "x") + tar_member("a.cls", "999999999") + tar_end()));
   EXPECT_THAT(refusal(folder / "big"), HasSubstr("label 999999999"));
-  folder.write("two/0.tar", to_bytes(tar_member("a.jpg", "x") + tar_member("a.cls", "1")));
-  folder.write("two/1.tar", to_bytes(tar_member("cat/a.jpg", "x")));
+  folder.write("two/0.tar",
+               to_bytes(tar_member("a.jpg", "x") + tar_member("a.cls", "1") + tar_end()));
+  folder.write("two/1.tar", to_bytes(tar_member("cat/a.jpg", "x") + tar_end()));
   EXPECT_THAT(refusal(folder / "two"),
               AllOf(HasSubstr("its classes are numbers"), HasSubstr("are names"),
                     HasSubstr("synset_words.txt")));

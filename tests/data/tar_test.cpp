@@ -125,10 +125,12 @@ TEST(Tar, ResolvesHardLinksOrSaysThatItCant) {
 
 // What shows them makes them printable.
 TEST(Tar, KeepsTheBytesOfNames) {
-  EXPECT_EQ(index_of(tar_member("cat/\x1b[2J\n.jpg", "x"))[0].name, "cat/\x1b[2J\n.jpg");
-  EXPECT_EQ(
-      index_of(tar_member("p", pax("path", "cat/\a.jpg"), 'x') + tar_member("s", "x"))[0].name,
-      "cat/\a.jpg");
+  EXPECT_EQ(index_of(tar_member("cat/\x1b[2J\n.jpg", "x") + tar_end())[0].name,
+            "cat/\x1b[2J\n.jpg");
+  EXPECT_EQ(index_of(tar_member("p", pax("path", "cat/\a.jpg"), 'x') + tar_member("s", "x") +
+                     tar_end())[0]
+                .name,
+            "cat/\a.jpg");
 }
 
 TEST(Tar, RefusesSparseFilesOfEveryKind) {
@@ -166,7 +168,19 @@ TEST(Tar, TakesNoContentOfLinksAndFolders) {
   }
 }
 
-TEST(Tar, NeedsNoEndMark) { EXPECT_EQ(index_of(tar_member("a/b.jpg", "x")).size(), 1u); }
+// GNU tar, POSIX tar, Python and Go write two zero blocks; one is enough.
+TEST(Tar, IsCutOffWithoutItsEndMark) {
+  const std::string two = tar_member("a/b.jpg", "x") + tar_member("a/c.jpg", "y");
+  EXPECT_EQ(index_of(two + tar_end()).size(), 2u);
+  EXPECT_EQ(index_of(two + std::string(512, '\0')).size(), 2u);
+  for (const std::size_t length : {two.size(), two.size() - 100, two.size() / 2})
+    EXPECT_THAT(refusal(two.substr(0, length)),
+                AllOf(HasSubstr("x.tar: unreadable tar at byte " + std::to_string(length)),
+                      HasSubstr("no end mark"), HasSubstr("head -c 1024 /dev/zero >> x.tar")));
+  EXPECT_EQ(index_of(two.substr(0, two.size() - 100) + std::string(1024, '\0')).size(), 2u);
+  EXPECT_THAT(refusal(tar_member("n.tar", two) + tar_end()),
+              AllOf(HasSubstr("no end mark"), HasSubstr("pack it again.")));
+}
 
 TEST(Tar, NamesTheArchiveAndThePlaceOfDamage) {
   const std::string good =
@@ -214,7 +228,7 @@ TEST(Tar, KeepsEveryEntryInsideWhateverTheBytesAre) {
   const std::string good = tar_member("././@LongLink", std::string(150, 'n') + '\0', 'L') +
                            tar_member("a", "b") + tar_member("p", pax("path", "q/r.jpg"), 'x') +
                            tar_member("c", std::string(600, 'd')) +
-                           tar_member("i.tar", tar_member("k.jpg", "l")) + tar_end();
+                           tar_member("i.tar", tar_member("k.jpg", "l") + tar_end()) + tar_end();
   Rng rng(2);
   for (int i = 0; i < 3000; ++i) {
     std::string damaged = good;
