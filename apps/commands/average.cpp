@@ -51,11 +51,12 @@ nn::Weights mean_of(const std::vector<ModelSource>& sources) {
     }
     check<IoError>(weights.tensors.size() == mean.tensors.size(), weights.file, ": has ",
                    weights.tensors.size(), " tensors, ", mean.file, " has ", mean.tensors.size());
-    const auto said = [](const nn::Weights& of, const char* key) {
+    const auto said = [](const nn::Weights& of, const std::string& key) {
       const auto at = of.metadata.find(key);
-      return at == of.metadata.end() ? std::string() : at->second;
+      if (at != of.metadata.end()) return at->second;
+      return std::string(key == "eps" ? "1e-05" : "");  // older files do not say it
     };
-    for (const char* key : {"task", "heads", "gelu", "norm_first", "classes"})
+    for (const char* key : {"task", "heads", "gelu", "eps", "norm_first", "classes"})
       check<IoError>(said(weights, key) == said(mean, key), weights.file,
                      ": is another model than ", mean.file, ": \"", key,
                      "\" in their headers differs");

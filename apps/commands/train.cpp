@@ -106,17 +106,18 @@ std::optional<Config> finished_run(const Config& config, int workers, double epo
 }
 
 // What the tensors of a checkpoint may not show. ConfigError: they belong to another model.
-void check_same_model(const Config& now, const ResumePoint& from) {
+void check_same_model(const Config& now, int workers, const ResumePoint& from) {
   const std::filesystem::path saved = from.run_folder / "config.toml";
   if (!std::filesystem::exists(saved)) return;
   const std::vector<KeyText> then = key_texts(load_config({saved.string()})), keys = key_texts(now);
   std::set<std::string_view> kept{"model.name", "model.layers", "model.width",      "model.heads",
                                   "model.ff",   "model.bias",   "model.norm_first", "model.gelu"};
   if (now.task == "language" && now.model.init.empty()) kept.insert("data.length");
+  if (from.own_state(workers)) kept.insert("optim.name");
   for (std::size_t i = 0; i < keys.size(); ++i)
     check<ConfigError>(!kept.contains(keys[i].name) || keys[i].value == then[i].value, keys[i].name,
                        " = ", keys[i].value, ": the run ", from.run_folder.string(), " has ",
-                       then[i].value, ", and --resume goes on with its model; leave ", keys[i].name,
+                       then[i].value, ", and --resume goes on with that; leave ", keys[i].name,
                        " out");
 }
 
@@ -349,7 +350,7 @@ std::optional<Config> check_start(const Start& start) {
   if (auto run = nothing_is_left(start, *task)) return run;
   if (!start.begins_anew.empty()) say(start.begins_anew + "; the run begins anew");
   if (start.resume) {
-    check_same_model(config, *start.resume);
+    check_same_model(config, start.workers(), *start.resume);
     task->check_resume(*start.resume);
     say_resume(config, start.workers(), task->epoch(), *start.resume);
   }

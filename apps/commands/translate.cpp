@@ -65,7 +65,7 @@ class Source {
     if (ids.size() >= most) {
       const std::string what = fmt::format("{}: the line has {} ids, the model reads {}",
                                            lines_.place(), ids.size() + 1, most);
-      check<DataError>(on_long_ != "stop", what, "; split it, or use --on-long");
+      check<DataError>(on_long_ != "stop", what, "; split it, or use --on-long cut or skip");
       if (on_long_ == "skip") return leave_out(what);
       say(what + "; it is cut");
       ids.resize(most - 1);
@@ -131,7 +131,8 @@ std::vector<std::string> reference_of(const TranslateCommand& c) {
 
 int translate(const TranslateCommand& c) {
   check<ConfigError>(c.batch >= 1, "translate: --batch ", c.batch, " must be at least 1");
-  check<ConfigError>(c.beam >= 1, "translate: --beam ", c.beam, " must be at least 1");
+  check<ConfigError>(c.beam >= 1 && c.beam <= 1024, "translate: --beam ", c.beam,
+                     " must be from 1 to 1024");
   check<ConfigError>(std::isfinite(c.length_penalty), "translate: --length-penalty ",
                      c.length_penalty);
   check<ConfigError>(c.threads >= 0, "translate: --threads ", c.threads, "; wanted at least 1");

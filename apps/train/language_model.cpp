@@ -92,6 +92,10 @@ Found read_gpt2(const ModelSource& source, i64 heads) {
   check_agrees("model.heads", heads, out.options.heads, file);
   if (said("bias") == "false") out.options.bias = false;
   if (!said("gelu").empty()) out.options.gelu_erf = said("gelu") == "erf";
+  if (const std::string text = said("eps"); !text.empty()) {
+    out.options.eps = std::strtof(text.c_str(), nullptr);
+    check<IoError>(out.options.eps > 0, file, ": \"eps\" in the header is \"", text, "\"");
+  }
   return out;
 }
 
@@ -219,7 +223,8 @@ std::map<std::string, std::string> language_metadata(const std::string& name,
           {"model", name},
           {"heads", std::to_string(o.heads)},
           {"bias", o.bias ? "true" : "false"},
-          {"gelu", o.gelu_erf ? "erf" : "tanh"}};
+          {"gelu", o.gelu_erf ? "erf" : "tanh"},
+          {"eps", fmt::format("{:g}", o.eps)}};
 }
 
 LanguageModel load_language_model(const ModelSource& source, DType dtype, i64 heads) {

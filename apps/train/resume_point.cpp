@@ -119,7 +119,8 @@ ResumePoint checkpoint_in(const fs::path& folder) {
   if (found.whole())
     found.defect.clear();
   else if (found.missing > 0)
-    found.defect = fmt::format("of {} workers, {} did not write it", found.world, missing);
+    found.defect = found.missing == 1 ? fmt::format("worker {} did not write its file", missing)
+                                      : fmt::format("workers {} did not write theirs", missing);
   return found;
 }
 

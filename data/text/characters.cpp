@@ -86,6 +86,8 @@ void CharacterSet::add(std::string_view text, const std::string& name) {
 }
 
 std::shared_ptr<const Tokenizer> CharacterSet::tokenizer() const {
+  check<DataError>(!characters_.empty(), code::not_understood,
+                   "the text is empty, so a vocabulary of its characters would be, too");
   return read_characters({"characters.json", nlohmann::json(characters_).dump() + "\n"});
 }
 

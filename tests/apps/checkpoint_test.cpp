@@ -276,7 +276,7 @@ TEST_F(Checkpoint, TheNewestThatIsWholeIsTakenAndTheOthersAreNamed) {
   EXPECT_TRUE(found.whole());
   EXPECT_THAT(found.passed_over,
               testing::UnorderedElementsAre(
-                  "b (of 2 workers, 1 did not write it)",
+                  "b (worker 1 did not write its file)",
                   AllOf(HasSubstr("c ("), HasSubstr(".safetensors"), HasSubstr("cut short")),
                   "d (it is empty)"));
   for (const char* label : {"c", "d"}) {

@@ -231,6 +231,28 @@ TEST_F(Language, HeadsThatNobodySaysAreGuessedAloud) {
   EXPECT_NE(loss("bare", {}), right);
 }
 
+// A model that is moved without the rest of its run still knows what its tensors do not show.
+TEST_F(Language, TheEpsilonOfAnotherProgramsModelStaysInItsFile) {
+  ASSERT_EQ(run(small({})).code, 0);
+  const nn::Weights file = nn::read_weights(folder / "runs/t/model.safetensors");
+  fs::create_directory(folder / "hf");
+  write_safetensors(folder / "hf/model.safetensors", file.tensors, {});
+  write_text(folder / "hf/config.json",
+             R"({"model_type": "gpt2", "n_head": 2, "layer_norm_epsilon": 0.5})");
+  const auto loss = [&](const std::string& model) {
+    const Result r = run({"eval", model, "data.val=language", "--json"});
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out)["loss"].get<double>();
+  };
+  const Result trained = run(small({"model.init=hf", "run.name=u", "optim.learning_rate=1e-9",
+                                    "train.epochs=1", "model.init_other_tokenizer=true"}));
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string lone = read_text(folder / "runs/u/model.safetensors");
+  write_text(folder / "lone.safetensors", lone);
+  EXPECT_NEAR(loss("lone.safetensors"), loss("hf"), 1e-4);
+  EXPECT_GT(std::abs(loss("hf") - loss("runs/t")), 1e-3);
+}
+
 TEST_F(Language, WindowsThatOverlapAreThoseOfHuggingFace) {
   const std::string golden = GOSSAMER_SOURCE_DIR "/tests/golden/";
   const SafeTensors file = read_safetensors(golden + "gpt2-tiny.safetensors");
@@ -267,10 +289,10 @@ TEST_F(Language, AFinishedRunSaysThatItGoesBackToAnOlderCheckpoint) {
   fs::remove_all(newest);
   EXPECT_THAT(resume("train.epochs=4"), HasSubstr("this run had finished after 3."));
   EXPECT_THAT(resume("train.epochs=4"), HasSubstr("is finished"));
-  for (const char* other : {"model.heads=1", "model.gelu=erf", "data.length=8"}) {
+  for (const char* other : {"model.heads=1", "model.gelu=erf", "data.length=8", "optim.name=sgd"}) {
     const Result r = run({"train", "--resume", "runs/t", "run.name=u", "train.epochs=5", other});
     EXPECT_EQ(r.code, 2) << other;
-    EXPECT_THAT(r.err, HasSubstr("--resume goes on with its model; leave"));
+    EXPECT_THAT(r.err, HasSubstr("--resume goes on with that; leave"));
   }
 }
 

@@ -274,6 +274,8 @@ TEST_F(Tokenize, OptionsThatMakeNoSenseAreNamed) {
               HasSubstr("0 threads"));
   EXPECT_THAT(error({.sources = {a}, .targets = {a}, .tokenizer = "characters"}),
               HasSubstr("characters have no marks for pairs"));
+  EXPECT_THAT(error({.sources = {put("empty.txt", "")}, .tokenizer = "characters"}),
+              HasSubstr("the text is empty"));
   run({.sources = {a}, .tokenizer = "bpe:300"});
   EXPECT_THAT(error({.sources = {a}, .targets = {a}, .tokenizer = out_}),
               HasSubstr("lacks one of the marks"));
