@@ -156,8 +156,9 @@ TEST_F(RecipeRun, ResumesBitForBitWithEverythingOn) {
       "optim.label_smoothing=0.1",
       "data.eval_size=24"};
   auto options = all;
-  options.insert(options.end(),
-                 {"train.epochs=2", "run.checkpoint_every=0.25", "run.keep=99", "run.name=whole"});
+  // So slow that each checkpoint is written before the next is due.
+  options.insert(options.end(), {"train.epochs=2", "run.checkpoint_every=0.25", "run.keep=99",
+                                 "run.name=whole", slowed(1, 10)});
   const Result whole = run(tiny(options));
   ASSERT_EQ(whole.code, 0) << whole.err;
   EXPECT_THAT(whole.out, HasSubstr("batch 1 x 4 x 2 accumulated"));
