@@ -23,8 +23,10 @@ bool parse_amount(std::string_view text, Amount& out);
 // What parse_amount() reads as the same amount.
 std::string to_text(const Amount&);
 // What an amount may be, for messages and help.
-inline constexpr const char* kAmountForms =
-    R"(an amount such as "3 epochs", "2000 steps", "20M samples" or "10 min")";
+inline constexpr const char *kAmountForms =
+                                R"(an amount such as "3 epochs", "2000 steps" or "20M samples")",
+                            *kAmountOrTimeForms =
+                                R"(an amount such as "3 epochs", "2000 steps" or "10 min")";
 
 // The samples of all workers together that other units stand for.
 struct RunUnits {

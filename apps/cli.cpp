@@ -13,6 +13,7 @@
 #include "gossamer/apps/cli_help.h"
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/file_of_run.h"
 #include "gossamer/apps/launch/agent.h"
 #include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/terminal.h"
@@ -89,7 +90,7 @@ void add_train(CLI::App& app, int& code) {
   a.add_flag("--strict-images", c.strict_images,
              "same as data.strict_images=true: a damaged image stops the run");
   a.add_flag("--json", c.json, "print the summary as JSON on stdout, progress on stderr");
-  a.add_flag("--worker", c.worker, "")->group("");
+  a.add_flag("--as-worker", c.worker, "")->group("");
 }
 
 void add_config(CLI::App& app, int& code) {
@@ -386,6 +387,21 @@ void refuse_too_large_numbers(CLI::App& app) {
     refuse_too_large_numbers(*command);
 }
 
+// What a command writes must not take the place of what a run has written.
+void refuse_files_of_runs(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    for (const char* name : {"--out", "--html", "--svg"})
+      if (option->get_name() == name)
+        option->check([](const std::string& file) {
+          return is_file_of_run(file) ? file +
+                                            " is a file of a run, which only the run writes; name "
+                                            "another file"
+                                      : std::string();
+        });
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; }))
+    refuse_files_of_runs(*command);
+}
+
 int parse_and_run(int argc, char** argv, std::string& command) {
   CLI::App app{
       "Gossamer: decentralized deep learning. Workers train at their own pace and average with one "
@@ -427,6 +443,7 @@ int parse_and_run(int argc, char** argv, std::string& command) {
   run_app.formatter(std::make_shared<UsageOfRun>());
 
   refuse_too_large_numbers(app);
+  refuse_files_of_runs(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

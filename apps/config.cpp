@@ -57,7 +57,9 @@ std::string type_of(const std::string&) { return "a string"; }
 std::string type_of(bool) { return "true or false"; }
 std::string type_of(i64) { return "a whole number"; }
 std::string type_of(double) { return "a number"; }
-std::string type_of(const Amount&) { return std::string("a number or ") + kAmountForms; }
+std::string amount_of(const std::string& key) {
+  return std::string("a number or ") + (takes_time(key) ? kAmountOrTimeForms : kAmountForms);
+}
 template <class T>
 std::string type_of(const OrAuto<T>&) {
   return type_of(T()) + " or \"auto\"";
@@ -110,7 +112,7 @@ void read(const toml::node& n, const std::string& where, const char* key, Amount
   if (n.is_number())
     out = {*n.value<double>()};
   else if (const auto text = n.value_exact<std::string>(); !text || !parse_amount(*text, out))
-    wrong_type(where, key, type_of(out), type_text(n));
+    wrong_type(where, key, amount_of(key), type_text(n));
 }
 template <class T>
 void read(const toml::node& n, const std::string& where, const char* key, OrAuto<T>& out) {
@@ -156,7 +158,7 @@ void parse(const std::string& text, const char* key, double& out) {
   parse_number(text, key, out, type_of(out));
 }
 void parse(const std::string& text, const char* key, Amount& out) {
-  if (!parse_amount(text, out)) wrong_type("command line", key, type_of(out), "\"" + text + "\"");
+  if (!parse_amount(text, out)) wrong_type("command line", key, amount_of(key), "\"" + text + "\"");
 }
 template <class T>
 void parse(const std::string& text, const char* key, OrAuto<T>& out) {
@@ -292,6 +294,8 @@ Config load_config(const std::vector<std::string>& arguments) {
   return config;
 }
 
+bool takes_time(const std::string& key) { return key == "run.checkpoint_every"; }
+
 void fit_to_task(Config& config) {
   if (config.task == "pictures") return;
   if (!config.origin.contains("model.name"))
@@ -343,7 +347,12 @@ std::string to_toml(const Config& config, const std::string& only) {
 std::vector<KeyText> key_texts(const Config& config) {
   std::vector<KeyText> out;
   each_key(config, [&](const char* key, const auto& field, const char* about) {
-    out.push_back({key, type_of(field), text_of(field), about});
+    std::string type;
+    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, Amount>)
+      type = amount_of(key);
+    else
+      type = type_of(field);
+    out.push_back({key, type, text_of(field), about});
   });
   return out;
 }

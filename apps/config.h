@@ -136,6 +136,9 @@ Config load_config(const std::vector<std::string>& arguments);
 // text: TOML; file: its name, for messages.
 Config parse_config(const std::string& text, const std::string& file);
 void set_key(Config&, const std::string& assignment);  // "train.batch=64"
+// Only a checkpoint may come by the clock: what workers do together, and what a run computes, must
+// not depend on their speed.
+bool takes_time(const std::string& key);
 // Names and ranges of all keys, and what depends on the number of workers. per_machine: workers on
 // each machine, the nodes of graph aer; 0: not known yet. ConfigError names the key, its place and
 // what it must be. (config_check.cpp)

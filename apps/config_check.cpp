@@ -120,11 +120,9 @@ void validate(const Config& c, int workers, int per_machine) {
     require(is_auto || (given.value >= least && given.value <= most), key,
             "\"auto\" or " + std::to_string(least) + " to " + std::to_string(most));
   };
-  // Only a checkpoint may come by the clock: what workers do together, and what a run computes,
-  // must not depend on their speed.
   const auto amount = [&](const std::string& key, const Amount& a) {
     require(a.value >= 0, key, "0 or more");
-    require(!a.is_time() || key == "run.checkpoint_every", key,
+    require(!a.is_time() || takes_time(key), key,
             "in epochs, steps or samples: it must not depend on how fast the workers are");
   };
   const auto ascending_parts = [&](const std::string& key, const std::vector<Amount>& parts) {

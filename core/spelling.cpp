@@ -33,7 +33,9 @@ std::vector<std::string> nearest(const std::string& word, const std::vector<std:
   std::vector<std::string> best;
   std::size_t least = word.size() + 1;
   for (const std::string& name : names) {
-    const std::size_t edits = edit_distance(word, name);
+    std::size_t edits = edit_distance(word, name);
+    if (word.find('-') == std::string::npos)
+      edits = std::min(edits, edit_distance(word, name.substr(0, name.find('-'))));
     if (edits > least || !is_slip(edits, word)) continue;
     if (edits < least) best.clear();
     least = edits;

@@ -164,11 +164,7 @@ int average(const AverageCommand& c) {
     of = models;
     for (const std::string& model : models) sources.push_back(find_model(model, config));
   }
-  std::error_code none;
-  for (const ModelSource& source : sources)
-    for (const fs::path& file : source.files)
-      check<ConfigError>(!fs::equivalent(file, out, none), "average: --out ", out,
-                         " is one of the models; name another file");
+  for (const ModelSource& source : sources) check_not_read(source, "average: --out", out);
   check_tokenizers(sources);
   nn::Weights mean = mean_of(sources);
   if (has_batch_norm(mean))

@@ -14,6 +14,7 @@
 #include "gossamer/apps/report/class_report.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/inputs.h"
@@ -28,6 +29,8 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/safetensors.h"
 #include "gossamer/data/errors.h"
+
+namespace fs = std::filesystem;
 
 namespace gossamer::apps {
 namespace {
@@ -132,15 +135,14 @@ Models load_models(std::vector<std::string> files, const Config& config) {
 }
 
 JsonObject& add_counts(JsonObject& out, const Counts& counts) {
-  return out.add("top1", counts.top1 / counts.items)
-      .add("top5", counts.top5 / counts.items)
-      .add("loss", counts.loss / counts.items);
+  const Score s = score_of(counts, 0, 0);
+  return out.add("top1", s.top1).add("top5", s.top5).add("loss", s.loss);
 }
 
 std::string counts_text(const Counts& counts) {
-  return fmt::format("top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f}",
-                     100 * counts.top1 / counts.items, 100 * counts.top5 / counts.items,
-                     counts.loss / counts.items);
+  const Score s = score_of(counts, 0, 0);
+  return fmt::format("top-1 {:.2f} %, top-5 {:.2f} %, loss {:.4f}", 100 * s.top1, 100 * s.top5,
+                     s.loss);
 }
 
 void write_class_page(const std::string& page, const std::string& title,
@@ -152,11 +154,30 @@ void write_class_page(const std::string& page, const std::string& title,
   write_file(page, html_page(title, body + class_report_html(classes)));
 }
 
+// Where no data are given, those that the run of the model was validated with.
+void take_data_of_run(std::vector<std::string>& keys, const ModelSource& model) {
+  const fs::path of_run = model.beside / "config.toml";
+  if (!is_run_folder(model.beside) || !fs::exists(of_run)) return;
+  if (std::ranges::any_of(keys, [](const std::string& key) {
+        return key.starts_with("data.train=") || key.starts_with("data.val") ||
+               key.find('=') == std::string::npos;  // CONFIG.toml
+      }))
+    return;
+  const Config run = load_config({of_run.string()});
+  if (run.data.val[0] == "none" && run.data.val_split == 0) return;
+  keys.insert(keys.begin(), of_run.string());
+  const bool beside = run.data.val[0] == "auto";
+  say(fmt::format("no data are given; taken are those of {}: {} = {}", of_run.string(),
+                  beside ? "data.train" : "data.val",
+                  paths_text(beside ? run.data.train : run.data.val)));
+}
+
 }  // namespace
 
 int eval(const EvalCommand& command) {
-  std::vector<std::string> files = command.arguments;
-  Config config = load_config(take_keys(files));
+  std::vector<std::string> files = command.arguments, keys = take_keys(files);
+  if (fs::exists(command.model)) take_data_of_run(keys, find_model(command.model));
+  Config config = load_config(keys);
   files.insert(files.begin(), command.model);
   if (!said_by_hand(config, "train.device")) config.train.device = "cpu";  // of training
   check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",

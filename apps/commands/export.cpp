@@ -1,7 +1,5 @@
 // `gossamer export MODEL --to onnx|safetensors|torch --out FILE`: a model file in the formats of
 // others.
-#include <filesystem>
-
 #include <fmt/core.h>
 
 #include "gossamer/apps/command_keys.h"
@@ -33,13 +31,11 @@ int export_model(const ExportCommand& command) {
   else
     check<ConfigError>(command.input.empty() || command.input == "normalized", "--input ",
                        command.input, ": wanted normalized, unit or bytes");
-  std::error_code none;
-  check<ConfigError>(!std::filesystem::equivalent(command.model, command.out, none), "--out ",
-                     command.out, " is the model itself; name another file");
   const Config config = load_config(command.arguments);
   allow_keys(config, "export", model_keys());
   validate(config, 1);
   const ModelSource source = find_model(command.model, config);
+  check_not_read(source, "--out", command.out);
   check_task(source, "export", "pictures");
   LoadedModel model = load_model(source, DType::f32, config);
   if (!command.classes.empty()) name_classes(model, command.classes);

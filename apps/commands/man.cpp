@@ -136,7 +136,8 @@ std::string man_page(const CommandHelp& root) {
                                       {"4", "device, memory"},
                                       {"5", "other workers or hosts"},
                                       {"6", "checkpoint, model file or disk"},
-                                      {"130, 143", "interrupted by SIGINT or SIGTERM, and saved"}})
+                                      {"130, 143", "stopped by SIGINT or SIGTERM, and saved"},
+                                      {"137", "killed by a second signal, not saved"}})
     out += entry(bold(code), meaning);
   return out;
 }

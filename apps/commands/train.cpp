@@ -370,7 +370,7 @@ int launch_workers(const Start& start) {
   const TrainCommand& command = start.command;
   std::vector<std::string> child{"train"};
   child.insert(child.end(), start.arguments.begin(), start.arguments.end());
-  child.push_back("--worker");
+  child.push_back("--as-worker");
   if (start.resume) child.insert(child.end(), {"--resume", start.resume->checkpoint.string()});
   if (command.dry_run) child.push_back("--dry-run");
   if (command.strict_images) child.push_back("--strict-images");

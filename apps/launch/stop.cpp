@@ -23,8 +23,12 @@ extern "C" void on_stop(int number) {
   if (signal_seen == 0) {
     first_seen = now;
     signal_seen = number;
-  } else if (!closed_terminal && now.tv_sec - first_seen.tv_sec > 1) {
-    _exit(128 + number);
+  } else if (!closed_terminal &&
+             static_cast<double>(now.tv_sec - first_seen.tv_sec) +
+                     1e-9 * static_cast<double>(now.tv_nsec - first_seen.tv_nsec) >
+                 kSameStop_s) {
+    if (write(STDERR_FILENO, kKilledText, sizeof kKilledText - 1) < 0) _exit(kKilled);
+    _exit(kKilled);
   }
 }
 

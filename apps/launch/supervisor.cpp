@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gossamer/apps/launch/host_workers.h"
+#include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/launch.h"
@@ -83,6 +84,10 @@ class Supervisor {
       while (!over_ && running() > 0) step();
     }
     print_events();
+    if (cut_short_ && (not_saved_ || running() > 0)) {
+      print(stderr, kKilledText);
+      return kKilled;
+    }
     if (stopped_by_ && error_ != 6)  // 6: saved, but not where it should be
       return 128 + (stopped_by_ == SIGHUP ? SIGTERM : stopped_by_);
     if (error_) return error_;
@@ -244,14 +249,18 @@ class Supervisor {
   }
 
   void asked_to_stop(int number) {
-    // The end of a session sends SIGHUP more than once, and after SIGTERM.
-    if (number == SIGHUP && stopped_by_) return;
-    if (stopped_by_)
-      kill_all();
-    else if (running() > 0)
-      say(fmt::format("stopping {} workers (a second signal kills them)", running()));
-    if (!stopped_by_) signal_all(number == SIGHUP ? SIGTERM : number);
+    if (stopped_by_) {
+      // The end of a session sends SIGHUP more than once, and after SIGTERM.
+      if (number == SIGHUP || seconds_since(stopped_at_) < kSameStop_s) return;
+      cut_short_ = true;
+      return kill_all();
+    }
+    if (running() > 0)
+      say(fmt::format("stopping {} workers (a second signal, later than {:g} s, kills them)",
+                      running(), kSameStop_s));
+    signal_all(number == SIGHUP ? SIGTERM : number);
     stopped_by_ = number;
+    stopped_at_ = Clock::now();
   }
   void kill_all() {
     signal_all(SIGKILL);
@@ -297,6 +306,7 @@ class Supervisor {
   void ended(int rank, int status) {
     Worker& w = workers_.at(static_cast<std::size_t>(rank));
     w.running = false;
+    if (cut_short_ && WIFSIGNALED(status)) not_saved_ = true;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
     if (WIFEXITED(status) && code == 0) ++finished_, w.finished = true;
     // Who is ready has met all.
@@ -382,7 +392,9 @@ class Supervisor {
   std::vector<std::pair<int, double>> restart_at_ = launch_.restart_at;
   std::optional<Clock::time_point> ready_since_;
   int finished_ = 0, error_ = 0, stopped_by_ = 0;
+  Clock::time_point stopped_at_;
   bool stopping_ = false, killed_ = false, over_ = false;
+  bool cut_short_ = false, not_saved_ = false;  // by a second signal
 };
 
 }  // namespace

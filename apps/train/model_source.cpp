@@ -9,6 +9,8 @@
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/worker_models.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/file_names.h"
+#include "gossamer/core/spelling.h"
 #include "gossamer/core/update.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -51,6 +53,18 @@ ModelSource of_checkpoint(const ResumePoint& point) {
   return s;
 }
 
+// The names of files of weights, for a message.
+std::vector<std::string> weights_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error))
+    if (has_ending(entry.path().filename().string(), {".safetensors", ".pth", ".pt"}))
+      names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  if (names.size() > 5) names.resize(5), names.push_back("…");
+  return names;
+}
+
 ModelSource of_folder(const fs::path& folder) {
   if (is_checkpoint_folder(folder)) {
     const ResumePoint point = checkpoint_in(folder);
@@ -78,11 +92,14 @@ ModelSource of_folder(const fs::path& folder) {
     found.notes[0] = s.name + instead + "the newest checkpoint. " + found.notes[0];
     return found;
   }
+  const std::vector<std::string> weights = weights_in(folder);
   fail<IoError>(
       s.name, ": has no model.safetensors",
-      run ? "; its run has not ended or has failed, and it has no checkpoint that is whole"
-          : " and no checkpoint; a model is a file of weights, the folder of a run or of a "
-            "checkpoint");
+      weights.empty() ? "" : ", but " + alternatives(weights) + "; name one of these files",
+      !weights.empty() ? ""
+      : run ? "; its run has not ended or has failed, and it has no checkpoint that is whole"
+            : " and no checkpoint; a model is a file of weights, the folder of a run or of a "
+              "checkpoint");
 }
 
 ModelSource find(const fs::path& given) {
@@ -108,6 +125,13 @@ ModelSource find_model(const fs::path& path, const nn::WeightsOptions& options) 
   ModelSource source = find(path);
   source.options = options;
   return source;
+}
+
+void check_not_read(const ModelSource& source, const std::string& option, const fs::path& out) {
+  std::error_code none;
+  for (const fs::path& file : source.files)
+    check<ConfigError>(!fs::equivalent(file, out, none), option, " ", out.string(),
+                       " is the model that is read; name another file");
 }
 
 std::map<std::string, std::string> model_header(const ModelSource& source) {

@@ -29,6 +29,9 @@ struct ModelSource {
 bool is_run_folder(const std::filesystem::path&);
 // IoError: it does not exist, or holds no model.
 ModelSource find_model(const std::filesystem::path&, const nn::WeightsOptions& = {});
+// ConfigError: `out`, which `option` names, is one of the files that the model is read from.
+void check_not_read(const ModelSource&, const std::string& option,
+                    const std::filesystem::path& out);
 // With the header that the model's file has, or would have. IoError: damaged, or its options ask
 // for what is not there.
 nn::Weights read_model(const ModelSource&);

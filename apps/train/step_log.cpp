@@ -4,6 +4,8 @@
 #include <cmath>
 #include <map>
 
+#include <fmt/format.h>
+
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
@@ -80,6 +82,16 @@ void StepLog::read_losses(LossSum& losses, double learning_rate) {
 void StepLog::after_step(double learning_rate) {
   ++steps_, ++since_log_;
   const double seen = w_.method->samples_seen();
+  if (w_.task->stats().damaged > static_cast<i64>(listed_)) {
+    const bool first = listed_ == 0;
+    list_damaged();
+    if (first)
+      w_.progress.warn(
+          fmt::format("{}a damaged image, replaced by the next: {}; all are listed in "
+                      "bad_images.txt",
+                      w_.place.size > 1 ? fmt::format("worker {}: ", w_.place.rank) : "",
+                      w_.task->damaged()[0]));
+  }
   if (since_log_ >= w_.config.run.log_every) log_step(seen, learning_rate);
   if (!w_.progress.silent()) show(seen, learning_rate, false);
 }

@@ -216,11 +216,19 @@ TEST_F(Cli, ATruncatedImageIsCountedNamedAndReplacedOrStopsTheRunWhenStrict) {
   EXPECT_EQ(summary()["damaged_images"], 1);
   EXPECT_THAT(read_text(folder / "runs/t/bad_images.txt"), HasSubstr(bad.filename().string()));
   EXPECT_THAT(r.out, HasSubstr("damaged"));
+  const std::string named = "a damaged image, replaced by the next: ";
+  const auto at = (r.out + r.err).find(named);
+  EXPECT_NE(at, std::string::npos) << r.out << r.err;
+  EXPECT_EQ((r.out + r.err).find(named, at + 1), std::string::npos) << "it is named once";
   auto strict = tiny({"data.train=c/train", "run.name=u"});
   strict.push_back("--strict-images");
   expect_error(strict, 3, {bad.filename().string()});
   // also of a run that ended by it
   EXPECT_THAT(read_text(folder / "runs/u/bad_images.txt"), HasSubstr(bad.filename().string()));
+}
+
+TEST_F(Cli, AFlagThatIsNearlyWorkersIsNamed) {
+  expect_error({"train", "--worker", "2"}, 2, {"--worker", "did you mean --workers?"});
 }
 
 TEST_F(Cli, APngNamedJpgIsReadByItsContent) {

@@ -325,6 +325,8 @@ TEST(Config, AmountsHaveOneGrammarInFilesAndOnTheCommandLine) {
     EXPECT_THAT(error_of([&] { set_key(c, std::string("train.epochs=") + text); }),
                 HasSubstr("command line: train.epochs wants a number or an amount such as"))
         << text;
+  EXPECT_THAT(error_of([&] { set_key(c, "train.epochs=many"); }), ::testing::Not(HasSubstr("min")));
+  EXPECT_THAT(error_of([&] { set_key(c, "run.checkpoint_every=many"); }), HasSubstr("10 min"));
 }
 
 TEST(Config, AmountsInUnitsThatAreRealSamplesAreCounted) {

@@ -60,6 +60,32 @@ TEST_F(Export, ToOnnxWritesAGraphWithItsMetadata) {
   EXPECT_TRUE(folded.find("BatchNormalization") == folded.npos);
 }
 
+TEST_F(Export, NoCommandWritesOverItsModelOrWhatARunHasWritten) {
+  fs::copy_file(folder / "runs/t/model.safetensors", folder / "mine.safetensors");
+  const auto refused = [&](std::vector<std::string> arguments, const std::string& option,
+                           const std::string& file) {
+    const std::string before = read_text(folder / file);
+    arguments.insert(arguments.end(), {option, file});
+    const Result r = run(arguments);
+    EXPECT_EQ(r.code, 2) << file << r.out;
+    EXPECT_THAT(r.err, HasSubstr("name another file"));
+    EXPECT_TRUE(read_text(folder / file) == before) << file;
+  };
+  for (const char* file : {"runs/t/model.safetensors", "runs/t/config.toml", "runs/t/log.jsonl"}) {
+    refused({"export", "runs/t", "--to", "torch"}, "--out", file);
+    refused({"average", "mine.safetensors"}, "--out", file);
+    refused({"report", "runs/t"}, "--out", file);
+    refused({"graph", "ring", "4"}, "--html", file);
+  }
+  refused({"export", "mine.safetensors", "--to", "torch"}, "--out", "mine.safetensors");
+  refused({"average", "mine.safetensors"}, "--out", "mine.safetensors");
+  // what is no file of the run itself may be there, also again
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(run({"export", "runs/t", "--to", "torch", "--out", "runs/t/model.pth"}).code, 0);
+    EXPECT_EQ(run({"report", "runs/t", "--out", "runs/t/report.html"}).code, 0);
+  }
+}
+
 TEST_F(Export, RefusesWhatIsNotForTheFormat) {
   for (const auto& [more, text] :
        {std::pair{std::vector<std::string>{"--input", "bytes"}, "--input and --keep-batch-norm"},

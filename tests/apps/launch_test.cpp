@@ -387,10 +387,33 @@ TEST_F(LaunchTest, OneCtrlCSavesAndASecondOneEndsEvenFrozenWorkers) {
   for (const auto& [rank, pid] : pids) kill(pid, SIGSTOP);
   kill(running, SIGINT);
   ASSERT_TRUE(said("stopping 3 workers"));
+  // Terminals and launchers send twice; only a later one is a second one.
   kill(running, SIGINT);
+  const auto killed = [&] { return std::ranges::all_of(all, gone); };
+  for (int i = 0; i < static_cast<int>(kLimit * 10) && !killed(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    kill(running, SIGINT);
+  }
   r = wait(30);
-  EXPECT_EQ(r.code, 130) << r.err;
+  EXPECT_EQ(r.code, 137) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("killed, not saved"));
   expect_gone(all);
+}
+
+TEST_F(LaunchTest, TwoSignalsAtOnceAreOneStopThatIsSaved) {
+  for (const int workers : {1, 3})
+    for (const int number : {SIGTERM, SIGINT}) {
+      fs::remove_all(folder / "runs");
+      auto arguments = tiny({"train.epochs=5000"});
+      arguments.insert(arguments.end(), {"--workers", std::to_string(workers)});
+      start(arguments);
+      ASSERT_EQ(workers_at_work(workers).size(), static_cast<std::size_t>(workers));
+      kill(running, number);
+      kill(running, number);
+      const Result r = wait();
+      EXPECT_EQ(r.code, 128 + number) << r.err;
+      EXPECT_TRUE(fs::exists(folder / "runs/t/checkpoints/interrupted")) << r.err;
+    }
 }
 
 TEST_F(LaunchTest, CtrlCWhileWorkersWaitForOneAnotherActsAtOnce) {

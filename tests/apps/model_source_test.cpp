@@ -132,6 +132,20 @@ TEST_F(ModelSources, AnUnfinishedRunGivesItsBestModelElseItsNewestCheckpoint) {
   EXPECT_THAT(none.err, HasSubstr("runs/t: has no model.safetensors; its run has not ended"));
 }
 
+TEST_F(ModelSources, OfARunAreEvaluatedOnItsOwnData) {
+  fs::create_directory_symlink(shapes(), folder / "mine");
+  ASSERT_EQ(run(tiny({"data.train=mine/train", "data.val=mine/val", "eval.every=1"})).code, 0);
+  for (const char* model : {"runs/t", "runs/t/model.safetensors"}) {
+    const Result r = run({"eval", model, "--json"});
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(Json::parse(r.out)["images"], 40);
+    EXPECT_THAT(r.err, HasSubstr("taken are those of runs/t/config.toml: data.val = mine/val"));
+  }
+  const Result r = run({"eval", "runs/t/best", "data.val=mine/val"});
+  EXPECT_EQ(r.code, 6);
+  EXPECT_THAT(r.err, testing::AllOf(HasSubstr("but top1-"), HasSubstr("name one of these files")));
+}
+
 TEST_F(ModelSources, OfTextAreTakenByEveryCommand) {
   ASSERT_EQ(run(language({"run.checkpoint_every=1", "model.bias=false"})).code, 0);
   const std::string at = checkpoint();

@@ -27,6 +27,7 @@ TEST(Spelling, TheNearestNamesAreFoundAndNoFarOnes) {
   EXPECT_THAT(nearest("foo", names), IsEmpty());
   EXPECT_THAT(nearest("tr", names), IsEmpty());
   EXPECT_THAT(nearest("", names), IsEmpty());
+  EXPECT_THAT(nearest("resnet9", {"resnet18", "resnet8-cifar"}), ElementsAre("resnet8-cifar"));
   EXPECT_THAT(nearest("rin", {"ring", "run"}), ElementsAre("ring", "run"));
 }
 
