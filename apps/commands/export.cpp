@@ -7,6 +7,7 @@
 #include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/apps/train/known_data.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/weights_keys.h"
@@ -15,6 +16,16 @@
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
+namespace {
+
+void save_with_header(const std::string& file, const LoadedModel& model,
+                      const ModelSource& source) {
+  auto header = model_metadata(model.name, model.pictures, model.classes);
+  header.merge(held_back_entry(model_header(source)));
+  nn::save(file, *model.net, header);
+}
+
+}  // namespace
 
 int export_model(const ExportCommand& command) {
   const bool onnx = command.to == "onnx";
@@ -45,7 +56,7 @@ int export_model(const ExportCommand& command) {
   else if (command.to == "torch")
     write_torch_file(command.out, nn::in_file_layout(model.net->state()));
   else
-    nn::save(command.out, *model.net, model_metadata(model.name, model.pictures, model.classes));
+    save_with_header(command.out, model, source);
   if (command.json) {
     JsonObject out;
     out.add("model", model.name)

@@ -19,6 +19,13 @@ std::map<std::string, std::string> held_back_entry(const Config& c, const data::
   return {{kHeldBack, fmt::format("{:016x}", images)}};
 }
 
+std::map<std::string, std::string> held_back_entry(
+    const std::map<std::string, std::string>& header) {
+  const auto found = header.find(kHeldBack);
+  if (found == header.end()) return {};
+  return {*found};
+}
+
 void check_held_back(const std::string& model, const std::map<std::string, std::string>& header,
                      const Config& c, const data::Dataset* val) {
   if (c.data.val_split == 0 || !header.contains(kHeldBack)) return;

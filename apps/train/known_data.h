@@ -15,6 +15,9 @@ namespace gossamer::apps {
 // data::fingerprint(), 0 if none were. Files of others, and older ones, have none. `val` may be
 // null.
 std::map<std::string, std::string> held_back_entry(const Config&, const data::Dataset* val);
+// That of another header, for a copy of its model; empty: it has none.
+std::map<std::string, std::string> held_back_entry(
+    const std::map<std::string, std::string>& header);
 // ConfigError if data.val_split holds back others than those of this header, for the model was
 // trained on some of them. model: as the sentence begins.
 void check_held_back(const std::string& model, const std::map<std::string, std::string>& header,
