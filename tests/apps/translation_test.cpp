@@ -214,7 +214,9 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error({"export", model, "--to", "torch", "--out", "x"}, 2,
                "export: " + model + " is a translation model");
   expect_error({"eval", "runs/t", "data.val=language"}, 3, "holds no pairs of sentences");
-  expect_error({"eval", "runs/t"}, 2, "give the pairs");
+  fs::copy(folder / "runs/t", folder / "lone", fs::copy_options::recursive);
+  fs::remove(folder / "lone/log.jsonl");  // what is no run has no data of its own
+  expect_error({"eval", "lone"}, 2, "give the pairs");
   expect_error({"eval", "runs/t", "data.val=translation", "--stride", "4"}, 2, "--stride");
   expect_error({"eval", "runs/t", "data.val=translation", "--flip"}, 2, "--flip");
   expect_error({"eval", "runs/t", "data.val=translation", "data.length=4"}, 3, "the limit is 4");
