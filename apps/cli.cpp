@@ -13,10 +13,10 @@
 #include "gossamer/apps/cli_help.h"
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/file_of_run.h"
 #include "gossamer/apps/launch/agent.h"
 #include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/apps/train/file_of_run.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/error.h"
@@ -372,7 +372,6 @@ class UsageOfRun : public CLI::Formatter {
   }
 };
 
-// command: what is run, as "data pack".
 // CLI11 takes a whole number that is too large for the largest one that there is.
 void refuse_too_large_numbers(CLI::App& app) {
   for (CLI::Option* option : app.get_options())
@@ -402,6 +401,7 @@ void refuse_files_of_runs(CLI::App& app) {
     refuse_files_of_runs(*command);
 }
 
+// command: what is run, as "data pack".
 int parse_and_run(int argc, char** argv, std::string& command) {
   CLI::App app{
       "Gossamer: decentralized deep learning. Workers train at their own pace and average with one "

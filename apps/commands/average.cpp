@@ -25,6 +25,7 @@
 #include "gossamer/core/safetensors.h"
 #include "gossamer/core/update.h"
 #include "gossamer/data/text/tokenizer.h"
+#include "gossamer/models/gpt2.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/nn/checkpoint.h"
 
@@ -54,7 +55,8 @@ nn::Weights mean_of(const std::vector<ModelSource>& sources) {
     const auto said = [](const nn::Weights& of, const std::string& key) {
       const auto at = of.metadata.find(key);
       if (at != of.metadata.end()) return at->second;
-      return std::string(key == "eps" ? "1e-05" : "");  // older files do not say it
+      // older files do not say it
+      return key == "eps" ? fmt::format("{:g}", models::Gpt2Options().eps) : std::string();
     };
     for (const char* key : {"task", "heads", "gelu", "eps", "norm_first", "classes"})
       check<IoError>(said(weights, key) == said(mean, key), weights.file,

@@ -18,7 +18,7 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
   begin_text_evaluation(command, "translation", config);
   const TranslateOptions search{.beam = command.beam.value_or(4),
                                 .length_penalty = command.length_penalty.value_or(0.6)};
-  check<ConfigError>(search.beam >= 1, "eval: --beam ", search.beam, " must be at least 1");
+  check_search("eval", search);
   const TranslationModel m = load_translation_model(source, compute_type(config.train.dtype));
   for (const std::string& line : m.notes) say(line);
   check<ConfigError>(config.data.val[0] != "none" &&

@@ -9,6 +9,7 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/supervisor.h"
@@ -48,8 +49,7 @@ void say_resume(const Config& config, int workers, double epoch, const ResumePoi
   for (const std::string& other : from.passed_over)
     text += (&other == from.passed_over.data() ? "; passed over: " : ", ") + other;
   say(text);
-  if (const auto origin = config.origin.find("model.init");
-      origin != config.origin.end() && origin->second == "command line")
+  if (said_by_hand(config, "model.init"))
     say("model.init is not read again: the weights are those of the checkpoint");
   if (from.samples >= run_samples(config, workers, epoch))
     say(
@@ -238,9 +238,7 @@ void Start::find_resume_point() {
   if (resumes_if_it_can()) {
     const std::filesystem::path folder = described_run();
     std::error_code error;
-    if (!std::filesystem::exists(folder / "log.jsonl", error) &&
-        !std::filesystem::exists(folder / "checkpoints", error))
-      return;
+    if (!is_run_folder(folder) && !std::filesystem::exists(folder / "checkpoints", error)) return;
     try {
       resume = find_checkpoint(folder, reader);
     } catch (const NoCheckpoint& e) {
@@ -310,12 +308,10 @@ void Start::read_config() {
   config = load_config(arguments);
   if (command.strict_images) config.data.strict_images = true;
   if (resume) {
-    const auto named = [&](const char* key) {
-      return config.origin.contains(key) && config.origin[key] == "command line";
-    };
     const std::filesystem::path& run = resume->run_folder;
-    if (!named("run.name")) config.run.name = run.filename().string();
-    if (!named("run.name") && !named("run.dir"))
+    const bool named = said_by_hand(config, "run.name");
+    if (!named) config.run.name = run.filename().string();
+    if (!named && !said_by_hand(config, "run.dir"))
       config.run.dir = run.has_parent_path() ? run.parent_path().string() : ".";
   }
   if (resume) take_from_run();

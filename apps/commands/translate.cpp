@@ -131,10 +131,8 @@ std::vector<std::string> reference_of(const TranslateCommand& c) {
 
 int translate(const TranslateCommand& c) {
   check<ConfigError>(c.batch >= 1, "translate: --batch ", c.batch, " must be at least 1");
-  check<ConfigError>(c.beam >= 1 && c.beam <= 1024, "translate: --beam ", c.beam,
-                     " must be from 1 to 1024");
-  check<ConfigError>(std::isfinite(c.length_penalty), "translate: --length-penalty ",
-                     c.length_penalty);
+  const TranslateOptions search{.beam = c.beam, .length_penalty = c.length_penalty};
+  check_search("translate", search);
   check<ConfigError>(c.threads >= 0, "translate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
   check<ConfigError>(!c.lines || !c.json,
@@ -156,8 +154,7 @@ int translate(const TranslateCommand& c) {
   std::vector<std::string> out;
   for (std::size_t wanted = each ? 1 : batch;; wanted = std::min(2 * wanted, most)) {
     const std::vector<Sentence> lines = source.next(wanted);
-    for (std::string& line :
-         translate_lines(m, lines, batch, {.beam = c.beam, .length_penalty = c.length_penalty})) {
+    for (std::string& line : translate_lines(m, lines, batch, search)) {
       if (!c.json) print(line + "\n");
       if (c.json || !c.reference.empty()) out.push_back(std::move(line));
     }

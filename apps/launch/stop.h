@@ -2,9 +2,8 @@
 // training loop, the first one asks it to save and stop. One that comes within a second belongs to
 // it: launchers and terminals send several. A later one ends the process at once, unless it is
 // another SIGHUP: a session that ends may send each of them, to the launcher and to its workers.
-// While a worker is set up there is nothing to save, and
-// the other workers may be waiting, so the first one ends the process at once. Under nohup, SIGHUP
-// stays ignored.
+// While a worker is set up there is nothing to save, and the other workers may be waiting, so the
+// first one ends the process at once. Under nohup, SIGHUP stays ignored.
 #pragma once
 
 namespace gossamer::apps {

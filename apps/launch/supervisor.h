@@ -27,13 +27,13 @@ struct Launch {
 
 // Each worker learns its place from GOSSAMER_* variables. A death is reported, and the other
 // workers go on. If a worker dies before all have met, the others would wait in vain, so all are
-// stopped. SIGINT and SIGTERM are passed to all, and SIGHUP as SIGTERM; a second one (stop.h)
-// kills them. If this process dies, so do the workers (through the kernel here, through the
-// agents elsewhere). Returns 128 + signal if asked to stop, kKilled if a second signal
-// has killed a worker. Otherwise the first exit code of a
-// worker that stopped with an error of its own and was not started again (6: a full disk; 3: a
-// damaged image with --strict-images, which also stops the others). A worker that was killed, or
-// lost the others (5), is no error of the run: then 0 if any worker finished it, else 5.
+// stopped. SIGINT and SIGTERM are passed to all, and SIGHUP as SIGTERM; a second one (stop.h) kills
+// them. If this process dies, so do the workers (through the kernel here, through the agents
+// elsewhere). Returns 128 + signal if asked to stop, kKilled if a second signal has killed a
+// worker. Otherwise the first exit code of a worker that stopped with an error of its own and was
+// not started again (6: a full disk; 3: a damaged image with --strict-images, which also stops the
+// others). A worker that was killed, or lost the others (5), is no error of the run: then 0 if any
+// worker finished it, else 5.
 int supervise(const Launch&);
 
 }  // namespace gossamer::apps

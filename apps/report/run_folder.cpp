@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
 
@@ -53,9 +54,7 @@ RunFolder::Begun RunFolder::begin(const std::string& config_toml, const std::str
     if (!moved.empty() && fs::remove(path_, error)) fs::rename(moved, path_, error);
     throw;
   }
-  std::vector<std::string> names{"model.safetensors",     "model-failed.safetensors",
-                                 "model-ema.safetensors", "summary.json",
-                                 "classes.json",          "report.html"};
+  std::vector<std::string> names(std::begin(kResultFiles), std::end(kResultFiles));
   names.insert(names.end(), outdated.begin(), outdated.end());
   const std::string aside = set_aside(names);
   if (!launch.empty() && !append_line(path_ / "log.jsonl", line("launch", launch))) ++lost_lines_;

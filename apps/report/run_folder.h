@@ -12,6 +12,11 @@
 
 namespace gossamer::apps {
 
+// What the end of a run writes.
+inline constexpr const char* kResultFiles[] = {"model.safetensors",     "model-failed.safetensors",
+                                               "model-ema.safetensors", "summary.json",
+                                               "classes.json",          "report.html"};
+
 class RunFolder {
  public:
   // Empty path: a dry run, which writes nothing.

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/core/error.h"
 
 namespace fs = std::filesystem;
@@ -27,8 +28,7 @@ void keep_graph_file(const Config& config, const fs::path& run_folder) {
 }
 
 void take_graph_file(Config& config, const fs::path& run_folder) {
-  const auto origin = config.origin.find("train.graph");
-  if (origin != config.origin.end() && origin->second == "command line") return;
+  if (said_by_hand(config, "train.graph")) return;
   std::error_code error;
   if (const fs::path copy = run_folder / kCopy;
       config.train.graph.starts_with(kOfFile) && fs::exists(copy, error))

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 
 #include <fmt/format.h>
@@ -151,6 +152,13 @@ TranslationModel load_translation_model(const ModelSource& source, DType dtype) 
   check<IoError>(marks.begin >= 0 && marks.end >= 0 && marks.pad >= 0, m.file,
                  ": the tokenizer beside it lacks one of the marks <s>, </s> and <pad>");
   return m;
+}
+
+void check_search(const std::string& command, const TranslateOptions& o) {
+  check<ConfigError>(o.beam >= 1 && o.beam <= 1024, command, ": --beam ", o.beam,
+                     " must be from 1 to 1024");
+  check<ConfigError>(std::isfinite(o.length_penalty), command, ": --length-penalty ",
+                     o.length_penalty, " must be a finite number");
 }
 
 std::vector<Sentence> translate_sentences(models::Transformer& net, const data::Marks& marks,

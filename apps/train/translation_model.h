@@ -41,6 +41,8 @@ struct TranslateOptions {
   double length_penalty = 0.6;
   i64 extra = 50;  // a translation has at most so many ids more than its source
 };
+// ConfigError: the options of `command` are out of range.
+void check_search(const std::string& command, const TranslateOptions&);
 using Sentence = std::vector<std::int32_t>;  // ids, with the end mark
 // Of several sentences at once, on the device of the model. Each has as many ids as the model has
 // positions, at most.

@@ -16,6 +16,7 @@
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/graph_file.h"
+#include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
@@ -101,7 +102,7 @@ void Worker::begin_folder(const std::optional<ResumePoint>& resume) {
   std::error_code error;
   const bool goes_on =
       !resumed_from.empty() && (std::filesystem::equivalent(resumed_from, folder.path(), error) ||
-                                !std::filesystem::exists(resumed_from / "log.jsonl", error));
+                                !is_run_folder(resumed_from));
   const char* launch = std::getenv(kLaunchVariable);
   std::vector<std::string> outdated;
   if (goes_on && folder.writes()) outdated = checkpoints_after(folder.path(), *resume);
@@ -112,8 +113,8 @@ void Worker::begin_folder(const std::optional<ResumePoint>& resume) {
   if (folder.writes()) task->save_beside_model(folder.path());
   if (!begun.moved.empty()) progress.warn("an older run of this name is now " + begun.moved);
   if (!outdated.empty())
-    progress.note(fmt::format("resumed  {} of more samples {} now in {}",
-                              counted(outdated.size(), "checkpoint"),
+    progress.note(fmt::format("resumed  {} {} now in {}",
+                              counted(outdated.size(), "later checkpoint"),
                               outdated.size() == 1 ? "is" : "are", begun.aside));
 }
 
@@ -251,9 +252,9 @@ void Worker::describe(const std::vector<std::string>& table,
         "best     not kept, since each worker evaluates its own model; with "
         "eval.of=mean they meet to evaluate the average");
   if (resume && !resume->own_state(place.size)) {
-    progress.note(
-        fmt::format("resumed  from the mean of {} ({} began them), momentum starts afresh",
-                    counted(resume->files.size(), "model"), counted(resume->world, "worker")));
+    progress.note(fmt::format("resumed  from the mean of {} of a run of {}, momentum starts afresh",
+                              counted(resume->files.size(), "model"),
+                              counted(resume->world, "worker")));
   }
 }
 

@@ -111,6 +111,23 @@ TEST_F(Disk, ARunWhoseFolderIsGoneEndsWithItsResultsElsewhere) {
   EXPECT_EQ(Json::parse(read_text(summary))["workers_at_end"], 2);
 }
 
+TEST_F(Disk, AFinishedRunWhoseModelIsElsewhereIsFinished) {
+  auto arguments = tiny({"--resume", "auto"});
+  ASSERT_EQ(run(arguments, {tmp}).code, 0);
+  const fs::path own = folder / "runs/t/model.safetensors",
+                 place = folder / "tmp/model.safetensors";
+  fs::rename(own, place);
+  Json s = summary();
+  s["model_file"] = place.string();
+  write_text(folder / "runs/t/summary.json", s.dump());
+  const std::size_t steps = events("step").size();
+  const Result again = run(arguments, {tmp});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_THAT(again.err,
+              AllOf(HasSubstr("runs/t is finished"), HasSubstr("its model is " + place.string())));
+  EXPECT_EQ(events("step").size(), steps) << "nothing is trained";
+}
+
 // In a folder that takes links and small files only, as a full disk does.
 TEST_F(Disk, WhatIsSavedElsewhereIsFoundWhenTheRunGoesOn) {
   auto arguments = tiny({"train.epochs=6", "run.checkpoint_every=1", "--resume", "auto"});

@@ -35,6 +35,13 @@ class Resume : public ProgramTest {
     kill(running, signal);
     EXPECT_EQ(wait().code, code) << read_text(folder / "err");
   }
+  // A leg of the command, which ends with --resume auto: slowed, so that it is stopped in its
+  // middle.
+  void interrupt(std::vector<std::string> arguments, int signal, int code) {
+    arguments.insert(arguments.end() - 2, slowed(1, 20));
+    start(arguments);
+    stop(signal, code);
+  }
   // The run that was never disturbed.
   void expect_as_whole(const std::vector<std::string>& arguments) {
     auto whole = arguments;
@@ -98,7 +105,7 @@ TEST_F(Resume, FromAnEarlierCheckpointThatIsNamedTheLaterOnesAreSetAside) {
                         "run.keep=1", "train.epochs=3"});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_THAT(r.err + r.out, HasSubstr("resuming from runs/t/checkpoints/samples-000000000096"));
-  EXPECT_THAT(r.out, HasSubstr("3 checkpoints of more samples are now in runs/t/earlier/1"));
+  EXPECT_THAT(r.out, HasSubstr("3 later checkpoints are now in runs/t/earlier/1"));
   EXPECT_THAT(checkpoints(), ::testing::ElementsAre("samples-000000000288"));
   for (const char* label : {"192", "288", "384"})
     EXPECT_TRUE(fs::exists(folder / "runs/t/earlier/1/checkpoints" /
@@ -134,10 +141,7 @@ TEST_F(Resume, WhatIsNamedMayBeTheFolderItselfOrThatOfItsCheckpointsButNoFile) {
 
 TEST_F(Resume, AutoBeginsAnewWhatWasKilledBeforeItsFirstCheckpoint) {
   const auto arguments = automatic(steady({"train.epochs=2"}));
-  auto slow = arguments;
-  slow.insert(slow.end() - 2, slowed(1, 20));
-  start(slow);
-  stop(SIGKILL, 1000 + SIGKILL);
+  interrupt(arguments, SIGKILL, 1000 + SIGKILL);
   EXPECT_TRUE(checkpoints().empty());
   const Result r = run(arguments);
   ASSERT_EQ(r.code, 0) << r.err;
@@ -146,12 +150,7 @@ TEST_F(Resume, AutoBeginsAnewWhatWasKilledBeforeItsFirstCheckpoint) {
 
 TEST_F(Resume, AutoGoesOnFromWhatWasInterruptedWhateverElseWasHalfWritten) {
   const auto arguments = automatic(steady({"train.epochs=3"}));
-  auto slow = arguments;
-  slow.insert(slow.end() - 2, slowed(1, 20));
-  for (int leg = 0; leg < 3; ++leg) {
-    start(slow);
-    stop(SIGTERM, 143);
-  }
+  for (int leg = 0; leg < 3; ++leg) interrupt(arguments, SIGTERM, 143);
   EXPECT_THAT(checkpoints(), Contains("interrupted-3"));
   const fs::path half = folder / "runs/t/checkpoints/samples-000000000900";
   write_text(half / "rank-0.safetensors.tmp-5-0", "half");
@@ -166,12 +165,7 @@ TEST_F(Resume, AutoGoesOnFromWhatWasInterruptedWhateverElseWasHalfWritten) {
 
 TEST_F(Resume, AutoPassesOverADamagedCheckpoint) {
   const auto arguments = automatic(steady({"train.epochs=3"}));
-  auto slow = arguments;
-  slow.insert(slow.end() - 2, slowed(1, 20));
-  for (int leg = 0; leg < 2; ++leg) {
-    start(slow);
-    stop(SIGTERM, 143);
-  }
+  for (int leg = 0; leg < 2; ++leg) interrupt(arguments, SIGTERM, 143);
   flip_bit(folder / "runs/t/checkpoints/interrupted-2/rank-0.safetensors", 20000);
   const Result r = run(arguments);
   ASSERT_EQ(r.code, 0) << r.err;
@@ -182,10 +176,7 @@ TEST_F(Resume, AutoPassesOverADamagedCheckpoint) {
 
 TEST_F(Resume, AutoBeginsAnewWhereNoCheckpointIsWhole) {
   const auto arguments = automatic(steady({}));
-  auto slow = arguments;
-  slow.insert(slow.end() - 2, slowed(1, 20));
-  start(slow);
-  stop(SIGTERM, 143);
+  interrupt(arguments, SIGTERM, 143);
   flip_bit(folder / "runs/t/checkpoints/interrupted/rank-0.safetensors", 20000);
   const Result r = run(arguments);
   ASSERT_EQ(r.code, 0) << r.err;
@@ -199,12 +190,7 @@ TEST_F(Resume, MoreEpochsGoOnFromTheEnd) {
     SCOPED_TRACE(interruptions);
     fs::remove_all(folder / "runs");
     const auto arguments = automatic(steady({"train.epochs=2"}));
-    auto slow = arguments;
-    slow.insert(slow.end() - 2, slowed(1, 20));
-    for (int leg = 0; leg < interruptions; ++leg) {
-      start(slow);
-      stop(SIGTERM, 143);
-    }
+    for (int leg = 0; leg < interruptions; ++leg) interrupt(arguments, SIGTERM, 143);
     ASSERT_EQ(run(arguments).code, 0) << read_text(folder / "err");
     const std::string model = read_text(folder / "runs/t/model.safetensors");
     const std::size_t steps = events("step").size();
@@ -330,10 +316,7 @@ TEST_F(Resume, DoesNotNeedTheModelThatItBeganWith) {
               0)
         << read_text(folder / "err");
     const auto arguments = automatic(with(common, {"model.init=runs/base", "train.epochs=2"}));
-    auto slow = arguments;
-    slow.insert(slow.end() - 2, slowed(1, 20));
-    start(slow);
-    stop(SIGTERM, 143);
+    interrupt(arguments, SIGTERM, 143);
     fs::rename(folder / "runs/base", folder / "moved");
     fs::copy(folder / "runs/t", folder / "runs/u", fs::copy_options::recursive);
     const Result automatically = run(arguments);
