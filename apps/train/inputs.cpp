@@ -89,8 +89,8 @@ void open_val(const Config& c, DataSets& sets) {
     std::string note = "validated with " + paths_text(sources);
     if (std::filesystem::path(sources[0]).filename() == "test")
       note +=
-          ", for want of val/ beside it: so it is no test of the model that is chosen by it; "
-          "data.val_split=0.1 leaves it alone";
+          ", since there is no val/; it chooses the best model, so it cannot test that model "
+          "any more; data.val_split=0.1 validates with a part of the training data instead";
     sets.notes.push_back(note);
   }
   sets.val = open_part(c, paths, data::Part::val, sets);

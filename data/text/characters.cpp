@@ -62,9 +62,9 @@ class Characters final : public Tokenizer {
   const std::string& text_of(std::int32_t id) const override {
     return text_[static_cast<std::size_t>(id)];
   }
-  StoredFile file_;
   std::uint64_t rules() const override { return rules_; }
 
+  StoredFile file_;
   std::uint64_t rules_ = 1;
   std::vector<std::string> text_;  // by id
   std::unordered_map<std::string, std::int32_t> ids_;

@@ -37,8 +37,8 @@ TEST_F(Validation, WhatWasFoundIsNamedAndATestSetIsSaidToChooseTheModel) {
   fs::copy(shapes() / "val", folder / "t/test", fs::copy_options::recursive);
   for (const std::string path : {"t", "t/train"})
     EXPECT_THAT(run(train({"data.train=" + path, "--dry-run"})).out,
-                AllOf(HasSubstr("t/test, for want of val/ beside it"),
-                      HasSubstr("data.val_split=0.1 leaves it alone")))
+                AllOf(HasSubstr("t/test, since there is no val/; it chooses the best model"),
+                      HasSubstr("data.val_split=0.1 validates with a part")))
         << path;
 }
 
