@@ -6,7 +6,7 @@
 #include <regex>
 
 #include "gossamer/apps/config.h"
-#include "gossamer/core/spelling.h"
+#include "gossamer/core/text/spelling.h"
 
 namespace gossamer::apps {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/spelling.h"
+#include "gossamer/core/text/spelling.h"
 
 namespace gossamer::apps {
 

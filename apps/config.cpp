@@ -13,10 +13,10 @@
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
-#include "gossamer/core/nesting.h"
-#include "gossamer/core/spelling.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/spelling.h"
+#include "gossamer/core/text/utf8.h"
 
 namespace gossamer::apps {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 
 namespace gossamer::apps {
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer::apps {
 

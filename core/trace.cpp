@@ -10,7 +10,7 @@
 #include <sstream>
 #include <vector>
 
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::trace {
 namespace {

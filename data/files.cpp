@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/text/file_names.h"
 
 namespace gossamer::data {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer::data {
 

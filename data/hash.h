@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "gossamer/core/xxh3.h"
+#include "gossamer/core/io/xxh3.h"
 
 namespace gossamer::data {
 

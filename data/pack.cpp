@@ -9,7 +9,7 @@
 #include <set>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/data/codec/image_reader.h"
 #include "gossamer/data/codec/jpeg_encode.h"
 #include "gossamer/data/codec/limits.h"

@@ -6,7 +6,7 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/spelling.h"
+#include "gossamer/core/text/spelling.h"
 #include "gossamer/models/residual.h"
 #include "gossamer/nn/init.h"
 

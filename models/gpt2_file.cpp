@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::models {

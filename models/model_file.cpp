@@ -9,9 +9,9 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/printable.h"
-#include "gossamer/core/spelling.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/printable.h"
+#include "gossamer/core/text/spelling.h"
+#include "gossamer/core/text/utf8.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "gossamer/core/spelling.h"
+#include "gossamer/core/text/spelling.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/init.h"
 

@@ -6,7 +6,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::nn {
 namespace {

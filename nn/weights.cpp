@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "gossamer/core/safetensors.h"
-#include "gossamer/core/torch_file.h"
+#include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/io/torch_file.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::nn {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/io/unread_tensor.h"
 #include "gossamer/core/tensor.h"
-#include "gossamer/core/unread_tensor.h"
 
 namespace gossamer::nn {
 
@@ -28,7 +28,7 @@ struct Weights {
 };
 
 struct WeightsOptions {
-  std::string key;  // of a .pth: the state dict that is taken, see core/torch_file.h
+  std::string key;  // of a .pth: the state dict that is taken, see core/io/torch_file.h
   // "linear" -> "fc": what names begin with, up to a dot or their end; of several the longest.
   // "backbone" -> "": it is dropped with its dot
   std::map<std::string, std::string> rename;

@@ -9,7 +9,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/data/check.h"
 #include "gossamer/data/split.h"
 #include "gossamer/data/unequal.h"

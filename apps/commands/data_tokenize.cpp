@@ -6,7 +6,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/tokenize.h"
 

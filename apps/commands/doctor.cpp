@@ -29,8 +29,8 @@
 #include "gossamer/core/cores.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/free_memory.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/safetensors.h"
 #include "gossamer/models/registry.h"
 
 namespace fs = std::filesystem;

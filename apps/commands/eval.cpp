@@ -25,9 +25,9 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/data/errors.h"
 
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/torch_file.h"
+#include "gossamer/core/io/torch_file.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {

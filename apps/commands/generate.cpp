@@ -28,7 +28,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 #include "gossamer/models/sampling.h"
 
 namespace gossamer::apps {

@@ -9,7 +9,7 @@
 #include "gossamer/apps/commands/simulate_page.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/graph/theory.h"
 

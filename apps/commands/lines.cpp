@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 
 namespace gossamer::apps {
 

@@ -11,7 +11,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

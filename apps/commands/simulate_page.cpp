@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/html.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

@@ -15,7 +15,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {

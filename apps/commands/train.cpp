@@ -29,7 +29,7 @@
 #include "gossamer/apps/train/translation_model.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/dist/net/launch_sources.h"
 
 namespace gossamer::apps {

@@ -16,7 +16,7 @@
 #include "gossamer/apps/report/trace_times.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/dist/simulation/timeline.h"
 
 namespace gossamer::apps {

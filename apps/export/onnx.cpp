@@ -30,7 +30,7 @@ void write_onnx(const std::filesystem::path& path, const LoadedModel&, const Onn
 #include <onnx/onnx_pb.h>
 
 #include "gossamer/apps/version.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/layers.h"

@@ -19,8 +19,8 @@
 #include <string>
 #include <string_view>
 
-#include "gossamer/core/nesting.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/utf8.h"
 
 namespace gossamer::apps {
 

@@ -10,7 +10,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/nesting.h"
+#include "gossamer/core/text/nesting.h"
 
 namespace gossamer::apps {
 namespace {

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

@@ -11,7 +11,7 @@
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/pictures.h"
 #include "gossamer/apps/report/report.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

@@ -12,7 +12,7 @@
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/pictures.h"
 #include "gossamer/apps/report/trace_player.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/dist/method.h"
 
 namespace fs = std::filesystem;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/trace.h"
 
 namespace fs = std::filesystem;

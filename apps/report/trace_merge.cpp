@@ -12,7 +12,7 @@
 
 #include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/nesting.h"
+#include "gossamer/core/text/nesting.h"
 
 namespace fs = std::filesystem;
 

@@ -11,7 +11,7 @@
 
 #include "gossamer/apps/train/worker_models.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace fs = std::filesystem;

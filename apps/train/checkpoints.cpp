@@ -10,7 +10,7 @@
 #include "gossamer/apps/train/rescue.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 

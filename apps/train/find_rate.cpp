@@ -14,7 +14,7 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

@@ -9,7 +9,7 @@
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"

@@ -10,7 +10,7 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/core/update.h"
 #include "gossamer/data/class_difference.h"
 #include "gossamer/models/model_file.h"

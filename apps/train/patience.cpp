@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/plural.h"
 
 namespace gossamer::apps {
 

@@ -15,7 +15,7 @@
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/nn/checkpoint.h"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "gossamer/apps/json.h"
-#include "gossamer/core/nesting.h"
+#include "gossamer/core/text/nesting.h"
 
 namespace gossamer::apps {
 namespace {

@@ -4,7 +4,7 @@
 #include "gossamer/apps/train/language_task.h"
 #include "gossamer/apps/train/picture_task.h"
 #include "gossamer/apps/train/translation_task.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 

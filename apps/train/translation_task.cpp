@@ -10,7 +10,7 @@
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"

@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/update.h"
 
 namespace fs = std::filesystem;

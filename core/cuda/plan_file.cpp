@@ -5,7 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer {
 namespace {

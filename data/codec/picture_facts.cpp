@@ -6,7 +6,7 @@
 #include <cctype>
 #include <cstring>
 
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/text/file_names.h"
 
 namespace gossamer::data {
 namespace {

@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/cifar.h"

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
 
 namespace gossamer::data {

@@ -56,8 +56,8 @@ struct Index {
   i64 size() const { return names.size(); }
 };
 
-// Gives the classes names that can be shown (printable(), core/utf8.h), sorts them, and moves the
-// labels along. DataError: two classes are then called alike.
+// Gives the classes names that can be shown (printable(), core/text/utf8.h), sorts them, and moves
+// the labels along. DataError: two classes are then called alike.
 void settle_classes(Index&);
 
 class IndexBuilder {

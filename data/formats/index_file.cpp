@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/flat_val.h"
 #include "gossamer/data/hash.h"

@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/pickle.h"
+#include "gossamer/core/io/pickle.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/cifar.h"

@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "gossamer/core/input_file.h"
+#include "gossamer/core/io/input_file.h"
 #include "gossamer/data/formats/index.h"
 
 namespace gossamer::data {
@@ -20,7 +20,7 @@ bool is_pickled_val_name(const std::string& name);
 
 // ImageNet-32's labels count from 1 in the order of map_clsloc.txt: with
 // this file beside the batch (or in the folder above) the classes are WordNet ids, else "0001" to
-// "1000". Nothing in the file is called (core/pickle.h). DataError says what is wrong with it.
+// "1000". Nothing in the file is called (core/io/pickle.h). DataError says what is wrong with it.
 Index index_pickled(const InputFile&);
 
 }  // namespace gossamer::data

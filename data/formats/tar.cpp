@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 

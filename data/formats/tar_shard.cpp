@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"

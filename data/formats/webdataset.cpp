@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
-#include "gossamer/core/nesting.h"
+#include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/nesting.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 

@@ -1,7 +1,7 @@
 // All names are code points below U+0144: one or two bytes of UTF-8.
 #include "gossamer/data/text/byte_names.h"
 
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 
 namespace gossamer::data {
 namespace {

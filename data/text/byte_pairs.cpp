@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/xxh3.h"
+#include "gossamer/core/io/xxh3.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/mix.h"

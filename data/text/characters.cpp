@@ -5,8 +5,8 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/utf8.h"
-#include "gossamer/core/xxh3.h"
+#include "gossamer/core/io/xxh3.h"
+#include "gossamer/core/text/utf8.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/json.h"

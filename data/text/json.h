@@ -5,8 +5,8 @@
 #include <string>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/nesting.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
 
 namespace gossamer::data {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/json.h"

@@ -11,7 +11,7 @@
 #include <pcre2.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 #include "gossamer/data/text/character_classes.h"
 
 namespace gossamer::data {

@@ -10,8 +10,8 @@
 #include <zlib.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/utf8.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/plural.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/plural.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/json_lines.h"

@@ -8,8 +8,8 @@
 #include <system_error>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
 
 namespace gossamer::data {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
 
 namespace gossamer::data {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/file_names.h"
-#include "gossamer/core/plural.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/byte_pairs.h"

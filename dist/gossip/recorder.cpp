@@ -11,8 +11,8 @@
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/nesting.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/utf8.h"
 
 namespace gossamer::dist {
 namespace {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/dist/graph/graph_shapes.h"
 
 namespace gossamer::dist::shapes {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/dist/net/siphash.h"
 
 namespace gossamer::dist::wire {

@@ -82,7 +82,7 @@ Bytes encode_table(const std::vector<Address>&);
 const char* decode_table(std::span<const std::uint8_t>, std::vector<Address>&);
 
 Bytes to_bytes(const std::string&);
-// text of a peer for our messages, as core/printable.h makes it, of at most 500 bytes
+// text of a peer for our messages, as core/text/printable.h makes it, of at most 500 bytes
 std::string printable(std::span<const std::uint8_t>);
 
 }  // namespace gossamer::dist::wire

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/plural.h"
+#include "gossamer/core/text/plural.h"
 
 namespace gossamer::dist {
 namespace {

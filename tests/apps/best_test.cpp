@@ -9,7 +9,7 @@
 #include "apps/program.h"
 #include "gossamer/apps/train/patience.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

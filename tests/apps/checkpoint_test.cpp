@@ -14,7 +14,7 @@
 
 #include "gossamer/apps/report/run_folder.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 

@@ -6,7 +6,7 @@
 
 #include "apps/program.h"
 #include "gossamer/apps/config.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/tensor.h"
 #include "gossamer/dist/graph/rounds.h"
 

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/nn/weights.h"
 
 namespace gossamer::apps {

@@ -6,7 +6,7 @@
 
 #include "apps/text_data.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/text_data.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {

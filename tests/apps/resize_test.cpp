@@ -7,7 +7,7 @@
 #include "apps/program.h"
 #include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/picture_step.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"

@@ -6,7 +6,7 @@
 
 #include "apps/program.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "support/free_port.h"
 
 namespace gossamer::apps {

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "support/torch_bytes.h"

@@ -14,8 +14,8 @@
 
 #include <unistd.h>
 
-#include "gossamer/core/safetensors.h"
-#include "gossamer/core/xxh3.h"
+#include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/io/xxh3.h"
 
 namespace gossamer {
 namespace {

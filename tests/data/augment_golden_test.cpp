@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/augment/policy.h"
 
 namespace gossamer::data {

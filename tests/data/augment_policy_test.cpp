@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/augment/policy.h"
 

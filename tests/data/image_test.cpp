@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/random.h"
-#include "gossamer/core/safetensors.h"
 
 namespace gossamer::data {
 namespace {

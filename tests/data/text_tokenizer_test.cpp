@@ -11,7 +11,7 @@
 #include "data/helpers.h"
 #include "data/text.h"
 #include "gossamer/core/random.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 #include "gossamer/data/text/byte_names.h"
 #include "gossamer/data/text/byte_pairs.h"
 #include "gossamer/data/text/characters.h"

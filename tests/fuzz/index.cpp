@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
 #include "gossamer/data/hash.h"

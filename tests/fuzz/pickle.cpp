@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/torch_file.h"
+#include "gossamer/core/io/torch_file.h"
 #include "support/torch_bytes.h"
 
 using namespace gossamer;

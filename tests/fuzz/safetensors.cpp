@@ -5,7 +5,7 @@
 // sources: safetensors safetensors_write core/tensor shape memory parallel autograd op_update
 // sources: op_copy
 // sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3 cores least_cpu
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 
 using namespace gossamer;
 

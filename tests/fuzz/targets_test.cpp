@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/random.h"
-#include "gossamer/core/safetensors.h"
 #include "gossamer/data/text/text_set.h"
 #include "support/torch_bytes.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 #include "gossamer/data/text/json_lines.h"
 
 using namespace gossamer;

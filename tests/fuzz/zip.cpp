@@ -5,10 +5,10 @@
 // sources: torch_file pickle zip input_file core/tensor shape memory parallel autograd op_update
 // sources: flat cuda_none op_blocks free_memory printable utf8 cores least_cpu
 // libraries: -lz
-#include "gossamer/core/zip.h"
+#include "gossamer/core/io/zip.h"
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/torch_file.h"
+#include "gossamer/core/io/torch_file.h"
 
 using namespace gossamer;
 

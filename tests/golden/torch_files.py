@@ -2,7 +2,7 @@
 """Writes torch.pth and torch.safetensors: the same small tensors, saved by torch and by the package
 safetensors, and torch_training.pth: a checkpoint as torchvision's training writes it.
 torch_legacy.pth and torch_legacy_training.pth are the same objects as before torch 1.6. All are for
-tests/core/torch_file_test.cpp. Values are exact in every type.
+tests/core/io/torch_file_test.cpp. Values are exact in every type.
 
     torch_files.py      # needs torch and safetensors; writes beside itself
 """

@@ -5,7 +5,7 @@
 
 #include "../golden/formula.h"
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 

@@ -6,8 +6,8 @@
 
 #include "golden/formula.h"
 #include "gossamer/core/flat.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/safetensors.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 

@@ -10,7 +10,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/flat.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/models/sampling.h"
 #include "gossamer/nn/init.h"

@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/random.h"
-#include "gossamer/core/safetensors.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "support/error_of.h"

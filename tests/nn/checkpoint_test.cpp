@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/flat.h"
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/layers.h"
 #include "support/temp_folder.h"

@@ -5,8 +5,8 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/flat.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/safetensors.h"
 #include "gossamer/core/update.h"
 #include "support/updates.h"
 

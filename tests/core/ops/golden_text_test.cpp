@@ -5,8 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/safetensors.h"
 #include "support/use_backend.h"
 
 namespace gossamer {

@@ -1,6 +1,6 @@
 // Reading safetensors files. The header is untrusted: every rule of the format is checked before a
 // byte of data is used.
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,10 +10,10 @@
 #include <optional>
 #include <set>
 
-#include "gossamer/core/plural.h"
-#include "gossamer/core/printable.h"
-#include "gossamer/core/safetensors_checksums.h"
-#include "gossamer/core/xxh3.h"
+#include "gossamer/core/io/safetensors_checksums.h"
+#include "gossamer/core/io/xxh3.h"
+#include "gossamer/core/text/plural.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer {
 namespace {

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gossamer/core/printable.h"
-#include "gossamer/core/safetensors.h"
-#include "gossamer/core/safetensors_checksums.h"
-#include "gossamer/core/xxh3.h"
+#include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/io/safetensors_checksums.h"
+#include "gossamer/core/io/xxh3.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer {
 namespace {

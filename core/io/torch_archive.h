@@ -9,8 +9,8 @@
 #include <string_view>
 
 #include "gossamer/core/dtype.h"
-#include "gossamer/core/input_file.h"
-#include "gossamer/core/pickle.h"
+#include "gossamer/core/io/input_file.h"
+#include "gossamer/core/io/pickle.h"
 
 namespace gossamer {
 

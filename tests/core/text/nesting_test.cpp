@@ -1,5 +1,5 @@
 // Depth is counted before a parser builds a tree.
-#include "gossamer/core/nesting.h"
+#include "gossamer/core/text/nesting.h"
 
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,5 +1,5 @@
 // The zip directory: what is stored is found and checked, all else is refused with its reason.
-#include "gossamer/core/zip.h"
+#include "gossamer/core/io/zip.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

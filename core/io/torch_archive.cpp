@@ -1,6 +1,6 @@
 // See torch_archive.h. The formats: torch/serialization.py; what torch.load(weights_only=True) lets
 // a pickle name: torch/_weights_only_unpickler.py.
-#include "gossamer/core/torch_archive.h"
+#include "gossamer/core/io/torch_archive.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
-#include "gossamer/core/zip.h"
+#include "gossamer/core/io/zip.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer {
 namespace {

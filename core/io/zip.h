@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/input_file.h"
+#include "gossamer/core/io/input_file.h"
 
 namespace gossamer {
 

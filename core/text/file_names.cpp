@@ -1,5 +1,5 @@
 // See file_names.h.
-#include "gossamer/core/file_names.h"
+#include "gossamer/core/text/file_names.h"
 
 #include <algorithm>
 

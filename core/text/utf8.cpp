@@ -1,5 +1,5 @@
 // The Unicode Standard, table 3-7: well-formed byte sequences.
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // See zip.h. All numbers in a zip archive are little-endian.
-#include "gossamer/core/zip.h"
+#include "gossamer/core/io/zip.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,7 @@
 #include <zlib.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer {
 namespace {

@@ -1,9 +1,9 @@
 // Text from outside in a message: nothing in it steers a terminal, and ordinary text stays.
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 
 #include <gtest/gtest.h>
 
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 
 namespace gossamer {
 namespace {

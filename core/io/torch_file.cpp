@@ -1,5 +1,5 @@
 // See torch_file.h. What the pickle's calls mean: torch/_utils.py.
-#include "gossamer/core/torch_file.h"
+#include "gossamer/core/io/torch_file.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,10 +9,10 @@
 #include <set>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/pickle.h"
-#include "gossamer/core/plural.h"
-#include "gossamer/core/printable.h"
-#include "gossamer/core/torch_archive.h"
+#include "gossamer/core/io/pickle.h"
+#include "gossamer/core/io/torch_archive.h"
+#include "gossamer/core/text/plural.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer {
 namespace {

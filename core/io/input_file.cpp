@@ -1,5 +1,5 @@
 // See input_file.h.
-#include "gossamer/core/input_file.h"
+#include "gossamer/core/io/input_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer {
 

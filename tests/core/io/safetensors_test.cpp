@@ -1,6 +1,6 @@
 // Safetensors: what is written is read again, and every way in which a file can be wrong is refused
 // with its reason.
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 
 #include <csignal>
 #include <cstring>
@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 #include "support/temp_folder.h"
 
 namespace gossamer {

@@ -1,5 +1,5 @@
 // The machine for pickles: values as Python would make them, and nothing is ever called.
-#include "gossamer/core/pickle.h"
+#include "gossamer/core/io/pickle.h"
 
 #include <cmath>
 

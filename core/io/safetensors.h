@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/input_file.h"
+#include "gossamer/core/io/input_file.h"
+#include "gossamer/core/io/unread_tensor.h"
 #include "gossamer/core/tensor.h"
-#include "gossamer/core/unread_tensor.h"
 
 namespace gossamer {
 

@@ -1,5 +1,5 @@
 // Which known name a misspelt word is: a slip is found, another word is not.
-#include "gossamer/core/spelling.h"
+#include "gossamer/core/text/spelling.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

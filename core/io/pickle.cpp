@@ -1,5 +1,5 @@
 // See pickle.h.
-#include "gossamer/core/pickle.h"
+#include "gossamer/core/io/pickle.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer {
 namespace {

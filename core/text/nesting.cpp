@@ -1,6 +1,6 @@
 // See nesting.h. Both are right for the part of a text that is valid, which is all that a parser
 // builds something of.
-#include "gossamer/core/nesting.h"
+#include "gossamer/core/text/nesting.h"
 
 #include <algorithm>
 

@@ -1,10 +1,10 @@
 // Files of torch.save: one of torch itself, all kinds of tensors, and what is refused.
-#include "gossamer/core/torch_file.h"
+#include "gossamer/core/io/torch_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gossamer/core/safetensors.h"
+#include "gossamer/core/io/safetensors.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
 #include "support/torch_bytes.h"

@@ -1,5 +1,5 @@
 // See spelling.h.
-#include "gossamer/core/spelling.h"
+#include "gossamer/core/text/spelling.h"
 
 #include <algorithm>
 

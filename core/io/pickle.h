@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gossamer/core/input_file.h"
+#include "gossamer/core/io/input_file.h"
 
 namespace gossamer {
 

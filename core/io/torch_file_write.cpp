@@ -8,8 +8,8 @@
 #include <zlib.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/safetensors.h"
-#include "gossamer/core/torch_file.h"
+#include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/io/torch_file.h"
 
 namespace gossamer {
 namespace {

@@ -1,5 +1,5 @@
 // XXH3 by the xxHash library, compiled in.
-#include "gossamer/core/xxh3.h"
+#include "gossamer/core/io/xxh3.h"
 
 #define XXH_INLINE_ALL
 #if defined(__AVX512F__)

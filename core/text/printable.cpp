@@ -1,10 +1,10 @@
 // See printable.h.
-#include "gossamer/core/printable.h"
+#include "gossamer/core/text/printable.h"
 
 #include <algorithm>
 #include <cctype>
 
-#include "gossamer/core/utf8.h"
+#include "gossamer/core/text/utf8.h"
 
 namespace gossamer {
 namespace {
