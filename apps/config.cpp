@@ -17,6 +17,7 @@
 #include "gossamer/core/text/nesting.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/core/text/utf8.h"
+#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 namespace {
@@ -298,8 +299,8 @@ bool takes_time(const std::string& key) { return key == "run.checkpoint_every"; 
 
 void fit_to_task(Config& config) {
   if (config.task == "pictures") return;
-  if (!config.origin.contains("model.name"))
-    config.model.name = config.task == "language" ? "gpt2" : "transformer";
+  const std::vector<std::string> models = models::names(config.task);
+  if (!config.origin.contains("model.name") && !models.empty()) config.model.name = models[0];
   if (!config.origin.contains("run.best_by")) config.run.best_by = "loss";
   if (!config.origin.contains("eval.every")) config.eval.every = {0};
   if (config.task == "translation" && !config.origin.contains("train.batch"))

@@ -22,25 +22,19 @@
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
-#include "gossamer/models/gpt2.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/selection.h"
 
 namespace gossamer::apps {
 namespace {
 
-const std::vector<std::string> kTransformers{"transformer", "transformer-big"};
-
 // The keys with few values.
 std::map<std::string, std::vector<std::string>> make_choices() {
-  std::vector<std::string> models, graphs = dist::graph_names();
-  for (const auto& m : models::list()) models.push_back(m.name);
+  std::vector<std::string> graphs = dist::graph_names();
   for (const std::string& rounds : dist::rounds_names())
     if (std::ranges::find(graphs, rounds) == graphs.end()) graphs.push_back(rounds);
-  for (const std::string& name : models::gpt2_names()) models.push_back(name);
-  for (const std::string& name : kTransformers) models.push_back(name);
-  return {{"task", {"pictures", "language", "translation"}},
-          {"model.name", models},
+  return {{"task", models::tasks()},
+          {"model.name", models::names()},
           {"model.gelu", {"tanh", "erf"}},
           {"data.label_base", {"auto", "0", "1"}},
           {"data.filter", {"bilinear", "area"}},
@@ -76,11 +70,7 @@ const std::vector<KeysOf> kKeysOf{
      {"data.label_base", "data.size", "data.sizes", "data.size_milestones", "data.eval_size",
       "data.resize", "data.filter", "data.augment", "data.mean", "data.std", "data.resize_on",
       "data.strict_images", "train.mixup", "train.cutmix"}},
-    {{"language", "translation"},
-     {"model.layers", "model.width", "model.heads", "model.dropout", "model.init_other_tokenizer",
-      "data.length"}},
-    {{"language"}, {"model.bias", "model.gelu"}},
-    {{"translation"}, {"model.ff", "model.norm_first"}}};
+    {{"language", "translation"}, {"model.init_other_tokenizer", "data.length"}}};
 
 }  // namespace
 
@@ -151,22 +141,14 @@ void validate(const Config& c, int workers, int per_machine) {
   });
   auto_or("model.classes", c.model.classes, 2, 10000000);
   const bool text = c.task != "pictures";
-  const auto is_one_of = [&](const std::vector<std::string>& names) {
-    return std::ranges::find(names, c.model.name) != names.end();
-  };
-  const std::string task_of_model = is_one_of(models::gpt2_names()) ? "language"
-                                    : is_one_of(kTransformers)      ? "translation"
-                                                                    : "pictures";
-  require(c.task == task_of_model, "model.name",
-          text ? "one of " +
-                     alternatives(c.task == "language" ? models::gpt2_names() : kTransformers) +
-                     " with task=" + c.task
-               : "a model of pictures, or task=" + task_of_model + " must be said");
-  auto_or("model.ff", c.model.ff, 1, 65536);
-  auto_or("model.layers", c.model.layers, 1, 1024);
-  auto_or("model.width", c.model.width, 1, 65536);
-  auto_or("model.heads", c.model.heads, 1, 1024);
-  require(c.model.dropout >= 0 && c.model.dropout < 1, "model.dropout", "0 to below 1");
+  const models::Family& family = models::family_of(c.model.name);
+  require(c.task == family.task, "model.name",
+          text ? "one of " + alternatives(models::names(c.task)) + " with task=" + c.task
+               : "a model of pictures, or task=" + family.task + " must be said");
+  const models::ModelOptions options = model_options(c);
+  for (const auto& [setting, value] : settings_of(options))
+    if (const auto wanted = setting_wanted(setting, value))
+      require(false, "model." + setting.name, *wanted);
   require(!text || c.run.best_by == "loss", "run.best_by", "loss with task=" + c.task);
   require(!text || c.data.val_split == 0, "data.val_split",
           "0 with task=" + c.task + ": `gossamer data tokenize --val-fraction` holds text back");
@@ -178,6 +160,15 @@ void validate(const Config& c, int workers, int per_machine) {
               "left at " + unchanged + " with task=" + c.task + ": only runs of " +
                   alternatives(of.tasks) + " read it");
     }
+  }
+  for (const std::string& option : models::given_options(options)) {
+    std::vector<std::string> families;
+    for (const models::Family& other : models::families())
+      if (other.takes(option)) families.push_back(other.name);
+    const std::string key = "model." + option;
+    require(family.takes(option), key,
+            "left at " + value_text({}, key) + " with model.name = " + c.model.name +
+                ": only models of the family " + alternatives(families) + " take it");
   }
   require(c.task == "language" || c.data.shard != "documents", "data.shard",
           "another one: only text (task=language) has documents");

@@ -1,26 +1,20 @@
 // See gpt2.h.
 #include "gossamer/models/gpt2.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/text/spelling.h"
+#include "gossamer/models/gpt2_file.h"
+#include "gossamer/models/registry.h"
 #include "gossamer/models/residual.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::models {
 namespace {
 
-struct Size {
-  const char* name;
-  i64 layers, width, heads;
-};
-constexpr Size kSizes[] = {{"gpt2", 12, 768, 12},
-                           {"gpt2-medium", 24, 1024, 16},
-                           {"gpt2-large", 36, 1280, 20},
-                           {"gpt2-xl", 48, 1600, 25}};
 constexpr float kDeviation = 0.02f;
 
 const Gpt2Options& checked(const Gpt2Options& o) {
@@ -82,22 +76,6 @@ class Gpt2::Block : public nn::Module {
   Mlp& mlp_;
   nn::Dropout& drop_;
 };
-
-const std::vector<std::string>& gpt2_names() {
-  static const auto& names = *new auto([] {
-    std::vector<std::string> out;
-    for (const Size& s : kSizes) out.emplace_back(s.name);
-    return out;
-  }());
-  return names;
-}
-
-Gpt2Options gpt2_options(const std::string& name) {
-  for (const Size& s : kSizes)
-    if (name == s.name) return {.layers = s.layers, .width = s.width, .heads = s.heads};
-  fail<ConfigError>("unknown language model \"", name, "\"; known are ",
-                    alternatives(gpt2_names()));
-}
 
 Gpt2::Gpt2(const Gpt2Options& options)
     : options_(checked(options)),
@@ -162,6 +140,53 @@ Tensor Gpt2::step(const Tensor& ids, Cache& cache) {
     last.slice(b, b + 1).copy_from(
         x.slice(b, b + 1).reshape({length, options_.width}).slice(length - 1, length));
   return logits(last);
+}
+
+// --- the family
+
+namespace {
+
+struct Size {
+  ModelInfo info;
+  i64 layers, width, heads;
+};
+const std::vector<Size>& sizes() {
+  static const auto& rows = *new std::vector<Size>{
+      {{"gpt2", "GPT-2 with 124 M parameters", Gpt2Options().vocabulary}, 12, 768, 12},
+      {{"gpt2-medium", "355 M", Gpt2Options().vocabulary}, 24, 1024, 16},
+      {{"gpt2-large", "774 M", Gpt2Options().vocabulary}, 36, 1280, 20},
+      {{"gpt2-xl", "1.6 G", Gpt2Options().vocabulary}, 48, 1600, 25}};
+  return rows;
+}
+
+}  // namespace
+
+Gpt2Options gpt2_options(const std::string& name, const ModelOptions& o) {
+  info(name, "language");
+  const Size& size = *std::ranges::find(sizes(), name, [](const Size& s) { return s.info.name; });
+  Gpt2Options out{.layers = o.layers.value_or(size.layers),
+                  .width = o.width.value_or(size.width),
+                  .heads = o.heads.value_or(size.heads),
+                  .bias = o.bias,
+                  .gelu_erf = o.gelu == "erf",
+                  .dropout = static_cast<float>(o.dropout)};
+  out.positions = o.positions.value_or(out.positions);
+  if (o.classes > 0) out.vocabulary = o.classes;
+  return out;
+}
+
+Family gpt2_family() {
+  Family out{
+      .name = "gpt2",
+      .task = "language",
+      .options = {"layers", "width", "heads", "positions", "bias", "gelu", "dropout"},
+      .models = {},
+      .make = [](const std::string& name, const ModelOptions& o) -> std::unique_ptr<nn::Module> {
+        return std::make_unique<Gpt2>(gpt2_options(name, o));
+      },
+      .weights = gpt2_weights};
+  for (const Size& size : sizes()) out.models.push_back(size.info);
+  return out;
 }
 
 }  // namespace gossamer::models

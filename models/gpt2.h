@@ -22,10 +22,10 @@ struct Gpt2Options {
   float eps = 1e-5f;
   bool operator==(const Gpt2Options&) const = default;
 };
-// gpt2 (124M), gpt2-medium, gpt2-large, gpt2-xl: layers, width and heads.
-const std::vector<std::string>& gpt2_names();
-// ConfigError for an unknown name.
-Gpt2Options gpt2_options(const std::string& name);
+// Of the model with this name, with what the options say otherwise. ConfigError for an unknown
+// name.
+struct ModelOptions;
+Gpt2Options gpt2_options(const std::string& name, const ModelOptions&);
 
 // Starts at normal(0, 0.02), projections back into the stream at 0.02/sqrt(2 layers), biases 0.
 class Gpt2 : public nn::Module {

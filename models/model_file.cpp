@@ -43,15 +43,14 @@ std::vector<std::string> split_lines(const std::string& text) {
   return out;
 }
 
+constexpr const char* kTask = "pictures";
+
 bool is_known(const std::string& name) {
-  return std::ranges::any_of(list(), [&](const ModelInfo& info) { return info.name == name; });
+  const std::vector<std::string> known = names(kTask);
+  return std::ranges::find(known, name) != known.end();
 }
 
-std::string known_models() {
-  std::vector<std::string> names;
-  for (const ModelInfo& info : list()) names.push_back(info.name);
-  return alternatives(names);
-}
+std::string known_models() { return alternatives(names(kTask)); }
 
 class HeaderReader {
  public:
@@ -93,7 +92,7 @@ Tensor Preprocessing::operator()(const Tensor& images, DType type) const {
 }
 
 Preprocessing usual_preprocessing(const std::string& model) {
-  const int size = info(model).image_size;
+  const int size = info(model, kTask).image_size;
   if (size <= 64)
     return {.size = size,
             .resize = size,

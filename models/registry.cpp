@@ -1,94 +1,103 @@
-// The table of models.
+// See registry.h.
 #include "gossamer/models/registry.h"
 
 #include <algorithm>
 
 #include "gossamer/core/text/spelling.h"
-#include "gossamer/models/resnet.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::models {
-namespace {
 
-struct Row {
-  ModelInfo info;
-  ResNetOptions options;
-};
+// The table: each family is defined in its own file.
+Family resnet_family();
+Family gpt2_family();
+Family transformer_family();
 
-ResNetOptions imagenet(std::vector<int> blocks, bool bottleneck) {
-  return {.blocks = std::move(blocks), .bottleneck = bottleneck};
-}
-ResNetOptions cifar(int n) {
-  return {.blocks = {n, n, n},
-          .widths = {16, 32, 64},
-          .imagenet_stem = false,
-          .pad_shortcut = true,
-          .classes = 10};
-}
-
-const std::vector<Row>& table() {
-  static const auto& rows = *new std::vector<Row>{
-      {{"resnet18", 224, 1000, "ImageNet, basic blocks"}, imagenet({2, 2, 2, 2}, false)},
-      {{"resnet34", 224, 1000, "ImageNet, basic blocks"}, imagenet({3, 4, 6, 3}, false)},
-      {{"resnet50", 224, 1000, "ImageNet, bottleneck blocks, v1.5"}, imagenet({3, 4, 6, 3}, true)},
-      {{"resnet101", 224, 1000, "ImageNet, bottleneck blocks, v1.5"},
-       imagenet({3, 4, 23, 3}, true)},
-      {{"resnet152", 224, 1000, "ImageNet, bottleneck blocks, v1.5"},
-       imagenet({3, 8, 36, 3}, true)},
-      {{"resnet18-cifar", 32, 10, "ResNet-18 with a 3x3 stem"},
-       {.imagenet_stem = false, .classes = 10}},
-      {{"resnet8-cifar", 32, 10, "He et al. 2015, section 4.2, n = 1"}, cifar(1)},
-      {{"resnet20-cifar", 32, 10, "He et al. 2015, section 4.2, n = 3"}, cifar(3)},
-      {{"resnet32-cifar", 32, 10, "He et al. 2015, section 4.2, n = 5"}, cifar(5)},
-      {{"resnet56-cifar", 32, 10, "He et al. 2015, section 4.2, n = 9"}, cifar(9)},
-  };
+const std::vector<Family>& families() {
+  static const auto& rows =
+      *new std::vector<Family>{resnet_family(), gpt2_family(), transformer_family()};
   return rows;
 }
 
-const Row& find(const std::string& name) {
-  const auto& rows = table();
-  const auto at = std::ranges::find(rows, name, [](const Row& r) { return r.info.name; });
-  if (at != rows.end()) return *at;
-  std::vector<std::string> known;
-  for (const Row& row : rows) known.push_back(row.info.name);
-  const std::vector<std::string> near = nearest(name, known);
-  fail<ConfigError>("unknown model \"", name, "\"; ",
-                    near.empty() ? "" : "did you mean " + alternatives(near, "\"") + "? ",
-                    "known are ", alternatives(known));
+namespace {
+
+const ModelInfo* find(const Family& family, const std::string& model) {
+  const auto at = std::ranges::find(family.models, model, &ModelInfo::name);
+  return at == family.models.end() ? nullptr : &*at;
 }
 
 }  // namespace
 
-std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& options) {
-  const Row& row = find(name);
-  check<ConfigError>(options.classes >= 0, "model ", name, ": ", options.classes,
-                     " classes; wanted at least 1 (0: the model's default)");
-  ResNetOptions resnet_options = row.options;
-  if (options.classes > 0) resnet_options.classes = options.classes;
-  resnet_options.zero_init_residual = options.zero_init_residual;
-  nn::seed_initialisation(options.seed);
-  return resnet(resnet_options);
+std::vector<std::string> given_options(const ModelOptions& options) {
+  const auto usual = settings_of(ModelOptions()), given = settings_of(options);
+  std::vector<std::string> out;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (given[i].value != usual[i].value) out.push_back(given[i].setting.name);
+  return out;
 }
 
-const ModelInfo& info(const std::string& name) { return find(name).info; }
+bool Family::takes(const std::string& option) const {
+  return std::ranges::find(options, option) != options.end();
+}
 
-const std::vector<ModelInfo>& list() {
-  static const auto& infos = *new auto([] {
-    std::vector<ModelInfo> out;
-    for (const Row& row : table()) out.push_back(row.info);
-    return out;
-  }());
-  return infos;
+std::vector<std::string> tasks() {
+  std::vector<std::string> out;
+  for (const Family& family : families())
+    if (std::ranges::find(out, family.task) == out.end()) out.push_back(family.task);
+  return out;
+}
+
+std::vector<ModelInfo> list(const std::string& task) {
+  std::vector<ModelInfo> out;
+  for (const Family& family : families())
+    if (task.empty() || family.task == task)
+      out.insert(out.end(), family.models.begin(), family.models.end());
+  return out;
+}
+
+std::vector<std::string> names(const std::string& task) {
+  std::vector<std::string> out;
+  for (const ModelInfo& model : list(task)) out.push_back(model.name);
+  return out;
+}
+
+const Family& family_of(const std::string& model, const std::string& task) {
+  const std::vector<std::string> known = names(task);
+  for (const Family& family : families()) {
+    if (!find(family, model)) continue;
+    check<ConfigError>(task.empty() || family.task == task, "model \"", model,
+                       "\" is for task=", family.task, "; known for ", task, " are ",
+                       alternatives(known));
+    return family;
+  }
+  const std::vector<std::string> near = nearest(model, known);
+  fail<ConfigError>("unknown model \"", model, "\"; ",
+                    near.empty() ? "" : "did you mean " + alternatives(near, "\"") + "? ",
+                    "known are ", alternatives(known));
+}
+
+const ModelInfo& info(const std::string& model, const std::string& task) {
+  return *find(family_of(model, task), model);
+}
+
+std::unique_ptr<nn::Module> make(const std::string& model, const ModelOptions& options) {
+  const Family& family = family_of(model);
+  check<ConfigError>(options.classes >= 0, "model ", model, ": ", options.classes,
+                     " classes; wanted at least 1 (0: the model's default)");
+  check_settings(options, "model " + model);
+  for (const std::string& given : given_options(options))
+    check<ConfigError>(
+        family.takes(given), "model ", model, " takes no ", given, "; its family, ", family.name,
+        ", takes ",
+        family.options.empty() ? "only the number of classes" : alternatives(family.options));
+  nn::seed_initialisation(options.seed);
+  return family.make(model, options);
 }
 
 std::optional<KnownState> recognise(const std::vector<NamedTensor>& state) {
-  std::optional<ResNetOptions> found = resnet_of(state);
-  if (!found) return std::nullopt;
-  const i64 classes = found->classes;
-  for (const Row& row : table()) {
-    found->classes = row.options.classes;
-    if (*found == row.options) return KnownState{row.info.name, classes};
-  }
+  for (const Family& family : families())
+    if (family.recognise)
+      if (auto known = family.recognise(state)) return known;
   return std::nullopt;
 }
 

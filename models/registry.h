@@ -1,4 +1,5 @@
-// Models by name. A new model is one row in registry.cpp.
+// Models by name. A family of models is one file, which says what its models are called, which
+// options they take and how one is made, and one row in registry.cpp.
 // Threads: any.
 #pragma once
 
@@ -7,32 +8,80 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/setting.h"
 #include "gossamer/nn/module.h"
+#include "gossamer/nn/weights.h"
 
 namespace gossamer::models {
 
 struct ModelOptions {
-  i64 classes = 0;                  // 0: the model's default
+  i64 classes = 0;                  // outputs: classes, or ids; 0: the model's default
   bool zero_init_residual = false;  // see ResNetOptions
   std::uint64_t seed = 0;           // of the initial values
+
+  // Only some families take these (Family::options). Empty: as the name of the model says.
+  std::optional<i64> layers{}, width{}, heads{}, ff{}, positions{};
+  std::string gelu = "tanh";
+  bool bias = true, norm_first = false;
+  double dropout = 0;
+
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {
+    f(self.layers, Setting{.name = "layers", .range = Range::from_to(1, 1024)});
+    f(self.width, Setting{.name = "width", .range = Range::from_to(1, 65536)});
+    f(self.heads, Setting{.name = "heads", .range = Range::from_to(1, 1024)});
+    f(self.ff, Setting{.name = "ff", .range = Range::from_to(1, 65536)});
+    f(self.positions, Setting{.name = "positions", .range = Range::from_to(1, 1 << 20)});
+    f(self.gelu, Setting{.name = "gelu", .choices = {"tanh", "erf"}});
+    f(self.bias, Setting{.name = "bias"});
+    f(self.norm_first, Setting{.name = "norm_first"});
+    f(self.dropout, Setting{.name = "dropout", .range = Range::from_below(0, 1)});
+  }
 };
+// Those of visit() that were given, that is, that differ from what they are by default.
+std::vector<std::string> given_options(const ModelOptions&);
+
 struct ModelInfo {
-  std::string name;
-  int image_size;  // side of the images that it is usually trained with
-  i64 classes;     // default
-  std::string about;
+  std::string name, about;
+  i64 classes;         // default
+  int image_size = 0;  // side of the images that it is usually trained with; 0: it reads ids
 };
-// ConfigError on an unknown name lists the known names and the nearest one.
-std::unique_ptr<nn::Module> make(const std::string& name, const ModelOptions& = {});
-const ModelInfo& info(const std::string& name);
-const std::vector<ModelInfo>& list();
 
 struct KnownState {
   std::string name;
   i64 classes;  // of its head; 0: it has none
 };
-// The model of the table whose state dict this is, by names and shapes (torch's layouts); nullopt:
-// of none.
+
+struct Family {
+  std::string name;
+  std::string task;                  // "pictures", "language" or "translation"
+  std::vector<std::string> options;  // those of ModelOptions::visit() that it takes
+  std::vector<ModelInfo> models;
+  // Of one of the models. The values are drawn from nn::init_rng().
+  std::unique_ptr<nn::Module> (*make)(const std::string& model, const ModelOptions&);
+  // Weights as others store them, with the names and layouts of our modules.
+  nn::Weights (*weights)(nn::Weights file);
+  // The model whose state dict this is, by names and shapes (torch's layouts); nullopt: of none.
+  // Null: its files say in the header what they are.
+  std::optional<KnownState> (*recognise)(const std::vector<NamedTensor>& state) = nullptr;
+
+  bool takes(const std::string& option) const;
+};
+const std::vector<Family>& families();
+// The tasks that there are models for, each once.
+std::vector<std::string> tasks();
+// The models of a task, or all. The first of a text task is the one that is meant unless said.
+std::vector<ModelInfo> list(const std::string& task = "");
+std::vector<std::string> names(const std::string& task = "");
+
+// ConfigError on an unknown name, or one of another task than the one that is given, lists the
+// known names and the nearest one.
+const Family& family_of(const std::string& model, const std::string& task = "");
+const ModelInfo& info(const std::string& model, const std::string& task = "");
+// ConfigError also names an option that the family does not take, or that is out of range.
+std::unique_ptr<nn::Module> make(const std::string& model, const ModelOptions& = {});
+
+// The model of pictures whose state dict this is, by names and shapes; nullopt: of none.
 std::optional<KnownState> recognise(const std::vector<NamedTensor>& state);
 
 }  // namespace gossamer::models

@@ -2,8 +2,11 @@
 // CIFAR forms.
 #include "gossamer/models/resnet.h"
 
+#include <algorithm>
 #include <map>
 
+#include "gossamer/models/model_file.h"
+#include "gossamer/models/registry.h"
 #include "gossamer/nn/inference.h"
 
 namespace gossamer::models {
@@ -215,6 +218,79 @@ std::optional<ResNetOptions> resnet_of(const std::vector<NamedTensor>& state) {
   o.pad_shortcut = extent("layer2.0.downsample.0.weight", 4, 0) == 0;
   o.classes = extent("fc.weight", 2, 0);
   return o;
+}
+
+// --- the family
+
+namespace {
+
+struct Row {
+  ModelInfo info;
+  ResNetOptions options;
+};
+
+Row imagenet(const char* name, std::vector<int> blocks, bool bottleneck) {
+  return {{name, bottleneck ? "ImageNet, bottleneck blocks, v1.5" : "ImageNet, basic blocks", 1000,
+           224},
+          {.blocks = std::move(blocks), .bottleneck = bottleneck}};
+}
+Row cifar(const char* name, int n) {
+  return {{name, "He et al. 2015, section 4.2, n = " + std::to_string(n), 10, 32},
+          {.blocks = {n, n, n},
+           .widths = {16, 32, 64},
+           .imagenet_stem = false,
+           .pad_shortcut = true,
+           .classes = 10}};
+}
+
+const std::vector<Row>& table() {
+  static const auto& rows = *new std::vector<Row>{
+      imagenet("resnet18", {2, 2, 2, 2}, false),
+      imagenet("resnet34", {3, 4, 6, 3}, false),
+      imagenet("resnet50", {3, 4, 6, 3}, true),
+      imagenet("resnet101", {3, 4, 23, 3}, true),
+      imagenet("resnet152", {3, 8, 36, 3}, true),
+      {{"resnet18-cifar", "ResNet-18 with a 3x3 stem", 10, 32},
+       {.imagenet_stem = false, .classes = 10}},
+      cifar("resnet8-cifar", 1),
+      cifar("resnet20-cifar", 3),
+      cifar("resnet32-cifar", 5),
+      cifar("resnet56-cifar", 9),
+  };
+  return rows;
+}
+
+std::unique_ptr<nn::Module> make_resnet(const std::string& name, const ModelOptions& options) {
+  ResNetOptions o =
+      std::ranges::find(table(), name, [](const Row& r) { return r.info.name; })->options;
+  if (options.classes > 0) o.classes = options.classes;
+  o.zero_init_residual = options.zero_init_residual;
+  return resnet(o);
+}
+
+std::optional<KnownState> recognise_resnet(const std::vector<NamedTensor>& state) {
+  std::optional<ResNetOptions> found = resnet_of(state);
+  if (!found) return std::nullopt;
+  const i64 classes = found->classes;
+  for (const Row& row : table()) {
+    found->classes = row.options.classes;
+    if (*found == row.options) return KnownState{row.info.name, classes};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Family resnet_family() {
+  Family out{.name = "resnet",
+             .task = "pictures",
+             .options = {},
+             .models = {},
+             .make = make_resnet,
+             .weights = picture_weights,
+             .recognise = recognise_resnet};
+  for (const Row& row : table()) out.models.push_back(row.info);
+  return out;
 }
 
 }  // namespace gossamer::models

@@ -8,7 +8,9 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
+#include "gossamer/models/registry.h"
 #include "gossamer/models/residual.h"
+#include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::models {
@@ -266,6 +268,38 @@ Tensor Transformer::step(const Tensor& ids, Cache& cache) {
     s = static_cast<DecoderLayer&>(decoder_.layers[i])
             .apply(s, cache.memory[i], cache.lengths, &cache.own[i]);
   return logits(join(decoder_.norm, drop_, s).y.reshape({-1, options_.width}));
+}
+
+// --- the family
+
+TransformerOptions transformer_options(const std::string& name, const ModelOptions& o) {
+  info(name, "translation");
+  TransformerOptions out;
+  if (name == "transformer-big") out.width = 1024, out.ff = 4096, out.heads = 16;
+  out.layers = o.layers.value_or(out.layers);
+  out.width = o.width.value_or(out.width);
+  out.ff = o.ff.value_or(out.ff);
+  out.heads = o.heads.value_or(out.heads);
+  out.positions = o.positions.value_or(out.positions);
+  if (o.classes > 0) out.vocabulary = o.classes;
+  out.norm_first = o.norm_first;
+  if (o.norm_first) out.eps = 1e-6f;
+  out.dropout = static_cast<float>(o.dropout);
+  return out;
+}
+
+Family transformer_family() {
+  const i64 ids = TransformerOptions().vocabulary;
+  return {
+      .name = "transformer",
+      .task = "translation",
+      .options = {"layers", "width", "heads", "ff", "positions", "norm_first", "dropout"},
+      .models = {{"transformer", "base, of Vaswani et al. 2017", ids},
+                 {"transformer-big", "big, of Vaswani et al. 2017", ids}},
+      .make = [](const std::string& name, const ModelOptions& o) -> std::unique_ptr<nn::Module> {
+        return std::make_unique<Transformer>(transformer_options(name, o));
+      },
+      .weights = transformer_weights};
 }
 
 }  // namespace gossamer::models

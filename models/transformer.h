@@ -19,6 +19,10 @@ struct TransformerOptions {
   // layer norm of encoder and decoder, as torch.nn.Transformer does.
   bool norm_first = false;
 };
+// Of the model with this name, with what the options say otherwise. ConfigError for an unknown
+// name.
+struct ModelOptions;
+TransformerOptions transformer_options(const std::string& name, const ModelOptions&);
 
 // Starts as Decent-DP's: the table at uniform(-0.1, 0.1), other matrices Xavier uniform, biases 0.
 class Transformer : public nn::Module {

@@ -39,7 +39,7 @@ nn::OptimizerOptions optimizer_options(const gsm_trainer_options& o) {
 class Trainer final : public Object {
  public:
   Trainer(const char* model, i64 classes, const gsm_trainer_options& options)
-      : name_(model),
+      : name_(models::info(model, "pictures").name),
         net_(models::make(name_, {.classes = classes, .seed = options.seed})),
         classes_(classes ? classes : models::info(name_).classes),
         pictures_(models::usual_preprocessing(name_)),

@@ -46,10 +46,9 @@ struct Timed {
 
 // A model of the table, with drawn weights; or one that find_model() finds.
 Timed open_timed(const std::string& model, DType type, const Config& config) {
-  const auto known = models::list();
+  const auto known = models::names("pictures");
   Timed out;
-  if (std::ranges::find(known, model, &models::ModelInfo::name) == known.end() &&
-      std::filesystem::exists(model)) {
+  if (std::ranges::find(known, model) == known.end() && std::filesystem::exists(model)) {
     const ModelSource source = find_model(model, config);
     check_task(source, "bench inference", "pictures");
     LoadedModel loaded = load_model(source, type, config);
@@ -59,7 +58,8 @@ Timed open_timed(const std::string& model, DType type, const Config& config) {
     check<ConfigError>(config.origin.empty(), "bench inference: ",
                        config.origin.empty() ? "" : config.origin.begin()->first,
                        " is for files of models; leave it out with a name");
-    out = {models::make(model), nullptr, models::info(model).image_size};
+    const i64 side = models::info(model, "pictures").image_size;
+    out = {models::make(model), nullptr, side};
     out.params = std::make_unique<FlatParams>(out.net->parameters(), out.net->buffers(),
                                               FlatOptions{.compute = type});
     out.net->eval();

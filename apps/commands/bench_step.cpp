@@ -142,7 +142,7 @@ struct Steps {
 };
 
 Steps picture_steps(const BenchStepOptions& o, Device device, DType type) {
-  const models::ModelInfo& info = models::info(o.model);
+  const models::ModelInfo& info = models::info(o.model, "pictures");
   struct All {
     Feed feed;
     std::unique_ptr<nn::Module> model;

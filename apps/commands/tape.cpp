@@ -98,7 +98,7 @@ Drawn draw(const TapeCommand& c) {
                             c.dtype);
     return out;
   }
-  const models::ModelInfo& info = models::info(c.model);
+  const models::ModelInfo& info = models::info(c.model, "pictures");
   const i64 side = c.size > 0 ? c.size : info.image_size;
   const auto model = models::make(c.model);
   const Tensor images = Tensor::full({c.batch, side, side, 3}, .5f).to(type),

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/json.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/printable.h"
@@ -142,7 +143,7 @@ std::vector<std::string> keys_of_sizes(const Config& c, const std::string& kind,
 
 std::vector<std::string> keys_of_language_model(const Config& c) {
   const models::Gpt2Options o = read_gpt2(find_initial_model(c), c.model.heads.value).options,
-                            named = models::gpt2_options(c.model.name);
+                            named = models::gpt2_options(c.model.name, {});
   std::vector<std::string> keys =
       keys_of_sizes(c, "gpt2",
                     {{"model.layers", c.model.layers.value, o.layers, named.layers},
@@ -164,14 +165,10 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary,
                                      std::vector<std::string>& notes) {
   models::Gpt2Options o;
   if (c.model.init.empty()) {
-    o = models::gpt2_options(c.model.name);
-    o.positions = c.data.length;
-    o.vocabulary = c.model.classes.value ? c.model.classes.value : vocabulary;
-    if (c.model.layers.value) o.layers = c.model.layers.value;
-    if (c.model.width.value) o.width = c.model.width.value;
-    if (c.model.heads.value) o.heads = c.model.heads.value;
-    o.bias = c.model.bias;
-    o.gelu_erf = c.model.gelu == "erf";
+    models::ModelOptions options = model_options(c);
+    options.classes = c.model.classes.value ? c.model.classes.value : vocabulary;
+    options.positions = c.data.length;
+    o = models::gpt2_options(c.model.name, options);
   } else {
     const Found found = read_gpt2(find_initial_model(c), c.model.heads.value);
     o = found.options;

@@ -242,8 +242,9 @@ void naming(const char* key, F&& f) {
 
 std::unique_ptr<nn::Module> model_to_train(const Config& c, const std::vector<std::string>& classes,
                                            bool from_start, std::vector<std::string>& notes) {
-  auto net = models::make(c.model.name, {.classes = c.classes_or(static_cast<i64>(classes.size())),
-                                         .seed = static_cast<std::uint64_t>(c.train.seed)});
+  models::ModelOptions options = model_options(c);
+  options.classes = c.classes_or(static_cast<i64>(classes.size()));
+  auto net = models::make(c.model.name, options);
   if (!c.model.init.empty() && from_start)
     notes.push_back("init     " + load_initial(c, classes, *net));
   freeze_and_check(c, *net, notes);

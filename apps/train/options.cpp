@@ -20,6 +20,21 @@ bool is_adam(const Config& c) { return optimizer_name(c).find("adam") != std::st
 
 }  // namespace
 
+models::ModelOptions model_options(const Config& c) {
+  const auto given = [](const Auto& key) {
+    return key.value || key.zero ? std::optional(key.value) : std::nullopt;
+  };
+  return {.seed = static_cast<std::uint64_t>(c.train.seed),
+          .layers = given(c.model.layers),
+          .width = given(c.model.width),
+          .heads = given(c.model.heads),
+          .ff = given(c.model.ff),
+          .gelu = c.model.gelu,
+          .bias = c.model.bias,
+          .norm_first = c.model.norm_first,
+          .dropout = c.model.dropout};
+}
+
 double scaled_rate(const Config& c, int workers, double rate) {
   const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && !is_adam(c));
   return scaled ? nn::linear_scaling(rate, workers,

@@ -9,11 +9,14 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 #include "gossamer/nn/schedule.h"
 
 namespace gossamer::apps {
 
+// What model.layers … say; classes and positions depend on the data.
+models::ModelOptions model_options(const Config&);
 // The learning rate that an optim.learning_rate means for so many workers (optim.scaling).
 double scaled_rate(const Config&, int workers, double rate);
 // epoch: samples of the training set.

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/train/language_model.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
@@ -55,18 +56,13 @@ std::optional<models::TransformerOptions> options_in(const nn::Weights& weights)
   return o;
 }
 
-models::TransformerOptions transformer_of(const std::string& name) {
-  models::TransformerOptions o;
-  if (name == "transformer-big") o.width = 1024, o.ff = 4096, o.heads = 16;
-  return o;
-}
-
 }  // namespace
 
 std::vector<std::string> keys_of_translation_model(const Config& c) {
   const auto of_file = options_in(read_model(find_initial_model(c)));
   if (!of_file) return {};
-  const models::TransformerOptions &o = *of_file, named = transformer_of(c.model.name);
+  const models::TransformerOptions &o = *of_file,
+                                   named = models::transformer_options(c.model.name, {});
   std::vector<std::string> keys =
       keys_of_sizes(c, "transformer",
                     {{"model.layers", c.model.layers.value, o.layers, named.layers},
@@ -97,15 +93,10 @@ models::TransformerOptions translation_options(const Config& c, i64 vocabulary) 
                        ": the model of ", c.model.init, " has its norms ",
                        o.norm_first ? "in front" : "behind", "; leave model.norm_first out");
   } else {
-    o = transformer_of(c.model.name);
-    o.vocabulary = c.model.classes.value ? c.model.classes.value : vocabulary;
-    if (c.model.layers.value) o.layers = c.model.layers.value;
-    if (c.model.width.value) o.width = c.model.width.value;
-    if (c.model.heads.value) o.heads = c.model.heads.value;
-    if (c.model.ff.value) o.ff = c.model.ff.value;
-    o.positions = c.data.length;
-    o.norm_first = c.model.norm_first;
-    if (o.norm_first) o.eps = 1e-6f;
+    models::ModelOptions options = model_options(c);
+    options.classes = c.model.classes.value ? c.model.classes.value : vocabulary;
+    options.positions = c.data.length;
+    o = models::transformer_options(c.model.name, options);
   }
   o.dropout = static_cast<float>(c.model.dropout);
   check<ConfigError>(vocabulary <= o.vocabulary, "the data has ", vocabulary, " ids, the model ",

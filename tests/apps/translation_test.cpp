@@ -194,7 +194,9 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error(small({"data.train=language"}), 3, "language: has no pairs of sentences");
   expect_error(small({"task=language", "model.ff=auto", "model.norm_first=false"}), 3,
                "holds pairs of sentences");
-  expect_error(small({"model.bias=false"}), 2, "only runs of language read it");
+  expect_error(
+      small({"model.bias=false"}), 2,
+      "left at true with model.name = transformer: only models of the family gpt2 take it");
   expect_error(small({"model.init=runs/t", "model.ff=32"}), 2,
                "model.ff = 32: the model of runs/t");
   expect_error(small({"model.init=runs/t", "model.norm_first=false"}), 2,

@@ -12,6 +12,7 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/gpt2_file.h"
+#include "gossamer/models/registry.h"
 #include "gossamer/models/sampling.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
@@ -252,9 +253,9 @@ TEST_F(Gpt2File, AnotherShapeIsOneSentence) {
 }
 
 TEST(Gpt2Sizes, AreThoseOfThePapers) {
-  EXPECT_EQ(gpt2_options("gpt2").layers, 12);
-  EXPECT_EQ(gpt2_options("gpt2-medium").width, 1024);
-  EXPECT_THROW(gpt2_options("gpt3"), ConfigError);
+  EXPECT_EQ(gpt2_options("gpt2", {}).layers, 12);
+  EXPECT_EQ(gpt2_options("gpt2-medium", {}).width, 1024);
+  EXPECT_THROW(gpt2_options("gpt3", {}), ConfigError);
   Gpt2Options odd = tiny_options();
   odd.heads = 5;
   EXPECT_THROW(Gpt2{odd}, ConfigError);

@@ -60,7 +60,7 @@ struct Folded : ::testing::TestWithParam<std::tuple<std::string, std::string>> {
 INSTANTIATE_TEST_SUITE_P(Models, Folded,
                          ::testing::Combine(::testing::ValuesIn([] {
                                               std::vector<std::string> names;
-                                              for (const auto& model : models::list())
+                                              for (const auto& model : models::list("pictures"))
                                                 names.push_back(model.name);
                                               return names;
                                             }()),

@@ -34,7 +34,7 @@ TEST(ResNet, EveryModelHasThePublishedNumberOfParameters) {
       {"resnet8-cifar", 75'290},  {"resnet20-cifar", 269'722}, {"resnet32-cifar", 464'154},
       {"resnet56-cifar", 853'018}};
   std::set<std::string> seen;
-  for (const models::ModelInfo& info : models::list()) {
+  for (const models::ModelInfo& info : models::list("pictures")) {
     ASSERT_TRUE(wanted.contains(info.name)) << info.name;
     const auto model = models::make(info.name);
     EXPECT_EQ(count(*model), wanted.at(info.name)) << info.name;
@@ -55,7 +55,7 @@ std::vector<NamedTensor> in_file_layout(const nn::Module& module) {
 }
 
 TEST(ResNet, EveryModelIsRecognisedByItsState) {
-  for (const models::ModelInfo& info : models::list()) {
+  for (const models::ModelInfo& info : models::list("pictures")) {
     const auto known = models::recognise(in_file_layout(*models::make(info.name, {.classes = 7})));
     ASSERT_TRUE(known.has_value()) << info.name;
     EXPECT_EQ(known->name, info.name);
@@ -162,27 +162,7 @@ TEST(ResNet, AnImageWithoutThreeChannelsIsRefusedWithItsShape) {
   }
 }
 
-TEST(Registry, AnUnknownNameIsAnsweredWithTheNearestAndAllKnownOnes) {
-  try {
-    models::make("resnet20-cifra");
-    FAIL() << "an unknown model was made";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("did you mean \"resnet20-cifar\""),
-                                             testing::HasSubstr("resnet152")));
-  }
-  try {
-    models::info("vgg");
-    FAIL() << "an unknown model was found";
-  } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(), testing::AllOf(testing::Not(testing::HasSubstr("did you mean")),
-                                             testing::HasSubstr("resnet152")));
-  }
-  EXPECT_THROW(models::info(""), ConfigError);
-  EXPECT_THROW(models::make("resnet18", {.classes = -1}), ConfigError);
-  EXPECT_EQ(models::info("resnet50").image_size, 224);
-}
-
-TEST(Registry, OptionsThatDescribeNoNetworkAreRefused) {
+TEST(ResNet, OptionsThatDescribeNoNetworkAreRefused) {
   EXPECT_THROW(models::resnet({.blocks = {}, .widths = {}}), ConfigError);
   EXPECT_THROW(models::resnet({.blocks = {1, 1}, .widths = {16}}), ConfigError);
   EXPECT_THROW(models::resnet({.blocks = {0}, .widths = {16}}), ConfigError);
