@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "gossamer/core/autograd.h"
@@ -106,6 +107,15 @@ Tensor Inference::operator()(const Tensor& x) const {
     all.slice(begin, end).copy_from(y);
   }
   return all;
+}
+
+std::vector<i64> largest(std::span<const float> numbers, i64 k) {
+  std::vector<i64> order(numbers.size());
+  std::iota(order.begin(), order.end(), i64{0});
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](i64 i) { return numbers[static_cast<std::size_t>(i)]; });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(k)));
+  return order;
 }
 
 }  // namespace gossamer::nn

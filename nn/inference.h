@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "gossamer/nn/layers.h"
@@ -55,5 +56,9 @@ class Inference {
   std::unique_ptr<Module> own_;
   FoldedSteps steps_;
 };
+
+// The places of the k largest numbers, or of all if there are fewer: the largest first, of equal
+// ones the first. k >= 0.
+std::vector<i64> largest(std::span<const float> numbers, i64 k);
 
 }  // namespace gossamer::nn

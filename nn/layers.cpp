@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "gossamer/core/autograd.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::nn {
@@ -158,12 +159,12 @@ Tensor Dropout::add_to(const Tensor& residual, const Tensor& x) {
   return dropout_add(x, residual, p, seed, stream);
 }
 
-void begin_batch_norm_estimate(Module& root) {
+void estimate_batch_norm(Module& root, FunctionRef<void()> forward_all) {
+  const NoGrad no_grad;
+  root.train();
   for (Module* module : root.modules())
     if (!module->frozen()) module->estimate_statistics(true);
-}
-
-void end_batch_norm_estimate(Module& root) {
+  forward_all();
   for (Module* module : root.modules()) module->estimate_statistics(false);
 }
 

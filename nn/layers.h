@@ -4,6 +4,7 @@
 #pragma once
 
 #include "gossamer/core/ops.h"
+#include "gossamer/core/parallel.h"
 #include "gossamer/nn/module.h"
 
 namespace gossamer::nn {
@@ -109,9 +110,9 @@ class Dropout : public Module {
   Tensor calls_;  // i64 buffer
 };
 
-// Between begin and end, all batch norms below `root` that are not frozen estimate their statistics
-// again: the plain mean over the batches of forward calls in training mode.
-void begin_batch_norm_estimate(Module& root);
-void end_batch_norm_estimate(Module& root);
+// For weights that no training has had, such as an average: all batch norms below `root` that are
+// not frozen estimate their running statistics again, as the plain mean over the batches that
+// forward_all() gives the network. It is in training mode then and afterwards; no tape is kept.
+void estimate_batch_norm(Module& root, FunctionRef<void()> forward_all);
 
 }  // namespace gossamer::nn

@@ -32,7 +32,7 @@ class Module {
   // forward.
   virtual int fold(FoldedSteps&, int x);
   // on: running statistics start again, as the plain mean over the batches from here to `off`. See
-  // begin_batch_norm_estimate() in layers.h.
+  // estimate_batch_norm() in layers.h.
   virtual void estimate_statistics(bool /*on*/) {}
 
   std::vector<NamedTensor> parameters() const;  // in order of registration

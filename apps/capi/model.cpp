@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <numeric>
 
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/autograd.h"
@@ -50,15 +49,9 @@ void Model::classify(const Tensor& image, gsm_class* classes, int32_t* count) co
   const std::span<const float> values = p.span<float>();
   check<DataError>(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }),
                    "the model's outputs for this picture are not numbers; are its weights?");
-  std::vector<i64> order(values.size());
-  std::iota(order.begin(), order.end(), i64{0});
-  std::ranges::stable_sort(order, std::ranges::greater(),
-                           [&](i64 k) { return values[static_cast<std::size_t>(k)]; });
-  *count = static_cast<int32_t>(std::min<i64>(*count, this->classes()));
-  for (int i = 0; i < *count; ++i) {
-    const i64 k = order[static_cast<std::size_t>(i)];
-    classes[i] = {k, values[static_cast<std::size_t>(k)]};
-  }
+  const std::vector<i64> order = nn::largest(values, *count);
+  *count = static_cast<int32_t>(order.size());
+  for (const i64 k : order) *classes++ = {k, values[static_cast<std::size_t>(k)]};
 }
 
 }  // namespace gossamer::capi

@@ -10,6 +10,8 @@
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/optim.h"
+#include "gossamer/nn/train/classification.h"
+#include "gossamer/nn/train/gradient_step.h"
 
 using namespace gossamer;
 using namespace gossamer::capi;
@@ -45,7 +47,12 @@ class Trainer final : public Object {
         pictures_(models::usual_preprocessing(name_)),
         params_(net_->parameters(), net_->buffers()),
         optimizer_(nn::make_optimizer(options.optimizer ? options.optimizer : "sgd", params_,
-                                      optimizer_options(options))) {}
+                                      optimizer_options(options))),
+        step_({.net = *net_,
+               .params = params_,
+               .loss_of = [this](const nn::StepBatch& batch, const Tensor&) {
+                 return cross_entropy((*net_)(pictures_(batch.tensors[0])), batch.tensors[1]);
+               }}) {}
 
   i64 classes() const { return classes_; }
   FlatParams& params() { return params_; }
@@ -53,12 +60,11 @@ class Trainer final : public Object {
 
   float gradient(const Images& images, const int32_t* labels) {
     net_->train();
-    params_.zero_grad();
-    const Tensor loss =
-        cross_entropy((*net_)(pictures_(images.tensor(DType::u8))), labels_of(labels, images.n));
-    params_.backward(loss);
+    const Tensor pixels = images.tensor(DType::u8);
+    step_.compute({{{pixels, labels_of(labels, images.n)}, {}, pixels.shape()}, {}});
+    step_.step_ends();
     fresh_ = true;
-    return loss.item();
+    return static_cast<float>(step_.losses().take());
   }
   // With a tape, which lasts until backward().
   void forward(const Images& images, float* logits) {
@@ -96,13 +102,9 @@ class Trainer final : public Object {
     const NoGrad no_grad;
     net_->eval();
     const Tensor y = (*net_)(pictures_(images.tensor(DType::u8)));
-    *loss = cross_entropy(y, labels_of(labels, images.n)).item();
-    *correct = 0;
-    for (i64 i = 0; i < images.n; ++i) {
-      const std::span<const float> row = y.span<float>().subspan(
-          static_cast<std::size_t>(i * classes_), static_cast<std::size_t>(classes_));
-      *correct += std::ranges::max_element(row) - row.begin() == labels[i];
-    }
+    const Tensor scores = nn::classification_scores(y, labels_of(labels, images.n), 1);
+    *loss = scores.as<float>()[0];
+    *correct = static_cast<int64_t>(scores.as<float>()[1]);
   }
   void save(const char* path, const char* const* names) const {
     models::ModelHeader header{name_, {}, pictures_};
@@ -146,6 +148,7 @@ class Trainer final : public Object {
   models::Preprocessing pictures_;
   FlatParams params_;
   std::unique_ptr<Optimizer> optimizer_;
+  nn::GradientStep step_;
   Tensor outputs_;
   bool fresh_ = false;  // a gradient that no step has taken
   bool exchanging_ = false;

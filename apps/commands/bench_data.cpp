@@ -157,7 +157,7 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
   options.background = false;
   options.pinned = !device.is_cpu();
   options.boxes = options.pinned && options.augment == data::Augment::resized_crop_flip;
-  StepInputs inputs(device);
+  nn::StepInputs inputs(device);
   const Pictures prepare{.mean = {0.485f, 0.456f, 0.406f},
                          .std = {0.229f, 0.224f, 0.225f},
                          .dtype = DType::bf16,

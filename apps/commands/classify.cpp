@@ -49,11 +49,8 @@ void classify_one(const LoadedModel& model, const nn::Inference& net, const std:
   const std::span<const float> values = p.span<float>();
   check<IoError>(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }), model_file,
                  ": its outputs for ", path, " are not numbers; are its weights?");
-  std::vector<std::size_t> order(values.size());
-  std::iota(order.begin(), order.end(), 0u);
-  std::ranges::stable_sort(order,
-                           [&](std::size_t a, std::size_t b) { return values[a] > values[b]; });
-  order.resize(std::min(order.size(), static_cast<std::size_t>(top)));
+  std::vector<std::size_t> order;
+  for (const i64 k : nn::largest(values, top)) order.push_back(static_cast<std::size_t>(k));
   if (json) {
     std::vector<JsonObject> rows;
     for (const std::size_t k : order)

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/apps/train/ema.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/run_figures.h"
@@ -17,6 +16,7 @@
 #include "gossamer/core/update.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/nn/module.h"
+#include "gossamer/nn/train/ema.h"
 
 namespace gossamer::apps {
 
@@ -25,7 +25,7 @@ struct TrainState {
   Optimizer& optimizer;
   dist::Method& method;
   nn::Module& net;
-  Ema* ema = nullptr;  // none without train.ema
+  nn::Ema* ema = nullptr;  // none without train.ema
 };
 
 // What the file of a worker says about the run so far.

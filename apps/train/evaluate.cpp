@@ -12,6 +12,7 @@
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/nn/inference.h"
+#include "gossamer/nn/train/classification.h"
 
 namespace gossamer::apps {
 namespace {
@@ -127,7 +128,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
                             .replace_damaged = false,
                             .pinned = !device.is_cpu()});
   const int k = static_cast<int>(std::min<std::size_t>(5, set->classes().size()));
-  StepInputs inputs(device);
+  nn::StepInputs inputs(device);
   std::vector<i64> images;  // of each batch
   Judge judge(judged);
   const bool together = options.ensemble && nets.size() > 1;
@@ -141,7 +142,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     if (!batch.labels.defined()) break;
     const i64 n = batch.count();
     const bool fill = one_size && n < options.batch;
-    const StepBatch brought = step_batch(fill ? filled_up(batch, options.batch) : batch);
+    const nn::StepBatch brought = step_batch(fill ? filled_up(batch, options.batch) : batch);
     const data::Batch in = picture_batch(inputs.put(brought, std::array{0.0f}).batch);
     const Tensor labels = in.labels.slice(0, n), input = prepare(in.images),
                  mirror = options.flip ? prepare(mirrored(in.images)) : Tensor();
@@ -154,11 +155,10 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     if (together) logits.push_back(ensemble(logits));
     judge.add(logits.back(), batch);
     for (const Tensor& each : logits) {
-      Tensor to = results.slice(row, row + 1).reshape({3});
+      results.slice(row, row + 1)
+          .reshape({3})
+          .copy_from(nn::classification_scores(each, labels, k));
       ++row;
-      to.slice(0, 1).copy_from(cross_entropy(each, labels).reshape({1}));
-      to.slice(1, 2).copy_from(count_top_k(each, labels, 1).reshape({1}));
-      to.slice(2, 3).copy_from(count_top_k(each, labels, k).reshape({1}));
     }
     images.push_back(n);
     inputs.step_ends();

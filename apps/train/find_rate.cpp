@@ -85,10 +85,10 @@ std::string json(const Finding& f, const std::string& file) {
 
 // False if a signal ended it.
 bool run_sweep(Worker& w, RateSweep& sweep) {
-  GradientStep gradient = gradient_step(w, [&] { return sweep.rate(); });
+  nn::GradientStep gradient = gradient_step(w, [&] { return sweep.rate(); });
   w.net->train();
   while (!stop_signal()) {
-    const DrawnBatch batch = w.task->next(w.at, w.part());
+    const nn::DrawnBatch batch = w.task->next(w.at, w.part());
     if (batch.batch.empty()) {  // the end of an epoch
       w.at = {w.at.samples, w.at.epoch + 1, 0};
       continue;

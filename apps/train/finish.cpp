@@ -23,7 +23,6 @@
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
-#include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
@@ -34,6 +33,7 @@
 #include "gossamer/data/errors.h"
 #include "gossamer/dist/finish.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/train/step_inputs.h"
 
 namespace gossamer::apps {
 namespace {
@@ -129,10 +129,10 @@ class Finish {
   // Of the training data, where no validation says whether the model answers with numbers.
   double loss_of_a_batch() {
     const NoGrad no_grad;
-    DrawnBatch drawn;
+    nn::DrawnBatch drawn;
     while (drawn.batch.empty()) drawn = w_.task->next(w_.at, 1);
-    StepInputs inputs(w_.device);
-    const StepInputs::Views in = inputs.put(drawn.batch, drawn.numbers);
+    nn::StepInputs inputs(w_.device);
+    const nn::StepInputs::Views in = inputs.put(drawn.batch, drawn.numbers);
     w_.net->eval();
     return static_cast<double>(w_.task->loss(*w_.net, in.batch, in.numbers).item());
   }
@@ -201,7 +201,7 @@ class Finish {
 
   // The mean of the workers' averages, with statistics of its own, as for the model.
   void evaluate_ema() {
-    const EmaInPlace model(*w_.ema, *w_.params);
+    const nn::EmaInPlace model(*w_.ema, *w_.params);
     together("averaging the EMA",
              [&] { dist::adopt(*w_.params, dist::average_of_models(*w_.params, *w_.group)); });
     estimate_batch_norm();
@@ -348,7 +348,7 @@ class Finish {
         w_.task->save_beside_model(model.parent_path());
       if (w_.ema && failure_.empty())
         files.write("model-ema.safetensors", [&](const auto& path) {
-          const EmaInPlace model(*w_.ema, *w_.params);
+          const nn::EmaInPlace model(*w_.ema, *w_.params);
           save_model(path);
         });
       find_best(s, seen);
@@ -436,7 +436,7 @@ class Finish {
     const auto write = [&](const auto& path, const auto& more) { save_model(path, more); };
     trying([&] { best->offer(score_of(counts_, seen, epoch), write); });
     if (w_.ema) {
-      const EmaInPlace model(*w_.ema, *w_.params);
+      const nn::EmaInPlace model(*w_.ema, *w_.params);
       trying([&] { best->offer(score_of(ema_counts_, seen, epoch, true), write); });
     }
     if (best->all().empty()) return;

@@ -28,7 +28,7 @@ data::Image picture(const Tensor& input, const Pictures& prepare) {
 }  // namespace
 
 std::vector<std::pair<std::string, data::Image>> first_images(
-    const DrawnBatch& drawn, const PictureStep& step, const Pictures& prepare,
+    const nn::DrawnBatch& drawn, const PictureStep& step, const Pictures& prepare,
     const std::vector<std::string>& classes) {
   const NoGrad no_grad;
   const data::Batch batch = picture_batch(drawn.batch);

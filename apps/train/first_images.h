@@ -12,7 +12,7 @@ namespace gossamer::apps {
 
 // The first eight images of a batch, cropped, augmented and mixed as in training, by their classes.
 std::vector<std::pair<std::string, data::Image>> first_images(
-    const DrawnBatch&, const PictureStep&, const Pictures&,
+    const nn::DrawnBatch&, const PictureStep&, const Pictures&,
     const std::vector<std::string>& classes);
 
 }  // namespace gossamer::apps

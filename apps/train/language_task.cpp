@@ -37,7 +37,7 @@ std::uint64_t identity(const data::TokenFiles& tokens, const data::Tokenizer* to
       tokenizer ? tokenizer->hash() : 0);
 }
 
-StepBatch batch_of(const data::WindowBatch& b) {
+nn::StepBatch batch_of(const data::WindowBatch& b) {
   return {{b.inputs, b.labels}, {}, b.inputs.shape()};
 }
 
@@ -169,17 +169,17 @@ SampleOrder LanguageTask::order() const {
           .tokenizer = set_.tokenizer ? std::optional(set_.tokenizer->hash()) : std::nullopt};
 }
 
-DrawnBatch LanguageTask::draw() {
+nn::DrawnBatch LanguageTask::draw() {
   const data::WindowBatch batch = loader_->next();
-  return batch.inputs.defined() ? DrawnBatch{batch_of(batch), {}} : DrawnBatch();
+  return batch.inputs.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
 }
 
-Tensor LanguageTask::loss(nn::Module& net, const StepBatch& batch, const Tensor&) const {
+Tensor LanguageTask::loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const {
   return static_cast<models::Gpt2&>(net).loss(batch.tensors[0], batch.tensors[1],
                                               static_cast<float>(config_.optim.label_smoothing));
 }
 
-void LanguageTask::run(nn::Module& net, const StepBatch& batch) const {
+void LanguageTask::run(nn::Module& net, const nn::StepBatch& batch) const {
   static_cast<models::Gpt2&>(net).hidden(batch.tensors[0].to(device_));
 }
 
@@ -203,12 +203,12 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data:
     was_training.push_back(net->training());
     net->eval();
   }
-  StepInputs inputs(device);
+  nn::StepInputs inputs(device);
   std::vector<Counts> all(nets.size(), Counts{.batch = batch});
   for (i64 step = 0; share.max_batches == 0 || step < share.max_batches; ++step) {
     const data::WindowBatch windows = loader.next();
     if (!windows.inputs.defined()) break;
-    const StepBatch in = inputs.put(batch_of(windows), {}).batch;
+    const nn::StepBatch in = inputs.put(batch_of(windows), {}).batch;
     for (std::size_t i = 0; i < nets.size(); ++i) {
       const Tensor loss = static_cast<models::Gpt2*>(nets[i])->loss(in.tensors[0], in.tensors[1]);
       all[i].items += static_cast<double>(windows.labelled);

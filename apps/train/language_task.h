@@ -46,8 +46,8 @@ class LanguageTask : public TextTask<data::WindowLoader> {
   void check_loader() const override;
   std::vector<std::string> open_loader() override;
   SampleOrder order() const override;
-  Tensor loss(nn::Module&, const StepBatch&, const Tensor&) const override;
-  void run(nn::Module&, const StepBatch&) const override;
+  Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor&) const override;
+  void run(nn::Module&, const nn::StepBatch&) const override;
 
   std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool) override;
   Numbers numbers(const Score&) const override;
@@ -56,7 +56,7 @@ class LanguageTask : public TextTask<data::WindowLoader> {
  private:
   data::WindowLoaderOptions loader_options() const;
   TextScore score(const Score&) const;
-  DrawnBatch draw() override;
+  nn::DrawnBatch draw() override;
 
   const dist::LaunchInfo& place_;
   models::Gpt2Options model_;

@@ -6,6 +6,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/mix.h"
+#include "gossamer/nn/train/classification.h"
 
 namespace gossamer::apps {
 
@@ -27,41 +28,24 @@ TrainingLoss::Mix TrainingLoss::draw(int height, int width, const Position& at) 
   return out;
 }
 
-namespace {
-
-// mix_batch blends each image with the one before it; these are that image's labels.
-Tensor labels_before(const Tensor& labels) {
-  const i64 n = labels.shape(0);
-  Tensor out = Tensor::empty(labels.shape(), labels.dtype(), labels.device());
-  out.slice(0, 1).copy_from(labels.slice(n - 1, n));
-  if (n > 1) out.slice(1, n).copy_from(labels.slice(0, n - 1));
-  return out;
-}
-
-}  // namespace
-
 Tensor TrainingLoss::mixed(const Tensor& images, const Tensor& mix) const {
   return mix_.on() ? mix_batch(images, mix.slice(0, 6)) : images;
 }
 
 Tensor TrainingLoss::operator()(nn::Module& net, const Tensor& images, const Tensor& labels,
                                 const Tensor& mix) const {
-  const CrossEntropyOptions options{.label_smoothing = smoothing_};
   const Tensor logits = net(mixed(images, mix));
-  if (!mix_.on()) return cross_entropy(logits, labels, options);
-  // Cross entropy is linear in its target, so the weighted sum of two is exactly the loss of the
-  // mixed label.
-  return add(mul(cross_entropy(logits, labels, options), mix.slice(6, 7)),
-             mul(cross_entropy(logits, labels_before(labels), options), mix.slice(7, 8)));
+  return mix_.on() ? nn::mixed_cross_entropy(logits, labels, mix.slice(6, 8), smoothing_)
+                   : cross_entropy(logits, labels, {.label_smoothing = smoothing_});
 }
 
-StepBatch step_batch(const data::Batch& b) {
+nn::StepBatch step_batch(const data::Batch& b) {
   const Shape shape{b.count(), b.side()};
   if (!b.bytes.defined()) return {{b.images, b.labels}, {}, shape};
   return {{b.bytes, b.labels, b.pictures}, {b.room}, shape};
 }
 
-data::Batch picture_batch(const StepBatch& b) {
+data::Batch picture_batch(const nn::StepBatch& b) {
   if (b.tensors.size() == 2) return {b.tensors[0], b.tensors[1]};
   data::Batch boxes;
   boxes.labels = b.tensors[1];
@@ -72,13 +56,13 @@ data::Batch picture_batch(const StepBatch& b) {
   return boxes;
 }
 
-DrawnBatch PictureStep::drawn(const data::Batch& batch, const Position& at) const {
+nn::DrawnBatch PictureStep::drawn(const data::Batch& batch, const Position& at) const {
   const int side = static_cast<int>(batch.side());
   const TrainingLoss::Mix mix = loss_.draw(side, side, at);
   return {step_batch(batch), {mix.begin(), mix.end()}};
 }
 
-Tensor PictureStep::loss(nn::Module& net, const StepBatch& in, const Tensor& numbers) const {
+Tensor PictureStep::loss(nn::Module& net, const nn::StepBatch& in, const Tensor& numbers) const {
   const data::Batch batch = picture_batch(in);
   return loss_(net, prepare_(batch), batch.labels, numbers);
 }

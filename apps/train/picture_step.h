@@ -7,9 +7,9 @@
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/pictures.h"
-#include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/data/augment/mixup.h"
 #include "gossamer/nn/module.h"
+#include "gossamer/nn/train/step_inputs.h"
 
 namespace gossamer::apps {
 
@@ -37,14 +37,14 @@ class TrainingLoss {
 };
 
 // Pictures as a step takes them: { images or boxes' bytes, labels, of boxes the table }.
-StepBatch step_batch(const data::Batch&);
-data::Batch picture_batch(const StepBatch&);  // and back
+nn::StepBatch step_batch(const data::Batch&);
+data::Batch picture_batch(const nn::StepBatch&);  // and back
 
 class PictureStep {
  public:
   PictureStep(const Pictures& prepare, TrainingLoss loss) : prepare_(prepare), loss_(loss) {}
-  DrawnBatch drawn(const data::Batch&, const Position&) const;
-  Tensor loss(nn::Module&, const StepBatch&, const Tensor& numbers) const;
+  nn::DrawnBatch drawn(const data::Batch&, const Position&) const;
+  Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor& numbers) const;
   const TrainingLoss& loss_of() const { return loss_; }
 
  private:

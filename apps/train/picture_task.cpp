@@ -143,17 +143,17 @@ void PictureTask::seek(const Position& at, double progress) {
   loader_->seek(at.epoch, at.step);
 }
 
-DrawnBatch PictureTask::next(const Position& at, double progress) {
+nn::DrawnBatch PictureTask::next(const Position& at, double progress) {
   loader_->set_size(side(progress));
   const data::Batch batch = loader_->next();
-  return batch.labels.defined() ? step_.drawn(batch, at) : DrawnBatch();
+  return batch.labels.defined() ? step_.drawn(batch, at) : nn::DrawnBatch();
 }
 
-Tensor PictureTask::loss(nn::Module& net, const StepBatch& batch, const Tensor& numbers) const {
+Tensor PictureTask::loss(nn::Module& net, const nn::StepBatch& batch, const Tensor& numbers) const {
   return step_.loss(net, batch, numbers);
 }
 
-void PictureTask::run(nn::Module& net, const StepBatch& batch) const {
+void PictureTask::run(nn::Module& net, const nn::StepBatch& batch) const {
   net(prepare_(picture_batch(batch)));
 }
 
@@ -167,7 +167,7 @@ void PictureTask::log_step(JsonObject& row) const {
   if (cache_) row.add("data_cached_mb", 1e-6 * static_cast<double>(cache_->used()));
 }
 
-void PictureTask::show(EventWriter& board, i64 step, const DrawnBatch& drawn) const {
+void PictureTask::show(EventWriter& board, i64 step, const nn::DrawnBatch& drawn) const {
   board.images(step, first_images(drawn, step_, prepare_, sets_.train->classes()));
 }
 

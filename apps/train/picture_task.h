@@ -35,13 +35,13 @@ class PictureTask : public Task {
   SampleOrder order() const override { return order_; }
   i64 steps() const override { return loader_->steps(); }
   void seek(const Position&, double progress) override;
-  DrawnBatch next(const Position&, double progress) override;
-  Tensor loss(nn::Module&, const StepBatch&, const Tensor& numbers) const override;
-  void run(nn::Module&, const StepBatch&) const override;
+  nn::DrawnBatch next(const Position&, double progress) override;
+  Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor& numbers) const override;
+  void run(nn::Module&, const nn::StepBatch&) const override;
   data::LoaderStats stats() const override { return loader_->stats(); }
   std::vector<std::string> damaged() const override;
   void log_step(JsonObject&) const override;
-  void show(EventWriter&, i64 step, const DrawnBatch&) const override;
+  void show(EventWriter&, i64 step, const nn::DrawnBatch&) const override;
 
   std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool final) override;
   std::vector<double> details() const override;

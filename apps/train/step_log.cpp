@@ -53,7 +53,7 @@ void StepLog::before_step() {
   if (steps_ == window[1] + 1) trace::stop();
 }
 
-void StepLog::before_update(LossSum& losses, double learning_rate) {
+void StepLog::before_update(nn::LossSum& losses, double learning_rate) {
   ++unread_;
   // For the progress line, but not for each update of a terminal: it may wait for a GPU.
   const bool to_show =
@@ -62,7 +62,7 @@ void StepLog::before_update(LossSum& losses, double learning_rate) {
     read_losses(losses, learning_rate);
 }
 
-void StepLog::read_losses(LossSum& losses, double learning_rate) {
+void StepLog::read_losses(nn::LossSum& losses, double learning_rate) {
   if (unread_ == 0) return;
   const double sum = losses.take(), loss = sum / static_cast<double>(unread_);
   check(std::isfinite(loss), "the loss is ", std::isnan(loss) ? "not a number" : "infinite",
@@ -96,7 +96,7 @@ void StepLog::after_step(double learning_rate) {
   if (!w_.progress.silent()) show(seen, learning_rate, false);
 }
 
-void StepLog::last(LossSum& losses, double learning_rate) {
+void StepLog::last(nn::LossSum& losses, double learning_rate) {
   const double seen = w_.method->samples_seen();
   read_losses(losses, learning_rate);
   if (since_log_ > 0) log_step(seen, learning_rate);

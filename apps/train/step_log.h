@@ -14,15 +14,15 @@ class StepLog {
   explicit StepLog(Worker&);
   void before_step();  // starts and stops the trace of run.trace_steps
   // Reads the losses if that waits for nothing or a log line is due. Error if they are not finite.
-  void before_update(LossSum&, double learning_rate);
+  void before_update(nn::LossSum&, double learning_rate);
   void after_step(double learning_rate);
-  void last(LossSum&, double learning_rate);
+  void last(nn::LossSum&, double learning_rate);
   // Appends damaged images that were met since the last call to bad_images.txt.
   void list_damaged();
 
  private:
   using Clock = std::chrono::steady_clock;
-  void read_losses(LossSum&, double learning_rate);
+  void read_losses(nn::LossSum&, double learning_rate);
   void log_step(double seen, double learning_rate);
   void log_skipped(JsonObject& row);
   void show(double seen, double learning_rate, bool last);

@@ -19,11 +19,11 @@
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/resume_point.h"
-#include "gossamer/apps/train/step_inputs.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/loader.h"
 #include "gossamer/dist/net/launch.h"
 #include "gossamer/nn/module.h"
+#include "gossamer/nn/train/step_inputs.h"
 
 namespace gossamer::apps {
 
@@ -68,16 +68,16 @@ class Task {
   virtual i64 steps() const = 0;  // batches of an epoch, for this worker
   // progress: the part of the run that is over, 0 to 1.
   virtual void seek(const Position&, double progress) = 0;
-  virtual DrawnBatch next(const Position&, double progress) = 0;  // empty: the epoch is over
+  virtual nn::DrawnBatch next(const Position&, double progress) = 0;  // empty: the epoch is over
   // The mean loss of a batch, []. numbers: those that were drawn, on the device of the model.
-  virtual Tensor loss(nn::Module&, const StepBatch&, const Tensor& numbers) const = 0;
+  virtual Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor& numbers) const = 0;
   // The model's answer to a batch as it is in training, which moves its running statistics.
-  virtual void run(nn::Module&, const StepBatch&) const = 0;
+  virtual void run(nn::Module&, const nn::StepBatch&) const = 0;
   virtual data::LoaderStats stats() const = 0;
   virtual std::vector<std::string> damaged() const { return {}; }  // "name: why"
   virtual void log_step(JsonObject&) const {}
   // What the model is given, to look at.
-  virtual void show(EventWriter&, i64 /*step*/, const DrawnBatch&) const {}
+  virtual void show(EventWriter&, i64 /*step*/, const nn::DrawnBatch&) const {}
 
   // --- evaluation
   // The part-th of `parts` shares of the validation data; max_batches 0: all of it.

@@ -41,10 +41,10 @@ class TextTask : public Task {
 
   i64 steps() const override { return loader_->steps(); }
   void seek(const Position& at, double) override { loader_->seek(at.epoch, at.step); }
-  DrawnBatch next(const Position&, double) override {
+  nn::DrawnBatch next(const Position&, double) override {
     using Clock = std::chrono::steady_clock;
     const auto began = Clock::now();
-    DrawnBatch batch = draw();
+    nn::DrawnBatch batch = draw();
     wait_s_ += std::chrono::duration<double>(Clock::now() - began).count();
     return batch;
   }
@@ -58,7 +58,7 @@ class TextTask : public Task {
         device_(device),
         set_(std::move(set)),
         val_(validation(config, set_)) {}
-  virtual DrawnBatch draw() = 0;  // from the loader; empty: the epoch is over
+  virtual nn::DrawnBatch draw() = 0;  // from the loader; empty: the epoch is over
 
   const Config& config_;
   const Device device_;

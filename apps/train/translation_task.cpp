@@ -57,7 +57,7 @@ std::uint64_t identity(const data::TextPart& part, const data::Tokenizer& tokeni
                    tokenizer.hash());
 }
 
-StepBatch batch_of(const data::PairBatch& b) {
+nn::StepBatch batch_of(const data::PairBatch& b) {
   return {{b.source, b.source_lengths, b.inputs, b.labels},
           {},
           Shape{b.source.shape(0), b.source.shape(1), b.inputs.shape(1)}};
@@ -131,13 +131,13 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
     was_training.push_back(net->training());
     net->eval();
   }
-  StepInputs inputs(device);
+  nn::StepInputs inputs(device);
   std::vector<Counts> all(nets.size(), Counts{.batch = how.rows});
   std::vector<data::BleuCounts> bleu(nets.size());
   for (i64 step = 0; share.max_batches == 0 || step < share.max_batches; ++step) {
     const data::PairBatch batch = loader->next();
     if (!batch.source.defined()) break;
-    const StepBatch in = inputs.put(batch_of(batch), {}).batch;
+    const nn::StepBatch in = inputs.put(batch_of(batch), {}).batch;
     for (std::size_t i = 0; i < nets.size(); ++i) {
       auto& net = static_cast<models::Transformer&>(*nets[i]);
       const double loss = static_cast<double>(
@@ -238,18 +238,18 @@ SampleOrder TranslationTask::order() const {
           .tokenizer = set_.tokenizer->hash()};
 }
 
-DrawnBatch TranslationTask::draw() {
+nn::DrawnBatch TranslationTask::draw() {
   const data::PairBatch batch = loader_->next();
-  return batch.source.defined() ? DrawnBatch{batch_of(batch), {}} : DrawnBatch();
+  return batch.source.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
 }
 
-Tensor TranslationTask::loss(nn::Module& net, const StepBatch& b, const Tensor&) const {
+Tensor TranslationTask::loss(nn::Module& net, const nn::StepBatch& b, const Tensor&) const {
   return static_cast<models::Transformer&>(net).loss(
       b.tensors[0], b.tensors[1], b.tensors[2], b.tensors[3],
       static_cast<float>(config_.optim.label_smoothing));
 }
 
-void TranslationTask::run(nn::Module& net, const StepBatch& b) const {
+void TranslationTask::run(nn::Module& net, const nn::StepBatch& b) const {
   auto& model = static_cast<models::Transformer&>(net);
   const Tensor lengths = b.tensors[1].to(device_);
   model.decode(model.encode(b.tensors[0].to(device_), lengths), lengths, b.tensors[2].to(device_));

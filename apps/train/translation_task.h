@@ -40,8 +40,8 @@ class TranslationTask : public TextTask<data::PairLoader> {
 
   std::vector<std::string> open_loader() override { return {}; }
   SampleOrder order() const override;
-  Tensor loss(nn::Module&, const StepBatch&, const Tensor&) const override;
-  void run(nn::Module&, const StepBatch&) const override;
+  Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor&) const override;
+  void run(nn::Module&, const nn::StepBatch&) const override;
 
   // With greedy translations.
   std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool) override;
@@ -49,7 +49,7 @@ class TranslationTask : public TextTask<data::PairLoader> {
   std::string sentence(const Score&) const override;
 
  private:
-  DrawnBatch draw() override;
+  nn::DrawnBatch draw() override;
 
   models::TransformerOptions model_;
 };

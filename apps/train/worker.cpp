@@ -93,7 +93,7 @@ void Worker::make_model(bool from_checkpoint) {
       FlatOptions{.compute = task->compute(), .loss_scale = config.loss_scale()},
       std::move(parts.frozen));
   optimizer = run_optimizer(config, *params, place.size);
-  if (config.train.ema > 0) ema = std::make_unique<Ema>(*params, config.train.ema);
+  if (config.train.ema > 0) ema = std::make_unique<nn::Ema>(*params, config.train.ema);
 }
 
 void Worker::begin_folder(const std::optional<ResumePoint>& resume) {

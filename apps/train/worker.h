@@ -74,7 +74,7 @@ struct Worker {
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
   std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<Ema> ema;  // none without train.ema
+  std::unique_ptr<nn::Ema> ema;  // none without train.ema
   dist::Graph graph;
   // Workers that this one knows to be dead: the lowest living one speaks.
   std::set<int> dead;

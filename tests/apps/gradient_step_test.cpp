@@ -43,7 +43,7 @@ struct FakeGraphs {
   nn::Module& net;
   FlatParams& params;
   // given: all of the host's code runs, as it does, and what it computes is undone
-  LossSum* losses = nullptr;
+  nn::LossSum* losses = nullptr;
   int recorded = 0, launched = 0;
   std::string fails{};
   GraphCapture recorder() {
@@ -100,7 +100,7 @@ std::unique_ptr<Optimizer> sgd_for(FlatParams& params, bool passes) {
 
 // The loop: all of it but methods and files.
 struct Training {
-  Training(const Config& c, GraphMode mode, bool fixed, int batches = 1)
+  Training(const Config& c, const std::string& mode, bool fixed, int batches = 1)
       : config(c),
         net(models::make(c.model.name, {.classes = 4, .seed = 3})),
         params(net->parameters(), net->buffers(), {.separate = true}),
@@ -111,7 +111,7 @@ struct Training {
         gradient({.net = *net,
                   .params = params,
                   .loss_of =
-                      [this](const StepBatch& batch, const Tensor& numbers) {
+                      [this](const nn::StepBatch& batch, const Tensor& numbers) {
                         return picture.loss(*net, batch, numbers);
                       },
                   .before_backward =
@@ -119,9 +119,8 @@ struct Training {
                         if (before_backward) before_backward();
                       },
                   .batches = batches},
-                 {.mode = mode,
-                  .capture = graphs.recorder(),
-                  .log = [this](const std::string& line) { said.push_back(line); }},
+                 step_graph(mode, graphs.recorder(),
+                            [this](const std::string& line) { said.push_back(line); }),
                  fixed) {
     net->train();
   }
@@ -132,7 +131,7 @@ struct Training {
     gradient.step_ends();
     return loss;
   }
-  DrawnBatch drawn(i64 k, i64 rows = 6, int side = 16) const {
+  nn::DrawnBatch drawn(i64 k, i64 rows = 6, int side = 16) const {
     return picture.drawn(batch_of(rows, side, static_cast<std::uint64_t>(100 + k)),
                          {0, k / 7, k % 7});
   }
@@ -150,7 +149,7 @@ struct Training {
   FakeGraphs graphs;
   std::function<void()> before_backward;
   std::vector<std::string> said;
-  GradientStep gradient;
+  nn::GradientStep gradient;
 };
 
 void expect_same(Training& a, Training& b) {
@@ -163,8 +162,8 @@ void expect_same(Training& a, Training& b) {
 TEST(RecordedStep, GivesTheLossesOfEagerSteps) {
   for (const auto& [mixup, cutmix] : {std::pair{0.0, 0.0}, std::pair{0.3, 1.0}}) {
     SCOPED_TRACE(mixup);
-    Training eager(config_with(mixup, cutmix), GraphMode::off, false),
-        graph(config_with(mixup, cutmix), GraphMode::on, true);
+    Training eager(config_with(mixup, cutmix), "off", false),
+        graph(config_with(mixup, cutmix), "on", true);
     for (i64 k = 0; k < 10; ++k) ASSERT_EQ(eager.step(k), graph.step(k)) << k;
     expect_same(eager, graph);
     EXPECT_EQ(graph.graphs.recorded, 1);
@@ -195,17 +194,17 @@ TEST(AccumulatedGradient, IsThatOfOneLargeBatch) {
   FlatParams params(net.parameters(), net.buffers());
   int prepared = 0;
   const auto step_of = [&](int batches) {
-    return GradientStep(
+    return nn::GradientStep(
         {.net = net,
          .params = params,
-         .loss_of = [&](const StepBatch& batch,
+         .loss_of = [&](const nn::StepBatch& batch,
                         const Tensor& numbers) { return picture.loss(net, batch, numbers); },
          .before_backward = [&] { ++prepared; },
          .batches = batches},
         {});
   };
   const data::Batch all = batch_of(12, 16, 5);
-  GradientStep whole = step_of(1), pieces = step_of(4);
+  nn::GradientStep whole = step_of(1), pieces = step_of(4);
   for (int turn = 0; turn < 2; ++turn) {
     EXPECT_TRUE(whole.compute(picture.drawn(all, {})));
     whole.step_ends();
@@ -229,8 +228,8 @@ TEST(AccumulatedGradient, IsThatOfOneLargeBatch) {
 }
 
 TEST(AccumulatedGradient, IsTheSameFromGraphs) {
-  const auto run = [](GraphMode mode) {
-    Training t(config_with(0.3, 1), mode, mode == GraphMode::on, 3);
+  const auto run = [](const std::string& mode) {
+    Training t(config_with(0.3, 1), mode, mode == "on", 3);
     std::vector<double> losses;
     for (i64 k = 0; k < 30; ++k) {
       const bool last = t.gradient.compute(t.drawn(k));
@@ -241,18 +240,18 @@ TEST(AccumulatedGradient, IsTheSameFromGraphs) {
       t.gradient.step_ends();
     }
     // of the first batches, and of the later ones
-    EXPECT_EQ(t.graphs.recorded, mode == GraphMode::on ? 2 : 0);
-    EXPECT_EQ(t.graphs.launched, mode == GraphMode::on ? 30 - 2 * CapturedStep::kEagerSteps : 0);
+    EXPECT_EQ(t.graphs.recorded, mode == "on" ? 2 : 0);
+    EXPECT_EQ(t.graphs.launched, mode == "on" ? 30 - 2 * CapturedStep::kEagerSteps : 0);
     const auto x = t.params.values().span<float>();
     losses.insert(losses.end(), x.begin(), x.end());
     return losses;
   };
-  EXPECT_EQ(run(GraphMode::on), run(GraphMode::off));
+  EXPECT_EQ(run("on"), run("off"));
 }
 
 TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {
   for (const bool fixed : {false, true}) {
-    const auto mode = fixed ? GraphMode::on : GraphMode::off;
+    const std::string mode = fixed ? "on" : "off";
     Training late(config_with(0.3, 1), mode, fixed), early(config_with(0.3, 1), mode, fixed);
     const auto bring = [&](i64 k) { early.gradient.bring(early.drawn(k)); };
     EXPECT_THAT(error_of<Error>([&] { early.gradient.compute(); }), HasSubstr("was not brought"));
@@ -273,8 +272,7 @@ TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {
 }
 
 TEST(RecordedStep, ASmallerLastBatchRunsEagerlyAndAnotherSizeIsRecordedAgain) {
-  Training eager(config_with(0.2, 0), GraphMode::off, false),
-      graph(config_with(0.2, 0), GraphMode::automatic, true);
+  Training eager(config_with(0.2, 0), "off", false), graph(config_with(0.2, 0), "auto", true);
   const auto step = [&](i64 k, i64 rows, int side) {
     ASSERT_EQ(eager.step(k, rows, side), graph.step(k, rows, side)) << k;
   };
@@ -295,8 +293,7 @@ TEST(RecordedStep, ASmallerLastBatchRunsEagerlyAndAnotherSizeIsRecordedAgain) {
 
 TEST(RecordedStep, AResumedRunIsTheUninterruptedOne) {
   const Config c = config_with(0.2, 1);
-  Training whole(c, GraphMode::on, true), first(c, GraphMode::on, true),
-      second(c, GraphMode::on, true);
+  Training whole(c, "on", true), first(c, "on", true), second(c, "on", true);
   for (i64 k = 0; k < 12; ++k) whole.step(k);
   for (i64 k = 0; k < 6; ++k) first.step(k);
   const auto from = first.state(), to = second.state();
@@ -307,8 +304,7 @@ TEST(RecordedStep, AResumedRunIsTheUninterruptedOne) {
 }
 
 TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
-  Training each(config_with(0, 0), GraphMode::off, false),
-      seldom(config_with(0, 0), GraphMode::on, true);
+  Training each(config_with(0, 0), "off", false), seldom(config_with(0, 0), "on", true);
   EXPECT_TRUE(each.gradient.losses().free_to_read());
   EXPECT_FALSE(seldom.gradient.losses().free_to_read());
   double sum = 0;
@@ -324,7 +320,7 @@ TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
 
 TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
   {
-    Training run(config_with(0, 0), GraphMode::automatic, true);
+    Training run(config_with(0, 0), "auto", true);
     run.graphs.fails = "the work waits for the device";
     for (i64 k = 0; k < 6; ++k) run.step(k);
     ASSERT_EQ(run.said.size(), 1u);
@@ -332,7 +328,7 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
     EXPECT_EQ(*counters_of(*run.net)[0].as<i64>(), 6) << "each batch counts once";
   }
   {
-    Training run(config_with(0, 0), GraphMode::on, true);
+    Training run(config_with(0, 0), "on", true);
     run.graphs.fails = "the work waits for the device";
     for (i64 k = 0; k < CapturedStep::kEagerSteps; ++k) run.step(k);
     try {
@@ -347,22 +343,22 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
   nn::Sequential net;
   net.push(nn::Linear(12, 4)).push(nn::Dropout(0.5f));
   FlatParams params(net.parameters(), net.buffers());
-  const auto made = [&](GraphMode mode) {
-    return GradientStep({.net = net,
-                         .params = params,
-                         .loss_of = [](const StepBatch&, const Tensor&) { return Tensor(); },
-                         .before_backward = {}},
-                        {.mode = mode, .capture = {}, .log = {}});
+  const auto made = [&](const std::string& mode) {
+    return nn::GradientStep(
+        {.net = net,
+         .params = params,
+         .loss_of = [](const nn::StepBatch&, const Tensor&) { return Tensor(); },
+         .before_backward = {}},
+        step_graph(mode, [](const StepWork&) { return nullptr; }));
   };
-  EXPECT_THROW(made(GraphMode::on), ConfigError);
-  EXPECT_NO_THROW(made(GraphMode::automatic));
+  EXPECT_THROW(made("on"), ConfigError);
+  EXPECT_NO_THROW(made("auto"));
 }
 
 // Marks are part of the recording; that a bucket is ready is said after each launch, in the
 // recorded order, if it was asked for.
 TEST(RecordedStep, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
-  Training run(config_with(0, 0), GraphMode::on, true),
-      plain(config_with(0, 0), GraphMode::off, false);
+  Training run(config_with(0, 0), "on", true), plain(config_with(0, 0), "off", false);
   run.graphs.losses = &run.gradient.losses();
   std::vector<std::pair<char, std::size_t>> calls;
   const std::vector<FlatRange> buckets = run.params.buckets(1 << 16);
@@ -406,11 +402,11 @@ TEST(RecordedStep, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
 // The whole step of two workers whose gradients are summed under backward, launched and not, with a
 // smaller batch on the way.
 TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInEagerSteps) {
-  const auto train = [](GraphMode mode, bool overlap) {
+  const auto train = [](const std::string& mode, bool overlap) {
     std::vector<std::vector<float>> x(2);
     std::vector<std::unique_ptr<Training>> runs;
     for (int rank = 0; rank < 2; ++rank)
-      runs.push_back(std::make_unique<Training>(config_with(0, 0), mode, mode == GraphMode::on));
+      runs.push_back(std::make_unique<Training>(config_with(0, 0), mode, mode == "on"));
     dist::LocalCluster cluster(2);
     dist::on_workers(cluster, 2, [&](int rank, dist::Group& group) {
       Training& run = *runs[static_cast<std::size_t>(rank)];
@@ -429,16 +425,16 @@ TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInEagerSteps) {
         method->step(.05);
         run.gradient.step_ends();
       }
-      EXPECT_EQ(run.graphs.launched, mode == GraphMode::on ? 5 : 0);
+      EXPECT_EQ(run.graphs.launched, mode == "on" ? 5 : 0);
       x[static_cast<std::size_t>(rank)].assign(run.params.values().span<float>().begin(),
                                                run.params.values().span<float>().end());
     });
     EXPECT_EQ(x[0], x[1]);
     return x[0];
   };
-  const std::vector<float> after = train(GraphMode::off, false);
-  EXPECT_EQ(train(GraphMode::off, true), after);
-  EXPECT_EQ(train(GraphMode::on, true), after);
+  const std::vector<float> after = train("off", false);
+  EXPECT_EQ(train("off", true), after);
+  EXPECT_EQ(train("on", true), after);
 }
 
 // The update is one launch whose numbers are in device memory: a recording of it takes what was

@@ -61,18 +61,15 @@ class ResizeOn : public ProgramTest {
       prepare = pictures(config);
       prepare.dtype = type;
       picture = std::make_unique<PictureStep>(prepare, TrainingLoss(config, 0));
-      gradient = std::make_unique<GradientStep>(
-          GradientStep::Parts{.net = *net,
-                              .params = *params,
-                              .loss_of =
-                                  [this](const StepBatch& batch, const Tensor& numbers) {
-                                    return picture->loss(*net, batch, numbers);
-                                  },
-                              .before_backward = {}},
-          GradientStep::Graph{.mode = how.graph ? GraphMode::on : GraphMode::off,
-                              .capture = fake_graphs(launched),
-                              .log = {}},
-          how.fixed);
+      gradient = std::make_unique<nn::GradientStep>(
+          nn::GradientStep::Parts{.net = *net,
+                                  .params = *params,
+                                  .loss_of =
+                                      [this](const nn::StepBatch& batch, const Tensor& numbers) {
+                                        return picture->loss(*net, batch, numbers);
+                                      },
+                                  .before_backward = {}},
+          step_graph(how.graph ? "on" : "off", fake_graphs(launched)), how.fixed);
       net->train();
     }
     std::vector<double> run(int steps) {
@@ -99,7 +96,7 @@ class ResizeOn : public ProgramTest {
     int launched = 0;
     std::set<i64> sizes, counts;
     std::unique_ptr<PictureStep> picture;
-    std::unique_ptr<GradientStep> gradient;
+    std::unique_ptr<nn::GradientStep> gradient;
   };
   static void expect_near(const std::vector<double>& a, const std::vector<double>& b, double most) {
     ASSERT_EQ(a.size(), b.size());

@@ -81,7 +81,7 @@ TEST_F(GpuTraining, ThePassIsTheLoopsOfTheCpu) {
 }
 
 struct Loop {
-  Loop(Device device, GraphMode mode)
+  Loop(Device device, const std::string& mode)
       : net(models::make(config.model.name, {.classes = 10, .seed = 3})) {
     config.train.mixup = .2;
     net->to(device);
@@ -91,15 +91,15 @@ struct Loop {
     prepare = pictures(config);
     prepare.device = device;
     picture = std::make_unique<PictureStep>(prepare, TrainingLoss(config, 0));
-    gradient = std::make_unique<GradientStep>(
-        GradientStep::Parts{.net = *net,
-                            .params = *params,
-                            .loss_of =
-                                [this](const StepBatch& batch, const Tensor& numbers) {
-                                  return picture->loss(*net, batch, numbers);
-                                },
-                            .before_backward = {}},
-        GradientStep::Graph{.mode = mode, .capture = cuda_graph_capture(device), .log = {}});
+    gradient = std::make_unique<nn::GradientStep>(
+        nn::GradientStep::Parts{.net = *net,
+                                .params = *params,
+                                .loss_of =
+                                    [this](const nn::StepBatch& batch, const Tensor& numbers) {
+                                      return picture->loss(*net, batch, numbers);
+                                    },
+                                .before_backward = {}},
+        step_graph(mode, cuda_graph_capture(device)));
     net->train();
   }
   void step(i64 k, i64 rows = 32) {
@@ -121,13 +121,13 @@ struct Loop {
   std::unique_ptr<nn::Sgd> sgd;
   Pictures prepare;
   std::unique_ptr<PictureStep> picture;
-  std::unique_ptr<GradientStep> gradient;
+  std::unique_ptr<nn::GradientStep> gradient;
 };
 
 TEST_F(GpuTraining, AGraphFollowsEagerStepsAndTheCpu) {
   std::vector<double> losses[3];
   for (int which = 0; which < 3; ++which) {
-    Loop loop(which == 2 ? Device::cpu() : gpu, which == 0 ? GraphMode::on : GraphMode::off);
+    Loop loop(which == 2 ? Device::cpu() : gpu, which == 0 ? "on" : "off");
     for (i64 k = 0; k < 20; ++k) {
       loop.step(k, k == 8 ? 20 : 32);  // a smaller batch on the way
       losses[which].push_back(loop.gradient->losses().take());
@@ -143,7 +143,7 @@ TEST_F(GpuTraining, AGraphFollowsEagerStepsAndTheCpu) {
 // A step waits once, for the end of the step before the last, so that the host does not run away;
 // and when the losses are read.
 TEST_F(GpuTraining, AStepWaitsForNothingButTheStepBeforeTheLast) {
-  for (const GraphMode mode : {GraphMode::on, GraphMode::off}) {
+  for (const char* mode : {"on", "off"}) {
     Loop loop(gpu, mode);
     for (i64 k = 0; k < 10; ++k) loop.step(k);
     const std::uint64_t before = cuda::waits();
@@ -178,7 +178,7 @@ class Noise : public data::Dataset {
 // A net with an ImageNet stem, fed by the loader: boxes that the step resizes,
 // or images that the host has resized.
 struct FedLoop {
-  FedLoop(Device device, GraphMode mode, bool boxes, double mixup, bool drop_last = false)
+  FedLoop(Device device, const std::string& mode, bool boxes, double mixup, bool drop_last = false)
       : loader(std::make_shared<Noise>(), {.batch = 32,
                                            .size = 48,
                                            .augment = data::Augment::resized_crop_flip,
@@ -198,15 +198,15 @@ struct FedLoop {
     prepare = pictures(config);
     prepare.device = device;
     picture = std::make_unique<PictureStep>(prepare, TrainingLoss(config, 0));
-    gradient = std::make_unique<GradientStep>(
-        GradientStep::Parts{.net = *net,
-                            .params = *params,
-                            .loss_of =
-                                [this](const StepBatch& batch, const Tensor& numbers) {
-                                  return picture->loss(*net, batch, numbers);
-                                },
-                            .before_backward = {}},
-        GradientStep::Graph{.mode = mode, .capture = cuda_graph_capture(device), .log = {}});
+    gradient = std::make_unique<nn::GradientStep>(
+        nn::GradientStep::Parts{.net = *net,
+                                .params = *params,
+                                .loss_of =
+                                    [this](const nn::StepBatch& batch, const Tensor& numbers) {
+                                      return picture->loss(*net, batch, numbers);
+                                    },
+                                .before_backward = {}},
+        step_graph(mode, cuda_graph_capture(device)));
     net->train();
   }
   void step(i64 k) {
@@ -222,13 +222,13 @@ struct FedLoop {
   std::unique_ptr<nn::Sgd> sgd;
   Pictures prepare;
   std::unique_ptr<PictureStep> picture;
-  std::unique_ptr<GradientStep> gradient;
+  std::unique_ptr<nn::GradientStep> gradient;
 };
 
 TEST_F(GpuTraining, PicturesThatTheStepResizesTrainAsThoseOfTheHost) {
   for (const double mixup : {0.0, 0.3}) {
-    FedLoop graph(gpu, GraphMode::on, true, mixup), eager(gpu, GraphMode::off, true, mixup),
-        host(gpu, GraphMode::off, false, mixup), cpu(Device::cpu(), GraphMode::off, true, mixup);
+    FedLoop graph(gpu, "on", true, mixup), eager(gpu, "off", true, mixup),
+        host(gpu, "off", false, mixup), cpu(Device::cpu(), "off", true, mixup);
     for (i64 k = 0; k < 16; ++k) {  // the seventh batch of an epoch is smaller
       for (FedLoop* loop : {&graph, &eager, &host, &cpu}) loop->step(k);
       const double want = host.gradient->losses().take();
@@ -241,7 +241,7 @@ TEST_F(GpuTraining, PicturesThatTheStepResizesTrainAsThoseOfTheHost) {
 }
 
 TEST_F(GpuTraining, AStepThatResizesWaitsForNothingElse) {
-  for (const GraphMode mode : {GraphMode::on, GraphMode::off}) {
+  for (const char* mode : {"on", "off"}) {
     FedLoop loop(gpu, mode, true, 0, true);
     for (i64 k = 0; k < 20; ++k) loop.step(k);  // the loader's memory is found, too
     const std::uint64_t before = cuda::waits();

@@ -172,15 +172,15 @@ TEST(BatchNorm, ReestimationIsThePlainMeanOverTheBatchesThatFollow) {
   net.push(BatchNorm(1)).push(BatchNorm(1));
   const NoGrad no_grad;
   net(noise({8, 1}, 9));  // history that must be forgotten
-  begin_batch_norm_estimate(net);
   double mean = 0, variance = 0;
-  for (std::uint64_t seed = 0; seed < 3; ++seed) {
-    const Tensor x = noise({8, 1}, seed);
-    net(x);
-    mean += mean_of(x) / 3;
-    variance += variance_of(x) * 8 / 7 / 3;
-  }
-  end_batch_norm_estimate(net);
+  estimate_batch_norm(net, [&] {
+    for (std::uint64_t seed = 0; seed < 3; ++seed) {
+      const Tensor x = noise({8, 1}, seed);
+      net(x);
+      mean += mean_of(x) / 3;
+      variance += variance_of(x) * 8 / 7 / 3;
+    }
+  });
   EXPECT_NEAR(parameter(net, "0.running_mean").item(), mean, 1e-5);
   EXPECT_NEAR(parameter(net, "0.running_var").item(), variance, 1e-4);
   EXPECT_EQ(*parameter(net, "1.num_batches_tracked").as<i64>(), 3);

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "gossamer/core/autograd.h"
 #include "gossamer/nn/layers.h"
 
 namespace gossamer {
@@ -14,13 +13,9 @@ TEST(NnReadme, StatisticsAreThePlainMeanOverTheBatches) {
   std::vector<Tensor> batches;
   for (int i = 0; i < 3; ++i) batches.push_back(Tensor::full({4, 2, 2, 1}, static_cast<float>(i)));
 
-  nn::begin_batch_norm_estimate(net);  // forget
-  net.train();
-  for (const Tensor& images : batches) {
-    NoGrad no_grad;
-    net(images);
-  }
-  nn::end_batch_norm_estimate(net);
+  nn::estimate_batch_norm(net, [&] {
+    for (const Tensor& images : batches) net(images);
+  });
   net.eval();
 
   for (const NamedTensor& t : net.state())

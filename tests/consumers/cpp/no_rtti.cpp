@@ -13,9 +13,7 @@ struct Own : nn::Module {
 
 int main() {
   Own net;
-  nn::begin_batch_norm_estimate(net);
-  (void)net(Tensor::full({4, 1, 1, 2}, 3));
-  nn::end_batch_norm_estimate(net);
+  nn::estimate_batch_norm(net, [&] { (void)net(Tensor::full({4, 1, 1, 2}, 3)); });
   net.eval();
   try {
     (void)net(Tensor::zeros({4, 1, 1, 7}));

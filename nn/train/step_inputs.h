@@ -16,7 +16,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/tensor.h"
 
-namespace gossamer::apps {
+namespace gossamer::nn {
 
 // The tensors of a batch. What each of them is, the task knows that made it.
 struct StepBatch {
@@ -84,4 +84,4 @@ class StepInputs {
   Room room_;                           // where steps read
 };
 
-}  // namespace gossamer::apps
+}  // namespace gossamer::nn

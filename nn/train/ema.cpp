@@ -1,12 +1,12 @@
 // See ema.h.
-#include "gossamer/apps/train/ema.h"
+#include "gossamer/nn/train/ema.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "gossamer/core/update.h"
 
-namespace gossamer::apps {
+namespace gossamer::nn {
 
 Ema::Ema(const FlatParams& params, double decay)
     : decay_(decay),
@@ -52,4 +52,4 @@ void EmaInPlace::swap() {
   params_.refresh();
 }
 
-}  // namespace gossamer::apps
+}  // namespace gossamer::nn

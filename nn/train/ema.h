@@ -7,7 +7,7 @@
 
 #include "gossamer/core/flat.h"
 
-namespace gossamer::apps {
+namespace gossamer::nn {
 
 class Ema {
  public:
@@ -46,4 +46,4 @@ class EmaInPlace {
   FlatParams& params_;
 };
 
-}  // namespace gossamer::apps
+}  // namespace gossamer::nn

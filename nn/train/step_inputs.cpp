@@ -1,11 +1,11 @@
 // See step_inputs.h.
-#include "gossamer/apps/train/step_inputs.h"
+#include "gossamer/nn/train/step_inputs.h"
 
 #include <algorithm>
 
 #include "gossamer/core/error.h"
 
-namespace gossamer::apps {
+namespace gossamer::nn {
 namespace {
 
 // Copies the elements that `from` has; both may have any shape.
@@ -128,4 +128,4 @@ void StepInputs::step_ends() {
   landing.end = end;
 }
 
-}  // namespace gossamer::apps
+}  // namespace gossamer::nn

@@ -1,0 +1,91 @@
+// See gradient_step.h.
+#include "gossamer/nn/train/gradient_step.h"
+
+#include <utility>
+
+#include "gossamer/core/trace.h"
+#include "gossamer/nn/layers.h"
+
+namespace gossamer::nn {
+namespace {
+
+std::vector<Tensor> counters_of(const Module& net) {
+  std::vector<Tensor> out;
+  for (const NamedTensor& buffer : net.buffers())
+    if (buffer.tensor.dtype() == DType::i64) out.push_back(buffer.tensor);
+  return out;
+}
+
+CapturedStep::Options capture_options(GradientStep::Graph graph, const Module& net,
+                                      FlatParams& params) {
+  const bool enabled = graph.capture != nullptr;
+  return {.enabled = enabled,
+          .capture = enabled ? with_ready_gradients(params, std::move(graph.capture)) : nullptr,
+          .counters = counters_of(net),
+          .on_failure = std::move(graph.on_failure)};
+}
+
+}  // namespace
+
+GradientStep::GradientStep(Parts parts, Graph graph, bool like_gpu)
+    : parts_(std::move(parts)),
+      inputs_(parts_.params.values().device(), like_gpu),
+      losses_(parts_.params.values().device(), like_gpu),
+      first_graph_(capture_options(graph, parts_.net, parts_.params)),
+      later_graph_(capture_options(std::move(graph), parts_.net, parts_.params)),
+      buffers_(counters_of(parts_.net)) {
+  buffers_.push_back(parts_.params.buffers());
+  const auto disable = [](CapturedStep& step) {
+    step.disable("Dropout draws from a counter on the host, so a graph would repeat one mask");
+  };
+  for (Module* module : parts_.net.modules())
+    if (const auto* drop = dynamic_cast<Dropout*>(module); drop && drop->probability() > 0) {
+      disable(first_graph_);
+      if (parts_.batches > 1) disable(later_graph_);
+      break;
+    }
+}
+
+void GradientStep::bring(const DrawnBatch& drawn) { inputs_.bring(drawn.batch, drawn.numbers); }
+
+bool GradientStep::compute() {
+  const StepInputs::Views in = inputs_.take();
+  const bool first = done_ == 0, last = done_ + 1 == parts_.batches;
+  if (first && !last) keep_buffers();
+  if (last && parts_.before_backward) parts_.before_backward();
+  CapturedStep& graph = first ? first_graph_ : later_graph_;
+  try {
+    graph.run({in.batch.shape, in.batch.tensors[0].data()}, [this, in, first] {
+      const float share = 1 / static_cast<float>(parts_.batches);
+      Tensor loss;
+      {
+        const trace::Scope forward("forward");
+        loss = parts_.loss_of(in.batch, in.numbers);
+      }
+      const trace::Scope backward("backward");
+      if (first) parts_.params.zero_grad();
+      parts_.params.backward(loss, share);
+      losses_.add(loss, share);
+    });
+  } catch (...) {
+    done_ = 0;
+    inputs_.step_ends();
+    throw;
+  }
+  done_ = last ? 0 : done_ + 1;
+  return last;
+}
+
+void GradientStep::keep_buffers() {
+  if (kept_.empty())
+    for (const Tensor& b : buffers_) kept_.push_back(b.clone());
+  for (std::size_t i = 0; i < kept_.size(); ++i) kept_[i].copy_from(buffers_[i]);
+}
+
+void GradientStep::abandon() {
+  if (!begun()) return;
+  for (std::size_t i = 0; i < kept_.size(); ++i) buffers_[i].copy_from(kept_[i]);
+  done_ = 0;
+}
+
+}  // namespace gossamer::nn

@@ -1,0 +1,104 @@
+// The gradient of a batch, or of several whose gradients are added up, and the sum of their losses.
+//
+//   GradientStep gradient({.net = net, .params = params, .loss_of = …});
+//   for (…) {
+//     if (gradient.compute(batch)) optimizer.step(learning_rate);
+//     gradient.step_ends();
+//   }
+//
+// Threads: one at a time for a GradientStep and what it was made of.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gossamer/core/captured_step.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/update.h"
+#include "gossamer/nn/module.h"
+#include "gossamer/nn/train/step_inputs.h"
+
+namespace gossamer::nn {
+
+// The sum of the losses since the last take(). It lies on the device, so that adding is part of
+// the step and only reading it waits for the device.
+class LossSum {
+ public:
+  // like_gpu: behaves on a CPU as on a GPU, for tests.
+  explicit LossSum(Device device, bool like_gpu = false)
+      : sum_(Tensor::zeros({1}, DType::f32, device)), free_(device.is_cpu() && !like_gpu) {}
+  // loss: one f32 number on the device. Adds share times it.
+  void add(const Tensor& loss, float share = 1) {
+    Tensor one = loss.detach().reshape({1});
+    axpy(sum_, share, one);
+  }
+  bool free_to_read() const { return free_; }  // take() waits for nothing
+  double take() {
+    const double sum = static_cast<double>(sum_.item());
+    sum_.zero();
+    return sum;
+  }
+
+ private:
+  Tensor sum_;
+  bool free_;
+};
+
+// Each batch is copied to the device, then forward and backward. The device's work may be captured
+// as a graph after a few steps (core/captured_step.h). Events in the graph mark where the gradients
+// of a bucket are complete; all buckets are reported as ready right after a launch, and their sums
+// wait for the events on the device.
+class GradientStep {
+ public:
+  struct Parts {
+    Module& net;         // in training mode when compute() is called
+    FlatParams& params;  // of net
+    // The mean loss of a batch, f32 []. Batch and numbers lie where the parameters do.
+    std::function<Tensor(const StepBatch&, const Tensor& numbers)> loss_of;
+    // Called before the work of a gradient's last batch is given to the device. May be empty.
+    std::function<void()> before_backward = {};
+    int batches = 1;  // of one gradient, which is the mean of theirs
+  };
+  struct Graph {
+    GraphCapture capture = {};  // empty: all steps run eagerly
+    // Told why a step cannot be captured. It may throw; if it returns, all steps run eagerly.
+    std::function<void(const std::string& why)> on_failure = {};
+  };
+  // A network with dropout cannot be captured, which is said here. like_gpu: behaves on a CPU as on
+  // a GPU, for tests.
+  GradientStep(Parts, Graph, bool like_gpu = false);
+  explicit GradientStep(Parts parts) : GradientStep(std::move(parts), Graph()) {}
+
+  // The batch of the next compute(). Brought right after a compute(), which on a GPU only enqueues
+  // its work, it is copied on a stream of its own beside that work (step_inputs.h).
+  void bring(const DrawnBatch&);
+  // True if that was the last batch of the gradient: FlatParams::grads() holds it, and losses()
+  // includes its loss. Otherwise bring the next batch. What loss_of throws ends the gradient, and
+  // the next batch begins another one.
+  bool compute();
+  bool compute(const DrawnBatch& batch) {
+    bring(batch);
+    return compute();
+  }
+  bool begun() const { return done_ > 0; }   // some of the batches of a gradient are computed
+  void step_ends() { inputs_.step_ends(); }  // call it when the update is enqueued
+  // Forgets the batches of a gradient that is begun: running statistics and counters of the network
+  // are those of before its first batch.
+  void abandon();
+  LossSum& losses() { return losses_; }
+  bool captured() const { return first_graph_.captured(); }
+
+ private:
+  void keep_buffers();
+
+  Parts parts_;
+  StepInputs inputs_;
+  LossSum losses_;
+  int done_ = 0;                            // batches of the current gradient
+  CapturedStep first_graph_, later_graph_;  // later batches add to the gradients of the first
+  std::vector<Tensor> buffers_, kept_;  // of the network; as they were before a gradient of several
+};
+
+}  // namespace gossamer::nn
