@@ -5,7 +5,7 @@
 
 namespace gossamer::apps {
 
-void estimate_batch_norm(Task& task, nn::Module& net, const Position& at, i64 batches) {
+void estimate_batch_norm(Task& task, nn::Module& net, const nn::Position& at, i64 batches) {
   nn::estimate_batch_norm(net, [&] {
     for (i64 i = 0; i < batches;) {
       const nn::DrawnBatch batch = task.next(at, 1);

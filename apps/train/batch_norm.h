@@ -7,6 +7,6 @@ namespace gossamer::apps {
 
 // Estimates them again on so many batches of the task's training data, from `at` on. The network
 // stays in training mode.
-void estimate_batch_norm(Task&, nn::Module&, const Position& at, i64 batches);
+void estimate_batch_norm(Task&, nn::Module&, const nn::Position& at, i64 batches);
 
 }  // namespace gossamer::apps

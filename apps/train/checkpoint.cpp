@@ -2,84 +2,42 @@
 #include "gossamer/apps/train/checkpoint.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <iterator>
 #include <map>
-#include <span>
+#include <optional>
 #include <vector>
 
-#include "gossamer/apps/train/worker_models.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/train/worker_models.h"
 
 namespace fs = std::filesystem;
 
 namespace gossamer::apps {
 namespace {
 
-// Where names of what is no part of the model begin.
-std::vector<std::string> state_prefixes(TrainState s) {
-  std::vector<std::string> prefixes{"optim.", "ema."};
-  for (const NamedTensor& t : s.method.state())
-    prefixes.push_back(t.name.substr(0, t.name.find('.') + 1));
-  return prefixes;
+nn::TrainState with_method(nn::TrainState state, dist::Method& method) {
+  state.more = method.state();
+  return state;
 }
 
-// State under its names in the file. They are windows, so loading is copying.
-std::vector<NamedTensor> windows_of(const FlatParams& params, const std::vector<NamedTensor>& state,
-                                    const std::string& prefix = "") {
-  std::vector<NamedTensor> all;
-  for (const NamedTensor& t : state)
-    if (t.tensor.shape() == params.values().shape())
-      std::ranges::move(params.windows(t.tensor, prefix + t.name + "."), std::back_inserter(all));
-    else
-      all.push_back({prefix + t.name, t.tensor});
-  return all;
-}
-
-// Every tensor of a worker.
-std::vector<NamedTensor> windows(TrainState s) {
-  std::vector<NamedTensor> all = s.params.windows(s.params.values());
-  const auto append = [&](std::vector<NamedTensor> more) {
-    all.insert(all.end(), more.begin(), more.end());
-  };
-  append(s.params.buffer_windows());
-  append(s.params.frozen());
-  for (const NamedTensor& buffer : s.net.buffers())
-    if (buffer.tensor.dtype() != DType::f32) all.push_back(buffer);  // counters
-  append(windows_of(s.params, s.optimizer.state(), "optim."));
-  append(windows_of(s.params, s.method.state()));
-  if (s.ema) append(s.ema->state(s.params, "ema."));
-  return all;
-}
-
-// Sets values, buffers and what is frozen to the mean of the files.
-void load_mean(const ResumePoint& point, FlatParams& params, Position& at) {
-  for (const fs::path& path : point.files)
-    at.epoch = std::max(
-        at.epoch, static_cast<i64>(checkpoint_number(nn::read_metadata(path), "epoch", path)) + 1);
-  const std::vector<NamedTensor> mean = mean_of_workers(point.files);
-  std::vector<NamedTensor> targets = params.windows(params.values());
-  for (const std::vector<NamedTensor>& more : {params.buffer_windows(), params.frozen()})
-    targets.insert(targets.end(), more.begin(), more.end());
-  for (NamedTensor& target : targets) {
-    const auto source = std::ranges::find(mean, target.name, &NamedTensor::name);
-    check<IoError>(source != mean.end() && source->tensor.shape() == target.tensor.shape() &&
-                       source->tensor.dtype() == target.tensor.dtype(),
-                   point.files[0].string(), ": \"", target.name,
-                   "\" is missing or has another shape; another model.name or model.classes?");
-    target.tensor.copy_from(source->tensor);
+// Which keys may be wrong where a file is of a model of other shapes.
+template <class F>
+auto naming_keys(F&& load) {
+  try {
+    return load();
+  } catch (const nn::OtherShapes& e) {
+    fail<IoError>(e.what(), "; another model.name or model.classes?");
   }
 }
 
 // The state of a method, which is that of the first file, becomes the mean of all. What is equal in
 // all of them, such as an outer model, stays as it is, bit for bit.
-void load_mean_of_method(const std::vector<fs::path>& files, TrainState s) {
+void load_mean_of_method(const std::vector<fs::path>& files, const FlatParams& params,
+                         dist::Method& method) {
   for (std::size_t i = 1; i < files.size(); ++i) {
     const SafeTensors file = read_safetensors(files[i]);
-    for (NamedTensor& mean : windows_of(s.params, s.method.state())) {
+    for (NamedTensor& mean : nn::windows_of(params, method.state())) {
       const Tensor* other = file.find(mean.name);
       if (!other || other->shape() != mean.tensor.shape() || other->dtype() != DType::f32) continue;
       Tensor way = other->to(mean.tensor.device());
@@ -87,7 +45,7 @@ void load_mean_of_method(const std::vector<fs::path>& files, TrainState s) {
       axpy(mean.tensor, 1 / static_cast<float>(i + 1), way);
     }
   }
-  for (NamedTensor& t : s.method.state())  // what this worker has not sent is lost
+  for (NamedTensor& t : method.state())  // what this worker has not sent is lost
     if (t.name == dist::kPayloadError) t.tensor.fill(0);
 }
 
@@ -118,7 +76,7 @@ std::pair<fs::path, SafeTensors> first_whole_of_run(ResumePoint point) {
 }
 
 // What was trained so far differs between the workers, so it cannot be frozen now.
-void check_frozen(const std::vector<fs::path>& files, TrainState s) {
+void check_frozen(const std::vector<fs::path>& files, const nn::TrainState& s) {
   if (s.params.frozen().empty()) return;
   const SafeTensors file = first_whole(files).second;
   for (const NamedTensor& block : s.optimizer.state())
@@ -131,56 +89,34 @@ void check_frozen(const std::vector<fs::path>& files, TrainState s) {
 
 }  // namespace
 
-CheckpointCopy copy_state(int rank, int world, TrainState state, const Position& at,
-                          const SampleOrder& order, const FiguresSoFar& figures) {
-  CheckpointCopy copy{.rank = rank, .tensors = {}, .header = to_metadata(order)};
-  state.method.quiesce([&] {
-    for (const NamedTensor& t : windows(state))
-      copy.tensors.push_back(
-          {t.name, t.tensor.device().is_cpu() ? t.tensor.clone() : t.tensor.to(Device::cpu())});
-  });
-  char samples[40];
-  std::snprintf(samples, sizeof samples, "%.17g", at.samples);
-  copy.header.insert({{"kind", "checkpoint"},
-                      {"layout", "OHWI"},
-                      {"rank", std::to_string(rank)},
-                      {"world", std::to_string(world)},
-                      {"samples", samples},
-                      {"epoch", std::to_string(at.epoch)},
-                      {"step", std::to_string(at.step)},
-                      {"method", state.method.name()},
-                      {"earlier_legs", figures.earlier.json()},
-                      {"this_leg", figures.leg.json()}});
+CheckpointCopy copy_state(int rank, int world, const nn::TrainState& state, dist::Method& method,
+                          const nn::Position& at, const SampleOrder& order,
+                          const FiguresSoFar& figures) {
+  nn::Header header = to_metadata(order);
+  header.insert({{"rank", std::to_string(rank)},
+                 {"world", std::to_string(world)},
+                 {"method", method.name()},
+                 {"earlier_legs", figures.earlier.json()},
+                 {"this_leg", figures.leg.json()}});
   std::string alive;
   for (const int other : figures.alive) alive += (alive.empty() ? "" : " ") + std::to_string(other);
-  if (!alive.empty()) copy.header["alive"] = alive;
-  if (!figures.patience.empty()) copy.header["patience"] = figures.patience;
-  add_model_entries(copy.header, figures.model, state_prefixes(state));
+  if (!alive.empty()) header["alive"] = alive;
+  if (!figures.patience.empty()) header["patience"] = figures.patience;
+  CheckpointCopy copy{.rank = rank, .state = {}};
+  method.quiesce(
+      [&] { copy.state = nn::snapshot(with_method(state, method), at, figures.model, header); });
   return copy;
 }
 
-namespace {
-
-// One thread, because the others train.
-bool all_numbers(std::span<const float> values) {
-  bool all = true;
-  for (const float value : values) all &= std::isfinite(value);
-  return all;
-}
-
-}  // namespace
-
 void write_checkpoint(const fs::path& run_folder, const std::string& label,
                       const CheckpointCopy& copy, i64 keep) {
-  for (const auto& [name, tensor] : copy.tensors)
-    check(tensor.dtype() != DType::f32 || all_numbers(tensor.span<float>()), "\"", name,
-          "\" holds values that are not finite, so nothing could go on from it");
+  nn::check_finite(copy.state);
   const fs::path folder = run_folder / "checkpoints" / label;
   const auto write = [&] {
     std::error_code error;
     fs::create_directories(folder, error);
     check<IoError>(!error, "cannot create ", folder.string(), ": ", error.message());
-    write_safetensors(folder / checkpoint_file(copy.rank), copy.tensors, copy.header);
+    write_safetensors(folder / checkpoint_file(copy.rank), copy.state.tensors, copy.state.header);
   };
   try {
     write();
@@ -240,46 +176,58 @@ void remove_half_written(const fs::path& run_folder) {
   for (const fs::path& folder : folders) fs::remove(folder, error);  // only succeeds when empty
 }
 
-Continuation load_checkpoint(const ResumePoint& point, int rank, int world, TrainState state,
+namespace {
+
+// The state of this rank. With all-reduce all models are equal and must stay equal, but an
+// interruption may have stopped the workers a step apart: all take the state of one.
+nn::Position load_own(const ResumePoint& point, int rank, const nn::TrainState& alone,
+                      dist::Method& method, std::optional<SampleOrder>& then) {
+  const fs::path* const own = point.file_of(rank);
+  const bool equal = std::string(method.name()) == "allreduce";
+  const auto [path, file] =
+      equal || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
+  then = parse_order(file.metadata);
+  nn::TrainState state = with_method(alone, method);
+  if (!file.find(dist::kPayloadError))
+    std::erase_if(state.more, [](const NamedTensor& t) { return t.name == dist::kPayloadError; });
+  if (state.ema)
+    for (const NamedTensor& t : state.ema->state(state.params, "ema."))
+      check<IoError>(file.find(t.name), path.string(), ": has no \"", t.name,
+                     "\"; it was written without train.ema, so go on without");
+  const nn::Position at = naming_keys([&] { return nn::load_state(file, path.string(), state); });
+  if (!own && !equal) {
+    naming_keys([&] { nn::load_mean_of_workers(point.files, state.params); });
+    load_mean_of_method(point.files, state.params, method);
+  }
+  return at;
+}
+
+// The mean of all models. The next epoch begins.
+i64 load_mean(const ResumePoint& point, const nn::TrainState& state, dist::Method& method) {
+  i64 epoch = 0;
+  for (const fs::path& path : point.files)
+    epoch = std::max(epoch, nn::position_in(nn::read_metadata(path), path.string()).epoch + 1);
+  naming_keys([&] { nn::load_mean_of_workers(point.files, state.params); });
+  const Tensor& values = state.params.values();
+  for (NamedTensor& t : method.state())  // a twin starts at its model
+    if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
+  if (state.ema) state.ema->restart(state.params);
+  return epoch;
+}
+
+}  // namespace
+
+Continuation load_checkpoint(const ResumePoint& point, int rank, int world,
+                             const nn::TrainState& state, dist::Method& method,
                              const SampleOrder& now) {
   check_frozen(point.files, state);
-  Position at{.samples = point.samples};
+  nn::Position at;
   std::optional<SampleOrder> then;
-  if (point.own_state(world)) {
-    const fs::path* const own = point.file_of(rank);
-    // With all-reduce all models are equal and must stay equal, but an interruption may have
-    // stopped the workers a step apart: all take the state of one.
-    const bool equal = std::string(state.method.name()) == "allreduce";
-    const auto [path, file] =
-        equal || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
-    at.epoch = static_cast<i64>(checkpoint_number(file.metadata, "epoch", path));
-    at.step = static_cast<i64>(checkpoint_number(file.metadata, "step", path));
-    then = parse_order(file.metadata);
-    for (NamedTensor& target : windows(state)) {
-      const Tensor* source = file.find(target.name);
-      if (!source && target.name == dist::kPayloadError) continue;
-      check<IoError>(source != nullptr, path.string(), ": has no \"", target.name,
-                     target.name.starts_with("ema.")
-                         ? "\"; it was written without train.ema, so go on without"
-                         : "\"; was it written with another model or method?");
-      check<IoError>(source->shape() == target.tensor.shape(), path.string(), ": \"", target.name,
-                     "\" is ", source->shape(), ", the model wants ", target.tensor.shape(),
-                     "; another model.name or model.classes?");
-      target.tensor.copy_from(*source);
-    }
-    if (!own && !equal) {
-      Position ignored;
-      load_mean(point, state.params, ignored);
-      load_mean_of_method(point.files, state);
-    }
-  } else {
-    load_mean(point, state.params, at);
-    const Tensor& values = state.params.values();
-    for (NamedTensor& t : state.method.state())  // a twin starts at its model
-      if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
-  }
-  state.params.refresh();
-  if (state.ema && !point.own_state(world)) state.ema->restart(state.params);
+  if (point.own_state(world))
+    at = load_own(point, rank, state, method, then);
+  else
+    at.epoch = load_mean(point, state, method);
+  at.samples = point.samples;
   return continue_from(at, then, now);
 }
 

@@ -1,7 +1,6 @@
 // Checkpoints of a run: one file for each worker, runs/NAME/checkpoints/LABEL/rank-R.safetensors,
-// with all its state. One worker alone, or all-reduce, continues exactly. With gossip the models
-// are exact, while timing and estimates of progress begin anew. Tensors have their memory layout:
-// convolution weights are [out, h, w, in]. (The averaged model at the end: nn/checkpoint.h.)
+// with all its state (nn/train/train_state.h). One worker alone, or all-reduce, continues exactly.
+// With gossip the models are exact, while timing and estimates of progress begin anew.
 #pragma once
 
 #include <filesystem>
@@ -13,20 +12,10 @@
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/run_figures.h"
 #include "gossamer/core/flat.h"
-#include "gossamer/core/update.h"
 #include "gossamer/dist/method.h"
-#include "gossamer/nn/module.h"
-#include "gossamer/nn/train/ema.h"
+#include "gossamer/nn/train/train_state.h"
 
 namespace gossamer::apps {
-
-struct TrainState {
-  FlatParams& params;
-  Optimizer& optimizer;
-  dist::Method& method;
-  nn::Module& net;
-  nn::Ema* ema = nullptr;  // none without train.ema
-};
 
 // What the file of a worker says about the run so far.
 struct FiguresSoFar {
@@ -39,11 +28,10 @@ struct FiguresSoFar {
 // The state of a worker between two events, in memory of its own.
 struct CheckpointCopy {
   int rank = 0;
-  std::vector<NamedTensor> tensors;
-  std::map<std::string, std::string> header;
+  nn::TrainSnapshot state;
 };
-CheckpointCopy copy_state(int rank, int world, TrainState, const Position&, const SampleOrder&,
-                          const FiguresSoFar& = {});
+CheckpointCopy copy_state(int rank, int world, const nn::TrainState&, dist::Method&,
+                          const nn::Position&, const SampleOrder&, const FiguresSoFar& = {});
 // Writes it (atomically, fsynced); then removes checkpoints that are no longer needed. If it cannot
 // be written, it makes room first, then throws IoError, and leaves no empty folder. Error: values
 // that are not finite; nothing is written or removed. Any thread.
@@ -65,8 +53,8 @@ void remove_half_written(const std::filesystem::path& run_folder);
 // mean of the other models and of their methods' state, and all else, such as momentum, of the
 // first of them. With another number of workers: loads the mean of the saved models, with momentum
 // 0 and an EMA that starts there, and begins the next epoch. IoError.
-Continuation load_checkpoint(const ResumePoint&, int rank, int world, TrainState,
-                             const SampleOrder& now);
+Continuation load_checkpoint(const ResumePoint&, int rank, int world, const nn::TrainState&,
+                             dist::Method&, const SampleOrder& now);
 
 // What is frozen, which is the same in all files. IoError.
 void load_frozen(const ResumePoint&, FlatParams&);

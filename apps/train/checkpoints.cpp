@@ -22,11 +22,11 @@ std::string interrupted_label(double legs_before) {
 
 std::shared_ptr<const CheckpointCopy> Checkpoints::copy() const {
   w_.at.samples = w_.method->samples_seen();
-  Position next = w_.at;
+  nn::Position next = w_.at;
   // After the last batch of an epoch, a resumed run begins the next epoch.
   if (w_.at.step >= w_.task->steps()) next = {w_.at.samples, w_.at.epoch + 1, 0};
   return std::make_shared<const CheckpointCopy>(copy_state(w_.place.rank, w_.place.size, w_.state(),
-                                                           next, w_.task->order(),
+                                                           *w_.method, next, w_.task->order(),
                                                            {.earlier = w_.earlier,
                                                             .leg = w_.leg(),
                                                             .alive = w_.group->alive(),

@@ -297,7 +297,7 @@ std::optional<SampleOrder> parse_order(const Metadata& all) {
   return o;
 }
 
-Continuation continue_from(const Position& saved, const std::optional<SampleOrder>& then,
+Continuation continue_from(const nn::Position& saved, const std::optional<SampleOrder>& then,
                            const SampleOrder& now) {
   // At the beginning of an epoch its order does not matter.
   if (saved.step == 0) return {saved, {}};

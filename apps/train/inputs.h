@@ -13,6 +13,7 @@
 #include "gossamer/data/dataset.h"
 #include "gossamer/data/loader.h"
 #include "gossamer/dist/net/launch.h"
+#include "gossamer/nn/train/train_state.h"
 
 namespace gossamer::apps {
 
@@ -39,12 +40,6 @@ std::shared_ptr<const data::Dataset> own_images(const Config&, std::shared_ptr<c
 // does not go with data.resize_on.
 data::LoaderOptions loader_options(const Config&, const Pictures&, const dist::LaunchInfo&, Device);
 
-// Where a worker is in its images.
-struct Position {
-  double samples = 0;       // seen by all workers
-  i64 epoch = 0, step = 0;  // next batch of this worker's loader
-};
-
 // What the order of a worker's samples depends on, besides epoch and rank. A checkpoint stores it:
 // "step 812" of another batch size or another data set would repeat samples or leave some out
 // without notice.
@@ -67,10 +62,10 @@ std::optional<SampleOrder> parse_order(const std::map<std::string, std::string>&
 // batch size differs; otherwise at the beginning of that epoch. note: which samples come twice
 // and why, or empty.
 struct Continuation {
-  Position at;
+  nn::Position at;
   std::string note;
 };
-Continuation continue_from(const Position& saved, const std::optional<SampleOrder>& then,
+Continuation continue_from(const nn::Position& saved, const std::optional<SampleOrder>& then,
                            const SampleOrder& now);
 
 }  // namespace gossamer::apps

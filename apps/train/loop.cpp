@@ -29,7 +29,7 @@ nn::GradientStep::Graph step_graph(const std::string& cuda_graph, GraphCapture c
 namespace {
 
 // The worker that speaks shows TensorBoard the first batch.
-void show(Worker& w, const nn::DrawnBatch& batch, const Position& at) {
+void show(Worker& w, const nn::DrawnBatch& batch, const nn::Position& at) {
   if (!w.board.writes() || w.progress.silent() || batch.batch.empty()) return;
   w.task->show(w.board,
                static_cast<i64>(at.samples / static_cast<double>(w.config.gradient_samples())),
@@ -58,7 +58,7 @@ void train_loop(Worker& w, StepLog& log) {
 
   // Brings the batch at `next`; false at the end of an epoch. ahead: samples that all workers will
   // have seen in the meantime.
-  Position next = w.at;
+  nn::Position next = w.at;
   bool shown = false;
   const auto bring_batch = [&](double ahead) {
     const trace::Scope scope("data");
@@ -79,7 +79,7 @@ void train_loop(Worker& w, StepLog& log) {
     if (!gradient.begun()) log.before_step();
     const trace::Scope scope("step", step);
     if (!brought && !bring_batch(0)) continue;
-    const Position here = next;
+    const nn::Position here = next;
     if (const bool complete = gradient.compute(); ++next.step, !complete) {
       brought = bring_batch(0);
       gradient.step_ends();

@@ -7,13 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "gossamer/apps/train/resume_point.h"
-#include "gossamer/apps/train/worker_models.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/core/update.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/train/train_state.h"
+#include "gossamer/nn/train/worker_models.h"
 
 namespace fs = std::filesystem;
 
@@ -137,7 +138,7 @@ void check_not_read(const ModelSource& source, const std::string& option, const 
 std::map<std::string, std::string> model_header(const ModelSource& source) {
   const auto header = nn::read_weights_header(source.files[0]);
   if (!source.of_workers) return header;
-  if (auto model = model_entries(header); !model.empty()) return model;
+  if (auto model = nn::model_header_in(header); !model.empty()) return model;
   for (const char* name : {"model.safetensors", "best.safetensors"})  // beside an older checkpoint
     if (const fs::path file = source.beside / name; fs::exists(file))
       return nn::read_metadata(file);
@@ -152,7 +153,7 @@ nn::Weights read_model(const ModelSource& source) {
                    ": a checkpoint holds one model; leave the key out");
     weights.file = source.name;
     weights.metadata = model_header(source);
-    auto tensors = mean_of_workers(source.files);
+    auto tensors = nn::mean_of_workers(source.files);
     const bool language = task_in(weights.metadata) == "language";
     if (language)  // its files have no counters
       std::erase_if(tensors, [](const NamedTensor& t) { return !is_floating(t.tensor.dtype()); });

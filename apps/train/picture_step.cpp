@@ -16,7 +16,7 @@ TrainingLoss::TrainingLoss(const Config& c, int rank)
       seed_(static_cast<std::uint64_t>(c.train.seed)),
       rank_(static_cast<std::uint64_t>(rank)) {}
 
-TrainingLoss::Mix TrainingLoss::draw(int height, int width, const Position& at) const {
+TrainingLoss::Mix TrainingLoss::draw(int height, int width, const nn::Position& at) const {
   if (!mix_.on()) return {};
   Rng rng(data::mix(seed_, data::mix(static_cast<std::uint64_t>(at.epoch), rank_)),
           data::mix(static_cast<std::uint64_t>(at.step), 0x6d6978 /* "mix" */));
@@ -56,7 +56,7 @@ data::Batch picture_batch(const nn::StepBatch& b) {
   return boxes;
 }
 
-nn::DrawnBatch PictureStep::drawn(const data::Batch& batch, const Position& at) const {
+nn::DrawnBatch PictureStep::drawn(const data::Batch& batch, const nn::Position& at) const {
   const int side = static_cast<int>(batch.side());
   const TrainingLoss::Mix mix = loss_.draw(side, side, at);
   return {step_batch(batch), {mix.begin(), mix.end()}};

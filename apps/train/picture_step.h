@@ -22,7 +22,7 @@ class TrainingLoss {
   // and the weight of the label of the image before it. A function of seed, rank and position only,
   // so that a resumed run mixes the same way.
   using Mix = std::array<float, 8>;
-  Mix draw(int height, int width, const Position&) const;
+  Mix draw(int height, int width, const nn::Position&) const;
   // images: normalized [N, H, W, 3]. Returns what the network is given of them.
   Tensor mixed(const Tensor& images, const Tensor& mix) const;
   // images: normalized [N, H, W, 3]; labels: i32 [N]; mix: those numbers, f32 [8]; all on one
@@ -43,7 +43,7 @@ data::Batch picture_batch(const nn::StepBatch&);  // and back
 class PictureStep {
  public:
   PictureStep(const Pictures& prepare, TrainingLoss loss) : prepare_(prepare), loss_(loss) {}
-  nn::DrawnBatch drawn(const data::Batch&, const Position&) const;
+  nn::DrawnBatch drawn(const data::Batch&, const nn::Position&) const;
   Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor& numbers) const;
   const TrainingLoss& loss_of() const { return loss_; }
 

@@ -138,12 +138,12 @@ int PictureTask::side(double progress) const {
   return prepare_.train_size;
 }
 
-void PictureTask::seek(const Position& at, double progress) {
+void PictureTask::seek(const nn::Position& at, double progress) {
   loader_->set_size(side(progress));
   loader_->seek(at.epoch, at.step);
 }
 
-nn::DrawnBatch PictureTask::next(const Position& at, double progress) {
+nn::DrawnBatch PictureTask::next(const nn::Position& at, double progress) {
   loader_->set_size(side(progress));
   const data::Batch batch = loader_->next();
   return batch.labels.defined() ? step_.drawn(batch, at) : nn::DrawnBatch();

@@ -34,8 +34,8 @@ class PictureTask : public Task {
   std::vector<std::string> open_loader() override;
   SampleOrder order() const override { return order_; }
   i64 steps() const override { return loader_->steps(); }
-  void seek(const Position&, double progress) override;
-  nn::DrawnBatch next(const Position&, double progress) override;
+  void seek(const nn::Position&, double progress) override;
+  nn::DrawnBatch next(const nn::Position&, double progress) override;
   Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor& numbers) const override;
   void run(nn::Module&, const nn::StepBatch&) const override;
   data::LoaderStats stats() const override { return loader_->stats(); }

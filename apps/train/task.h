@@ -67,8 +67,9 @@ class Task {
   virtual SampleOrder order() const = 0;
   virtual i64 steps() const = 0;  // batches of an epoch, for this worker
   // progress: the part of the run that is over, 0 to 1.
-  virtual void seek(const Position&, double progress) = 0;
-  virtual nn::DrawnBatch next(const Position&, double progress) = 0;  // empty: the epoch is over
+  virtual void seek(const nn::Position&, double progress) = 0;
+  virtual nn::DrawnBatch next(const nn::Position&,
+                              double progress) = 0;  // empty: the epoch is over
   // The mean loss of a batch, []. numbers: those that were drawn, on the device of the model.
   virtual Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor& numbers) const = 0;
   // The model's answer to a batch as it is in training, which moves its running statistics.

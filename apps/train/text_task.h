@@ -40,8 +40,8 @@ class TextTask : public Task {
   }
 
   i64 steps() const override { return loader_->steps(); }
-  void seek(const Position& at, double) override { loader_->seek(at.epoch, at.step); }
-  nn::DrawnBatch next(const Position&, double) override {
+  void seek(const nn::Position& at, double) override { loader_->seek(at.epoch, at.step); }
+  nn::DrawnBatch next(const nn::Position&, double) override {
     using Clock = std::chrono::steady_clock;
     const auto began = Clock::now();
     nn::DrawnBatch batch = draw();

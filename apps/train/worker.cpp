@@ -183,7 +183,7 @@ void Worker::resume_from(const std::optional<ResumePoint>& resume) {
     if (ema) ema->restart(*params);
   } else if (resume) {
     const Continuation from =
-        load_checkpoint(*resume, place.rank, place.size, state(), task->order());
+        load_checkpoint(*resume, place.rank, place.size, state(), *method, task->order());
     at = from.at;
     if (resume->own_state(place.size) && !resume->file_of(place.rank)) {
       const bool damaged =

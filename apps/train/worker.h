@@ -38,7 +38,7 @@ struct WorkerOptions {
 struct Worker {
   // Joins the group: returns when all workers are ready.
   Worker(Config, const WorkerOptions&, const dist::LaunchInfo&, const std::optional<ResumePoint>&);
-  TrainState state() { return {*params, *optimizer, *method, *net, ema.get()}; }
+  nn::TrainState state() { return {*net, *params, *optimizer, ema.get()}; }
   // Logs and prints it. From any thread.
   void fault(const std::string& what, int peer);
   void log_exchange(const dist::ExchangeRecord&) const;  // from any thread
@@ -84,7 +84,7 @@ struct Worker {
   std::unique_ptr<dist::Method> method;
   nn::Schedule schedule;
   double total_samples = 0, start_samples = 0;  // of all workers
-  Position at;                                  // next batch
+  nn::Position at;                              // next batch
   std::chrono::steady_clock::time_point began;  // the training loop
   double wall_s = 0;                            // it took
   Patience patience;

@@ -49,7 +49,7 @@ struct Model {
     Tensor(params.values()).fill(value);
     Tensor(params.buffers()).fill(value);
   }
-  TrainState state() { return {params, optimizer, method, *net}; }
+  nn::TrainState state() { return {*net, params, optimizer}; }
   float buffer(const std::string& end) {
     for (NamedTensor& b : params.buffer_windows())
       if (b.name.ends_with(end)) return b.tensor.span<float>()[0];
@@ -73,8 +73,8 @@ class Checkpoint : public ::testing::Test {
             const char* method = "adpsgd", i64 keep = 9, const FiguresSoFar& figures = {}) {
     Model m(value, method);
     write_checkpoint(folder, label,
-                     copy_state(rank, world, m.state(), {.samples = samples, .epoch = 3, .step = 5},
-                                order, figures),
+                     copy_state(rank, world, m.state(), m.method,
+                                {.samples = samples, .epoch = 3, .step = 5}, order, figures),
                      keep);
   }
   fs::path folder;
@@ -88,7 +88,7 @@ TEST_F(Checkpoint, AWholeOneGivesEachRankItsOwnState) {
   EXPECT_TRUE(point.own_state(2));
   EXPECT_EQ(point.samples, 102);  // of two estimates the mean
   Model m;
-  const Position at = load_checkpoint(point, 1, 2, m.state(), order).at;
+  const nn::Position at = load_checkpoint(point, 1, 2, m.state(), m.method, order).at;
   EXPECT_EQ(m.params.values().span<float>()[0], 3);
   EXPECT_EQ(at.step, 5);
 }
@@ -99,7 +99,7 @@ TEST_F(Checkpoint, AllReduceTakesRankZeroAndTheMostSamples) {
   const ResumePoint point = find_checkpoint(folder);
   EXPECT_EQ(point.samples, 104);
   Model m(0, "allreduce");
-  load_checkpoint(point, 1, 2, m.state(), order);
+  load_checkpoint(point, 1, 2, m.state(), m.method, order);
   EXPECT_EQ(m.params.values().span<float>()[0], 1);
 }
 
@@ -112,7 +112,7 @@ TEST_F(Checkpoint, APartIsNeverTakenForTheWholeAndGivesTheMeanToWhoHasNone) {
   EXPECT_FALSE(point.own_state(2)) << "with another number of workers all start from the mean";
   const auto loaded = [&](int rank, int world) {
     Model m;
-    load_checkpoint(point, rank, world, m.state(), order);
+    load_checkpoint(point, rank, world, m.state(), m.method, order);
     return m.params.values().span<float>()[0];
   };
   for (const int rank : {0, 1}) EXPECT_FLOAT_EQ(loaded(rank, 2), 2);
@@ -127,7 +127,7 @@ TEST_F(Checkpoint, OfAllReduceAnyWorkersFileIsThatOfAll) {
   const ResumePoint point = find_checkpoint(folder);
   for (const int rank : {0, 1, 2}) {
     Model m(0, "allreduce");
-    EXPECT_EQ(load_checkpoint(point, rank, 3, m.state(), order).at.step, 5);
+    EXPECT_EQ(load_checkpoint(point, rank, 3, m.state(), m.method, order).at.step, 5);
     EXPECT_EQ(m.params.values().span<float>()[0], 5);
   }
 }
@@ -141,7 +141,7 @@ TEST_F(Checkpoint, WorkersThatWereDeadThenAreNotMissed) {
   EXPECT_TRUE(point.whole());
   EXPECT_TRUE(point.own_state(2)) << "worker 1 takes that of worker 0";
   Model m;
-  load_checkpoint(point, 1, 2, m.state(), order);
+  load_checkpoint(point, 1, 2, m.state(), m.method, order);
   EXPECT_EQ(m.params.values().span<float>()[0], 5);
 }
 
@@ -176,7 +176,7 @@ TEST_F(Checkpoint, FilesOfAnotherRunInTheSameFolderAreLeftOut) {
   EXPECT_EQ(point.files.size(), 2u);
   EXPECT_TRUE(point.own_state(2));
   Model m;
-  load_checkpoint(point, 0, 1, m.state(), order);
+  load_checkpoint(point, 0, 1, m.state(), m.method, order);
   EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
 }
 
@@ -191,7 +191,8 @@ TEST_F(Checkpoint, TheMeanOfVariancesCountsTheSpreadOfTheMeans) {
   save("a", 0, 2, 100, 1);  // mean 1, variance 1
   save("a", 1, 2, 100, 3);  // mean 3, variance 3
   Model m;
-  const Position at = load_checkpoint(find_checkpoint(folder), 0, 1, m.state(), order).at;
+  const nn::Position at =
+      load_checkpoint(find_checkpoint(folder), 0, 1, m.state(), m.method, order).at;
   EXPECT_FLOAT_EQ(m.buffer("running_mean"), 2);
   EXPECT_FLOAT_EQ(m.buffer("running_var"), 3);  // (1 + 1 + 3 + 9) / 2 - 4
   EXPECT_EQ(at.epoch, 4);
@@ -226,7 +227,8 @@ TEST_F(Checkpoint, OneThatIsNotFiniteIsNotWrittenAndTheGoodOnesStay) {
     Model m(1);
     m.params.buffer_windows().back().tensor.fill(bad);
     try {
-      write_checkpoint(folder, "samples-000000000200", copy_state(0, 1, m.state(), {}, order), 1);
+      write_checkpoint(folder, "samples-000000000200",
+                       copy_state(0, 1, m.state(), m.method, {}, order), 1);
       ADD_FAILURE() << "written";
     } catch (const IoError& e) {
       ADD_FAILURE() << "room is made for what cannot be written: " << e.what();
@@ -324,7 +326,7 @@ TEST_F(Checkpoint, AWorkerWhoseFileHasAFlippedBitTakesTheStateOfOthers) {
           const ResumePoint point = find_checkpoint(folder, {.rank = rank, .workers = 4});
           ASSERT_EQ(point.checkpoint.filename(), "new");
           Model m(0, method);
-          const Position at = load_checkpoint(point, rank, 4, m.state(), order).at;
+          const nn::Position at = load_checkpoint(point, rank, 4, m.state(), m.method, order).at;
           EXPECT_EQ(at.step, 5);
           const float mean = (16 - values[bad]) / 3;
           EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], equal         ? 3
@@ -357,11 +359,13 @@ TEST_F(Checkpoint, StateOfAMethodThatAllWorkersShareStaysEqualWhereAFileIsDamage
     const auto m = with_state(static_cast<float>(rank), static_cast<float>(10 * rank));
     write_checkpoint(
         folder, "new",
-        copy_state(rank, 4, m->state(), {.samples = 200, .epoch = 3, .step = 5}, order), 9);
+        copy_state(rank, 4, m->state(), m->method, {.samples = 200, .epoch = 3, .step = 5}, order),
+        9);
   }
   flip(folder / "checkpoints/new" / checkpoint_file(1), false);
   const auto m = with_state(0, 0);
-  load_checkpoint(find_checkpoint(folder, {.rank = 1, .workers = 4}), 1, 4, m->state(), order);
+  load_checkpoint(find_checkpoint(folder, {.rank = 1, .workers = 4}), 1, 4, m->state(), m->method,
+                  order);
   EXPECT_FLOAT_EQ(m->params.values().span<float>()[0], 5.0f / 3);
   EXPECT_EQ(m->method.kept[0].tensor.span<float>()[0], 0.1f);
   EXPECT_FLOAT_EQ(m->method.kept[1].tensor.span<float>()[0], 50.0f / 3);
@@ -376,11 +380,12 @@ TEST_F(Checkpoint, AFlippedBitInAPartLeavesTheRest) {
   for (int rank = 0; rank < 4; ++rank) {
     Model m;
     load_checkpoint(find_checkpoint(folder, {.rank = rank, .workers = 4}), rank, 4, m.state(),
-                    order);
+                    m.method, order);
     EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], wanted[rank]) << rank;
   }
   Model m;  // another number of workers
-  load_checkpoint(find_checkpoint(folder, {.rank = 0, .workers = 3}), 0, 3, m.state(), order);
+  load_checkpoint(find_checkpoint(folder, {.rank = 0, .workers = 3}), 0, 3, m.state(), m.method,
+                  order);
   EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
 }
 
@@ -451,7 +456,7 @@ TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
     SampleOrder now = order;
     change(now);
     Model m;
-    return load_checkpoint(point, 0, 1, m.state(), now);
+    return load_checkpoint(point, 0, 1, m.state(), m.method, now);
   };
   const Continuation same = resumed([](SampleOrder&) {});
   EXPECT_EQ(same.at.step, 5);

@@ -1,37 +1,24 @@
 // See worker_models.h.
-#include "gossamer/apps/train/worker_models.h"
+#include "gossamer/nn/train/worker_models.h"
 
 #include <algorithm>
 #include <cstring>
-#include <sstream>
+#include <map>
+#include <string>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/update.h"
+#include "gossamer/nn/train/train_state.h"
 
 namespace fs = std::filesystem;
 
-namespace gossamer::apps {
+namespace gossamer::nn {
 namespace {
 
-const std::string kEntry = "model.";
-const char* const kState = "state";  // prefixes, separated by spaces
-// of files that do not say it
-const char* const kOlderState = "optim. ema. acid. payload. outer. push_sum.";
-
-std::vector<std::string> words(const std::string& text) {
-  std::istringstream in(text);
-  std::vector<std::string> out;
-  for (std::string word; in >> word;) out.push_back(word);
-  return out;
-}
-
 std::vector<NamedTensor> model_in(SafeTensors file) {
-  const auto said = file.metadata.find(kState);
-  const auto prefixes = words(said == file.metadata.end() ? kOlderState : said->second);
-  std::erase_if(file.tensors, [&](const NamedTensor& t) {
-    return std::ranges::any_of(prefixes, [&](auto& p) { return t.name.starts_with(p); });
-  });
+  std::erase_if(file.tensors,
+                [&](const NamedTensor& t) { return !is_of_model(t.name, file.metadata); });
   return std::move(file.tensors);
 }
 
@@ -52,21 +39,6 @@ struct Sum {
 };
 
 }  // namespace
-
-void add_model_entries(std::map<std::string, std::string>& header,
-                       const std::map<std::string, std::string>& model,
-                       const std::vector<std::string>& prefixes) {
-  for (const auto& [key, value] : model) header[kEntry + key] = value;
-  std::string& state = header[kState];
-  for (const std::string& prefix : prefixes) state += (state.empty() ? "" : " ") + prefix;
-}
-
-std::map<std::string, std::string> model_entries(const std::map<std::string, std::string>& header) {
-  std::map<std::string, std::string> model;
-  for (const auto& [key, value] : header)
-    if (key.starts_with(kEntry)) model[key.substr(kEntry.size())] = value;
-  return model;
-}
 
 std::vector<NamedTensor> mean_of_workers(const std::vector<fs::path>& files) {
   const float share = 1.0f / static_cast<float>(files.size());
@@ -118,4 +90,20 @@ std::vector<NamedTensor> mean_of_workers(const std::vector<fs::path>& files) {
   return out;
 }
 
-}  // namespace gossamer::apps
+void load_mean_of_workers(const std::vector<fs::path>& files, FlatParams& params) {
+  const std::vector<NamedTensor> mean = mean_of_workers(files);
+  std::vector<NamedTensor> targets = params.windows(params.values());
+  for (const std::vector<NamedTensor>& more : {params.buffer_windows(), params.frozen()})
+    targets.insert(targets.end(), more.begin(), more.end());
+  for (NamedTensor& target : targets) {
+    const auto source = std::ranges::find(mean, target.name, &NamedTensor::name);
+    check<OtherShapes>(source != mean.end() && source->tensor.shape() == target.tensor.shape() &&
+                           source->tensor.dtype() == target.tensor.dtype(),
+                       files[0].string(), ": \"", target.name,
+                       "\" is missing or has another shape");
+    target.tensor.copy_from(source->tensor);
+  }
+  params.refresh();
+}
+
+}  // namespace gossamer::nn

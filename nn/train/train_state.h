@@ -1,0 +1,83 @@
+// The state of one worker's training, and its file: a safetensors file with checksums
+// (core/io/safetensors.h) from which the training goes on as if it had not stopped, bit for bit on
+// a CPU.
+//
+//   nn::save_state(path, {net, params, optimizer}, {.samples = seen, .epoch = 2, .step = 40});
+//   nn::Position at = nn::load_state(path, {net, params, optimizer});
+//
+// Names in the file: parameters, running statistics and counters have the model's; "optim." and
+// "ema." begin those of the optimizer and the moving average; others are `more`'s. Blocks of the
+// parameters' layout are stored by parameter: "optim.momentum.fc.weight". Tensors have the layout
+// of memory: convolution weights are [out, h, w, in].
+// Threads: one at a time for a TrainState; any for a snapshot.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/update.h"
+#include "gossamer/nn/module.h"
+#include "gossamer/nn/train/ema.h"
+
+namespace gossamer::nn {
+
+// Where a training is in its data.
+struct Position {
+  double samples = 0;       // seen by all workers
+  i64 epoch = 0, step = 0;  // next batch of this worker
+};
+
+// What training changes.
+struct TrainState {
+  Module& net;
+  FlatParams& params;  // of net
+  Optimizer& optimizer;
+  Ema* ema = nullptr;
+  std::vector<NamedTensor> more = {};  // such as a method's: "acid.tilde"
+};
+
+// Under their names in a file; they are windows, so loading is copying.
+std::vector<NamedTensor> windows_of(const TrainState&);
+// prefix NAME and, for blocks of the parameters' layout, a name for each parameter.
+std::vector<NamedTensor> windows_of(const FlatParams&, const std::vector<NamedTensor>& blocks,
+                                    const std::string& prefix = "");
+
+using Header = std::map<std::string, std::string>;
+
+// A state between two steps, in memory of its own on the host: it can be written while training
+// goes on.
+struct TrainSnapshot {
+  std::vector<NamedTensor> tensors;
+  Header header;
+};
+// model: what the header of the model's own file would be. more: further entries of the header.
+TrainSnapshot snapshot(const TrainState&, const Position&, const Header& model = {},
+                       const Header& more = {});
+// Error: values that are not finite, from which nothing could go on.
+void check_finite(const TrainSnapshot&);
+// Replaces the file in one step, and flushes it. IoError; Error as check_finite().
+void save_state(const std::filesystem::path&, const TrainState&, const Position&,
+                const Header& model = {}, const Header& more = {});
+
+// The file is of a model of other shapes.
+struct OtherShapes : IoError {
+  using IoError::IoError;
+};
+// IoError: the file cannot be read, is damaged, or lacks a tensor of this state; OtherShapes. Then
+// the state may be partly loaded.
+Position load_state(const std::filesystem::path&, const TrainState&);
+// The same of a file that is read. name: for errors.
+Position load_state(const SafeTensors&, const std::string& name, const TrainState&);
+// samples, epoch and step of a header. IoError: one is missing.
+Position position_in(const Header&, const std::string& name);
+// The header of the model's own file. Empty: an older file, which has none.
+Header model_header_in(const Header&);
+// Whether a tensor of this name belongs to the model, in a file with this header.
+bool is_of_model(const std::string& tensor, const Header&);
+
+}  // namespace gossamer::nn
