@@ -89,7 +89,7 @@ TEST(Module, AFrozenBatchNormKeepsItsStatisticsInTrainingToo) {
   for (const float v : parts.frozen[2].tensor.span<float>()) EXPECT_EQ(v, 0);
   for (const float v : parts.frozen[3].tensor.span<float>()) EXPECT_EQ(v, 1);
   EXPECT_EQ(*parts.frozen[4].tensor.as<i64>(), 0);
-  EXPECT_EQ(*parts.buffers[2].tensor.as<i64>(), 1);
+  EXPECT_EQ(*parts.buffers[2].tensor.as<i64>(), 2);
 }
 
 TEST(Module, TwoPartsOfOneNameAreRefused) {
