@@ -6,12 +6,13 @@
 #include <string>
 
 #include "gossamer/apps/train/background_job.h"
-#include "gossamer/core/dtype.h"
+#include "gossamer/apps/train/journal.h"
+#include "gossamer/apps/train/plan.h"
+#include "gossamer/apps/train/trainer.h"
 
 namespace gossamer::apps {
 
 struct CheckpointCopy;
-struct Worker;
 
 // Names are those of all workers, and never come twice in a run, so that no checkpoint overwrites
 // another: "samples-000000014400", and of the legs that were stopped "interrupted",
@@ -21,7 +22,8 @@ std::string interrupted_label(double legs_before);
 
 class Checkpoints {
  public:
-  explicit Checkpoints(Worker& worker) : w_(worker) {}
+  Checkpoints(const Plan& plan, Journal& journal, Trainer& trainer)
+      : plan_(plan), journal_(journal), trainer_(trainer) {}
   // Still writing. Another save() would wait for it.
   bool busy() const { return job_.busy(); }
   // Copies the state between two events, and writes it while training goes on. If it cannot be
@@ -43,7 +45,9 @@ class Checkpoints {
 
  private:
   std::shared_ptr<const CheckpointCopy> copy() const;
-  Worker& w_;
+  const Plan& plan_;
+  Journal& journal_;
+  Trainer& trainer_;
   std::string label_, last_failure_;
   std::shared_ptr<const CheckpointCopy> kept_;
   i64 failed_ = 0;

@@ -9,22 +9,25 @@
 
 namespace gossamer::apps {
 
-Evaluations::Evaluations(Worker& w) : w_(w), epoch_(w.task->epoch()) {
-  if (!w.task->validates() || w.config.eval.every.value <= 0) return;
-  if (of_mean()) mean_ = std::make_unique<ModelCopy>(w);
-  if (w.ema) ema_ = std::make_unique<ModelCopy>(w);
-  if (!keeps_best(w.config, w.place.size) || w.place.rank != 0 || !w.folder.writes()) return;
+Evaluations::Evaluations(const Plan& plan, Journal& journal, Trainer& trainer)
+    : plan_(plan), journal_(journal), trainer_(trainer) {
+  if (!trainer.task->validates() || plan.config.eval.every.value <= 0) return;
+  if (of_mean()) mean_ = std::make_unique<ModelCopy>(*trainer.task, plan.device);
+  if (trainer.ema) ema_ = std::make_unique<ModelCopy>(*trainer.task, plan.device);
+  if (!keeps_best(plan.config, plan.place.size) || plan.place.rank != 0 || !journal.folder.writes())
+    return;
   try {
-    best_ = std::make_unique<BestModels>(w.folder.path(), w.config.run.keep_best,
-                                         w.config.run.best_by, w.task->val_hash());
-    if (!w.resumed_from.empty()) best_->bring(w.resumed_from, w.start_samples);
+    best_ = std::make_unique<BestModels>(journal.folder.path(), plan.config.run.keep_best,
+                                         plan.config.run.best_by, trainer.task->val_hash());
+    if (!plan.resumed_from.empty()) best_->bring(plan.resumed_from, plan.start_samples);
   } catch (const IoError& e) {
-    w.warn(std::string("the best models: ") + e.what());
+    journal.warn(std::string("the best models: ") + e.what());
   }
 }
 
 std::vector<Counts> Evaluations::of_share(std::vector<nn::Module*> nets) const {
-  return w_.task->evaluate(nets, {.part = w_.place.rank, .parts = w_.place.size}, false);
+  return trainer_.task->evaluate(nets, {.part = plan_.place.rank, .parts = plan_.place.size},
+                                 false);
 }
 
 std::vector<nn::Module*> Evaluations::nets(nn::Module& model) const {
@@ -35,19 +38,19 @@ std::vector<nn::Module*> Evaluations::nets(nn::Module& model) const {
 
 void Evaluations::evaluate_own(double seen) {
   const trace::Scope scope("evaluate");
-  if (ema_) ema_->take_ema(w_);
-  record(of_share(nets(*w_.net)), seen, *w_.net, *w_.params, false);
+  if (ema_) ema_->take_ema(trainer_);
+  record(of_share(nets(*trainer_.net)), seen, *trainer_.net, *trainer_.params, false);
 }
 
 void Evaluations::evaluate_mean(double seen) {
   const trace::Scope scope("evaluate");
-  dist::Collectives& all = w_.group->collectives();
+  dist::Collectives& all = trainer_.group->collectives();
   const auto average = [&](ModelCopy& copy) {
-    dist::adopt(*copy.params, dist::average_of_models(*copy.params, *w_.group));
+    dist::adopt(*copy.params, dist::average_of_models(*copy.params, *trainer_.group));
   };
-  mean_->take_model(w_);
+  mean_->take_model(trainer_);
   average(*mean_);
-  if (ema_) ema_->take_ema(w_), average(*ema_);
+  if (ema_) ema_->take_ema(trainer_), average(*ema_);
   std::vector<Counts> counts = of_share(nets(*mean_->net));
   for (Counts& c : counts) c.add_up([&](std::span<double> sums) { all.all_reduce_sum(sums); });
   record(counts, seen, *mean_->net, *mean_->params, true);
@@ -56,36 +59,37 @@ void Evaluations::evaluate_mean(double seen) {
 void Evaluations::record(const std::vector<Counts>& counts, double seen, nn::Module& net,
                          const FlatParams& params, bool mean) {
   if (counts[0].items == 0) return;
-  const Evaluated model{net, params, score_of(counts[0], seen, seen / epoch_)};
+  const Evaluated model{net, params, score_of(counts[0], seen, seen / plan_.epoch)};
   record(model, mean);
   Score better = model.score;
   if (ema_) {
-    const Evaluated ema{*ema_->net, *ema_->params, score_of(counts[1], seen, seen / epoch_, true)};
+    const Evaluated ema{*ema_->net, *ema_->params,
+                        score_of(counts[1], seen, seen / plan_.epoch, true)};
     record(ema, mean);
-    if (is_better(ema.score, better, w_.config.run.best_by)) better = ema.score;
+    if (is_better(ema.score, better, plan_.config.run.best_by)) better = ema.score;
   }
-  if (is_of_all(mean)) w_.patience.look(better);
+  if (is_of_all(mean)) trainer_.patience.look(better);
 }
 
 void Evaluations::record(const Evaluated& e, bool mean) {
   const Score& s = e.score;
-  if (!mean || w_.place.rank == 0) {
+  if (!mean || plan_.place.rank == 0) {
     JsonObject line;
     line.add("of", mean ? "averaged model" : is_of_all(false) ? "model" : "own model on its share");
     if (s.ema) line.add("ema", true);
-    line.add("samples", s.samples).add("epoch", s.epoch).add(w_.task->unit(), s.items);
-    for (const auto& [name, value] : w_.task->numbers(s)) line.add(name, value);
-    w_.folder.log("eval", line);
+    line.add("samples", s.samples).add("epoch", s.epoch).add(trainer_.task->unit(), s.items);
+    for (const auto& [name, value] : trainer_.task->numbers(s)) line.add(name, value);
+    journal_.folder.log("eval", line);
   }
-  w_.add_to_board(s.samples, board_numbers(w_.task->numbers(s), s.ema));
+  journal_.show(s.samples, board_numbers(trainer_.task->numbers(s), s.ema));
   const bool best = is_of_all(mean) && offer(e);
   const std::string kind = s.ema ? "EMA" : "model";
-  w_.progress.note(fmt::format(
+  journal_.progress.note(fmt::format(
       "epoch {:.2f}: {}: {} ({:.0f} {}){}", s.epoch,
-      mean               ? fmt::format("average of {} {}s", w_.place.size, kind)
+      mean               ? fmt::format("average of {} {}s", plan_.place.size, kind)
       : is_of_all(false) ? kind
-                         : fmt::format("worker {}'s {} on its share", w_.place.rank, kind),
-      w_.task->sentence(s), s.items, w_.task->unit(), best ? ", the best so far" : ""));
+                         : fmt::format("worker {}'s {} on its share", plan_.place.rank, kind),
+      trainer_.task->sentence(s), s.items, trainer_.task->unit(), best ? ", the best so far" : ""));
 }
 
 // True if it is the best now.
@@ -93,10 +97,10 @@ bool Evaluations::offer(const Evaluated& e) {
   if (!best_) return false;
   try {
     return best_->offer(e.score, [&](const auto& path, const auto& more) {
-      w_.task->save_model(path, e.net, e.params, more);
+      trainer_.task->save_model(path, e.net, e.params, more);
     });
   } catch (const IoError& error) {
-    w_.warn(std::string("the best model was not written, training goes on: ") + error.what());
+    journal_.warn(std::string("the best model was not written, training goes on: ") + error.what());
     return false;
   }
 }

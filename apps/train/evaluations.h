@@ -5,16 +5,18 @@
 #include <memory>
 
 #include "gossamer/apps/train/best.h"
+#include "gossamer/apps/train/journal.h"
 #include "gossamer/apps/train/model_copy.h"
-#include "gossamer/apps/train/worker.h"
+#include "gossamer/apps/train/plan.h"
+#include "gossamer/apps/train/trainer.h"
 
 namespace gossamer::apps {
 
 class Evaluations {
  public:
-  explicit Evaluations(Worker&);
+  Evaluations(const Plan&, Journal&, Trainer&);
   // Whether they are of the workers' average: collectives, for which all meet.
-  bool of_mean() const { return w_.place.size > 1 && w_.config.eval.of == "mean"; }
+  bool of_mean() const { return plan_.place.size > 1 && plan_.config.eval.of == "mean"; }
   // Of this worker's model, and its EMA, on its share of the data, without waiting for others:
   // the shares together are the whole set. Alone, it has the whole set.
   void evaluate_own(double seen);
@@ -34,10 +36,11 @@ class Evaluations {
   void record(const Evaluated&, bool mean);
   bool offer(const Evaluated&);
   // Of the whole set, and comparable with others that are.
-  bool is_of_all(bool mean) const { return mean || w_.place.size == 1; }
+  bool is_of_all(bool mean) const { return mean || plan_.place.size == 1; }
 
-  Worker& w_;
-  double epoch_;                      // samples
+  const Plan& plan_;
+  Journal& journal_;
+  Trainer& trainer_;
   std::unique_ptr<ModelCopy> mean_;   // with of_mean()
   std::unique_ptr<ModelCopy> ema_;    // with train.ema
   std::unique_ptr<BestModels> best_;  // of the worker that writes them

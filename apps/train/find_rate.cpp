@@ -85,29 +85,31 @@ std::string json(const Finding& f, const std::string& file) {
 
 // False if a signal ended it.
 bool run_sweep(Worker& w, RateSweep& sweep) {
-  nn::GradientStep gradient = gradient_step(w, [&] { return sweep.rate(); });
-  w.net->train();
+  nn::GradientStep gradient =
+      gradient_step(w.plan, w.journal, w.trainer, [&] { return sweep.rate(); });
+  w.trainer.net->train();
   while (!stop_signal()) {
-    const nn::DrawnBatch batch = w.task->next(w.at, w.part());
+    const nn::DrawnBatch batch =
+        w.trainer.task->next(w.trainer.at, w.plan.part(w.trainer.method->samples_seen()));
     if (batch.batch.empty()) {  // the end of an epoch
-      w.at = {w.at.samples, w.at.epoch + 1, 0};
+      w.trainer.at = {w.trainer.at.samples, w.trainer.at.epoch + 1, 0};
       continue;
     }
     const bool complete = gradient.compute(batch);
-    ++w.at.step;
+    ++w.trainer.at.step;
     if (!complete) {
       gradient.step_ends();
       continue;
     }
     const double rate = sweep.rate(), loss = gradient.losses().take();
-    w.progress.update({.samples = w.method->samples_seen(),
-                       .total = w.total_samples,
-                       .epoch_size = w.task->epoch(),
-                       .unit = w.task->unit(),
-                       .loss = loss,
-                       .learning_rate = rate});
+    w.journal.progress.update({.samples = w.trainer.method->samples_seen(),
+                               .total = w.plan.total_samples,
+                               .epoch_size = w.trainer.task->epoch(),
+                               .unit = w.trainer.task->unit(),
+                               .loss = loss,
+                               .learning_rate = rate});
     if (!sweep.add(loss)) return true;
-    w.method->step(rate);
+    w.trainer.method->step(rate);
     gradient.step_ends();
   }
   return false;
@@ -152,14 +154,14 @@ int find_rate(const Config& config, const dist::LaunchInfo& place, bool as_json)
   check(!f.sweep.points().empty(), "the loss of the first batch is not a number");
   f.best = suggested(f.sweep.points());
   if (f.best) f.key = f.best->rate / scaled_rate(config, 1, 1);
-  w.progress.note("sweep    " + say_end(f.sweep));
-  w.progress.note("lr       " + say_finding(f, config));
+  w.journal.progress.note("sweep    " + say_end(f.sweep));
+  w.journal.progress.note("lr       " + say_finding(f, config));
   const std::filesystem::path file = config.run_folder() + "-lr.html";
   if (as_json) std::fputs((json(f, file.string()) + "\n").c_str(), stdout);
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);
   write_file(file, page(f, config));
-  w.progress.note("files    " + file.string());
+  w.journal.progress.note("files    " + file.string());
   return 0;
 }
 

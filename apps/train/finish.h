@@ -2,10 +2,14 @@
 // runs/NAME.
 #pragma once
 
+#include "gossamer/apps/train/checkpoints.h"
+#include "gossamer/apps/train/journal.h"
+#include "gossamer/apps/train/plan.h"
+#include "gossamer/apps/train/trainer.h"
+
 namespace gossamer::apps {
 
-struct Worker;
 // After the training loop, on every worker. Returns the exit code.
-int finish_run(Worker&);
+int finish_run(const Plan&, Journal&, Trainer&, Checkpoints&);
 
 }  // namespace gossamer::apps

@@ -4,12 +4,9 @@
 
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/step_log.h"
-#include "gossamer/apps/train/worker.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 
@@ -26,44 +23,35 @@ nn::GradientStep::Graph step_graph(const std::string& cuda_graph, GraphCapture c
           }};
 }
 
-namespace {
-
-// The worker that speaks shows TensorBoard the first batch.
-void show(Worker& w, const nn::DrawnBatch& batch, const nn::Position& at) {
-  if (!w.board.writes() || w.progress.silent() || batch.batch.empty()) return;
-  w.task->show(w.board,
-               static_cast<i64>(at.samples / static_cast<double>(w.config.gradient_samples())),
-               batch);
-}
-
-}  // namespace
-
-nn::GradientStep gradient_step(Worker& w, std::function<double()> learning_rate) {
+nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trainer,
+                               std::function<double()> learning_rate) {
   return nn::GradientStep(
-      {.net = *w.net,
-       .params = *w.params,
-       .loss_of = [&w](const nn::StepBatch& batch,
-                       const Tensor& numbers) { return w.task->loss(*w.net, batch, numbers); },
-       .before_backward = [&w, rate = std::move(learning_rate)] { w.method->prepare(rate()); },
-       .batches = static_cast<int>(w.config.train.accumulate)},
-      step_graph(w.device.is_cpu() ? "off" : w.config.train.cuda_graph,
-                 cuda_graph_capture(w.device),
-                 [&w](const std::string& line) { w.progress.note("graph    " + line); }));
+      {.net = *trainer.net,
+       .params = *trainer.params,
+       .loss_of =
+           [&trainer](const nn::StepBatch& batch, const Tensor& numbers) {
+             return trainer.task->loss(*trainer.net, batch, numbers);
+           },
+       .before_backward = [&trainer,
+                           rate = std::move(learning_rate)] { trainer.method->prepare(rate()); },
+       .batches = static_cast<int>(plan.config.train.accumulate)},
+      step_graph(plan.device.is_cpu() ? "off" : plan.config.train.cuda_graph,
+                 cuda_graph_capture(plan.device), [&journal](const std::string& line) {
+                   journal.progress.note("graph    " + line);
+                 }));
 }
 
-void train_loop(Worker& w, StepLog& log) {
-  nn::GradientStep gradient =
-      gradient_step(w, [&] { return w.schedule(w.method->samples_seen()); });
-  Milestones milestones(w);
-
+void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, StepLog& log,
+                Milestones& milestones) {
+  dist::Method& method = *trainer.method;
   // Brings the batch at `next`; false at the end of an epoch. ahead: samples that all workers will
   // have seen in the meantime.
-  nn::Position next = w.at;
+  nn::Position next = trainer.at;
   bool shown = false;
   const auto bring_batch = [&](double ahead) {
     const trace::Scope scope("data");
-    const nn::DrawnBatch batch = w.task->next(next, w.part(ahead));
-    if (!std::exchange(shown, true)) show(w, batch, next);
+    const nn::DrawnBatch batch = trainer.task->next(next, plan.part(method.samples_seen() + ahead));
+    if (!std::exchange(shown, true)) log.first_batch(batch, next);
     if (!batch.batch.empty())
       gradient.bring(batch);
     else
@@ -71,11 +59,11 @@ void train_loop(Worker& w, StepLog& log) {
     return !batch.batch.empty();
   };
 
-  const auto samples_of_a_step = static_cast<double>(w.config.gradient_samples() * w.place.size);
+  const double samples_of_a_step = plan.samples_of_a_step();
   double learning_rate = 0;
   bool brought = false;
-  w.net->train();
-  for (i64 step = 0; !w.method->done() && !w.patience.exhausted() && !stop_signal();) {
+  trainer.net->train();
+  for (i64 step = 0; !method.done() && !trainer.patience.exhausted() && !stop_signal();) {
     if (!gradient.begun()) log.before_step();
     const trace::Scope scope("step", step);
     if (!brought && !bring_batch(0)) continue;
@@ -85,31 +73,28 @@ void train_loop(Worker& w, StepLog& log) {
       gradient.step_ends();
       continue;
     }
-    w.at = here;
+    trainer.at = here;
     // Before the update, which may wait for the device or for other workers.
-    brought = w.method->samples_seen() + samples_of_a_step < w.total_samples &&
+    brought = method.samples_seen() + samples_of_a_step < plan.total_samples &&
               bring_batch(samples_of_a_step);
 
     log.before_update(gradient.losses(), learning_rate);
-    learning_rate = w.schedule(w.method->samples_seen());
-    if (w.injector) w.injector->before_step(step);
+    learning_rate = plan.schedule(method.samples_seen());
+    if (trainer.injector) trainer.injector->before_step(step);
     {
       const trace::Scope update("update");
-      w.method->step(learning_rate);
-      if (w.ema) w.method->read_model([&] { w.ema->update(*w.params); });
+      method.step(learning_rate);
+      if (trainer.ema) method.read_model([&] { trainer.ema->update(*trainer.params); });
     }
     gradient.step_ends();
-    ++w.at.step, ++step;
+    ++trainer.at.step, ++step;
     log.after_step(learning_rate);
     milestones.after_step();
-    if (w.injector) w.injector->after_step();
+    if (trainer.injector) trainer.injector->after_step();
   }
   // The resumed run computes the batches of an unfinished gradient again.
   gradient.abandon();
   milestones.last();
-  if (w.patience.exhausted())
-    w.progress.note(
-        fmt::format("early    the run ends after {} (train.patience)", w.patience.sentence()));
   log.last(gradient.losses(), learning_rate);
 }
 

@@ -4,6 +4,9 @@
 #include <functional>
 #include <string>
 
+#include "gossamer/apps/train/journal.h"
+#include "gossamer/apps/train/plan.h"
+#include "gossamer/apps/train/trainer.h"
 #include "gossamer/nn/train/gradient_step.h"
 
 namespace gossamer::apps {
@@ -13,16 +16,17 @@ namespace gossamer::apps {
 nn::GradientStep::Graph step_graph(const std::string& cuda_graph, GraphCapture,
                                    std::function<void(const std::string&)> log = {});
 
-struct Worker;  // makes the model, its FlatParams, optimizer, method and loader, in this order
+class Milestones;
 class StepLog;
-// Of this worker's network, loss and device. learning_rate: of the update that follows.
-nn::GradientStep gradient_step(Worker&, std::function<double()> learning_rate);
+// Of this trainer's network, loss and device. learning_rate: of the update that follows.
+nn::GradientStep gradient_step(const Plan&, Journal&, Trainer&,
+                               std::function<double()> learning_rate);
 // Trains until the method is done or a signal asks to stop; finish.cpp then calls Method::finish().
 // A step: compute() of the batch that was brought, bring() of the next one, the update with
 // method->step(), reports. All this runs in one thread, the training thread; ops divide their loops
 // among the compute threads (core/parallel.h), and a GPU works behind it. Beside it run the
 // loader's threads, which decode batches ahead (data/loader.h), and the communication thread, which
 // exchanges (dist/gossip/exchanger.h).
-void train_loop(Worker&, StepLog&);
+void train_loop(const Plan&, Trainer&, nn::GradientStep&, StepLog&, Milestones&);
 
 }  // namespace gossamer::apps

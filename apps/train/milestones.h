@@ -6,20 +6,22 @@
 #include <cmath>
 #include <functional>
 
+#include "gossamer/apps/train/checkpoints.h"
 #include "gossamer/apps/train/evaluations.h"
-#include "gossamer/apps/train/worker.h"
+#include "gossamer/apps/train/journal.h"
+#include "gossamer/apps/train/plan.h"
+#include "gossamer/apps/train/trainer.h"
 
 namespace gossamer::apps {
 
 class Milestones {
  public:
-  explicit Milestones(Worker&);
+  Milestones(const Plan&, Journal&, Trainer&, Checkpoints&);
   void after_step();
   void last();  // after the loop
 
  private:
   using Clock = std::chrono::steady_clock;
-  double in_samples(const Amount&) const;
   double first(const Amount& every) const;  // multiple of that after the start, in samples
   // Evaluations and measurements until `seen` samples.
   void look(double seen);
@@ -31,7 +33,10 @@ class Milestones {
   void appoint(double seen);
   bool together(const char* what, const std::function<void()>& step);
 
-  Worker& w_;
+  const Plan& plan_;
+  Journal& journal_;
+  Trainer& trainer_;
+  Checkpoints& checkpoints_;
   Evaluations evaluations_;
   double epoch_;                     // samples
   double evaluate_at_, measure_at_;  // samples

@@ -4,22 +4,22 @@
 
 #include <memory>
 
-#include "gossamer/apps/train/worker.h"
+#include "gossamer/apps/train/trainer.h"
 
 namespace gossamer::apps {
 
 class ModelCopy {
  public:
-  explicit ModelCopy(const Worker&);
-  // The worker's model as it is between two events.
-  void take_model(Worker&);
-  void take_ema(const Worker&);  // the moving average
+  ModelCopy(const Task&, Device);
+  // The trainer's model as it is between two events.
+  void take_model(Trainer&);
+  void take_ema(const Trainer&);  // the moving average
 
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
 
  private:
-  void copy(const Tensor& values, const Tensor& buffers, const Worker&);
+  void copy(const Tensor& values, const Tensor& buffers, const Trainer&);
 };
 
 }  // namespace gossamer::apps

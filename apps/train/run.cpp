@@ -10,6 +10,7 @@
 #include "gossamer/apps/launch/worker_process.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/core/error.h"
@@ -24,43 +25,50 @@ double seconds_since(Clock::time_point t) {
 }
 
 void say_saved(Worker& w, const char* why, const std::filesystem::path& saved) {
-  if (!w.folder.writes()) return;
-  w.progress.note(
-      fmt::format("{:<8} after {}{:.0f} {}, saved; go on with: gossamer train --workers {} "
-                  "--resume {}",
-                  why, w.place.size > 1 ? "about " : "", w.at.samples, w.task->unit(), w.place.size,
-                  saved == w.folder.path()
-                      ? saved.string()
-                      : saved.string() + " run.name=" + w.folder.path().filename().string()));
+  if (!w.journal.folder.writes()) return;
+  w.journal.progress.note(fmt::format(
+      "{:<8} after {}{:.0f} {}, saved; go on with: gossamer train --workers {} "
+      "--resume {}",
+      why, w.plan.place.size > 1 ? "about " : "", w.trainer.at.samples, w.trainer.task->unit(),
+      w.plan.place.size,
+      saved == w.journal.folder.path()
+          ? saved.string()
+          : saved.string() + " run.name=" + w.journal.folder.path().filename().string()));
 }
 
 // Other workers or images are lost, but this model is good.
 void save_failed(Worker& w) {
   try {
     // The others may have ended with their results.
-    if (std::filesystem::exists(w.folder.file("summary.json"))) return;
+    if (std::filesystem::exists(w.journal.folder.file("summary.json"))) return;
     say_saved(w, "failed", w.checkpoints.save_interrupted());
   } catch (const std::exception& e) {
-    w.warn(e.what());
+    w.journal.warn(e.what());
   }
 }
 
 // All checkpoints in the folder hold finite numbers, also where the run has none any more.
 void say_last_checkpoint(Worker& w) {
-  if (!w.folder.writes()) return;
+  if (!w.journal.folder.writes()) return;
   w.checkpoints.wait();
-  for (const ResumePoint& point : list_checkpoints(w.folder.path()))
+  for (const ResumePoint& point : list_checkpoints(w.journal.folder.path()))
     if (point.whole())
-      return w.progress.note(fmt::format("failed   the last checkpoint, after {:.0f} {}, is {}",
-                                         point.samples, w.task->unit(), point.checkpoint.string()));
-  w.progress.note("failed   there is no checkpoint to go on from");
+      return w.journal.progress.note(
+          fmt::format("failed   the last checkpoint, after {:.0f} {}, is {}", point.samples,
+                      w.trainer.task->unit(), point.checkpoint.string()));
+  w.journal.progress.note("failed   there is no checkpoint to go on from");
 }
 
 int train_and_finish(Worker& w) {
-  StepLog log(w);
-  w.began = Clock::now();
+  Trainer& trainer = w.trainer;
+  StepLog log(w.plan, w.journal, trainer);
+  trainer.began = Clock::now();
   try {
-    train_loop(w, log);
+    nn::GradientStep gradient = gradient_step(w.plan, w.journal, trainer, [&] {
+      return w.plan.schedule(trainer.method->samples_seen());
+    });
+    Milestones milestones(w.plan, w.journal, trainer, w.checkpoints);
+    train_loop(w.plan, trainer, gradient, log, milestones);
   } catch (const DistError&) {
     // another worker that stopped first looks like a fault
     if (!stop_signal()) throw;
@@ -68,16 +76,17 @@ int train_and_finish(Worker& w) {
     log.list_damaged();  // the images that ended the run
     throw;
   }
-  w.wall_s = seconds_since(w.began);
+  w.trainer.wall_s = seconds_since(w.trainer.began);
   if (const int number = stop_signal()) {
-    w.finished = true;
+    w.journal.ends();
     const std::filesystem::path saved = w.checkpoints.save_interrupted();
-    w.write_trace();
-    w.folder.log("interrupted", JsonObject().add("signal", number).add("samples", w.at.samples));
+    w.journal.write_trace(*w.trainer.group);
+    w.journal.folder.log("interrupted",
+                         JsonObject().add("signal", number).add("samples", w.trainer.at.samples));
     say_saved(w, "stopped", saved);
-    return saved == w.folder.path() ? 128 + number : 6;
+    return saved == w.journal.folder.path() ? 128 + number : 6;
   }
-  return finish_run(w);
+  return finish_run(w.plan, w.journal, trainer, w.checkpoints);
 }
 
 }  // namespace
@@ -94,11 +103,11 @@ int run_worker(const Config& config, const WorkerOptions& options, const dist::L
   start.add("pid", getpid())
       .add("workers", place.size)
       .add("method", config.train.method)
-      .add("samples", place.rejoin ? w.at.samples : w.start_samples);
+      .add("samples", place.rejoin ? w.trainer.at.samples : w.plan.start_samples);
   if (place.rejoin) start.add("rejoined", true);
-  w.folder.log("start", start);
+  w.journal.folder.log("start", start);
   const auto failed = [&](const std::exception& e) {
-    w.folder.log("failed", JsonObject().add("what", e.what()));
+    w.journal.folder.log("failed", JsonObject().add("what", e.what()));
   };
   try {
     return train_and_finish(w);

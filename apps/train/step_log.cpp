@@ -30,35 +30,43 @@ void log_control(JsonObject& row, const dist::MethodStats& s) {
 
 namespace {
 
-double asked_rate(const Worker& w) {
+double asked_rate(const Plan& plan, const Trainer& trainer) {
   double sum = 0;
-  if (w.config.train.rate > 0 && !dist::method_is_synchronous(w.config.train.method))
-    for (const int peer : w.graph.neighbours(w.place.rank)) sum += w.graph.rate(w.place.rank, peer);
+  if (plan.config.train.rate > 0 && !dist::method_is_synchronous(plan.config.train.method))
+    for (const int peer : trainer.graph.neighbours(plan.place.rank))
+      sum += trainer.graph.rate(plan.place.rank, peer);
   return sum;
 }
 
 }  // namespace
 
-StepLog::StepLog(Worker& w)
-    : w_(w),
-      epoch_(w.task->epoch()),
-      asked_(asked_rate(w)),
-      logged_samples_(w.start_samples),
-      alive_(w.place.size) {}
+StepLog::StepLog(const Plan& plan, Journal& journal, const Trainer& trainer)
+    : plan_(plan),
+      journal_(journal),
+      trainer_(trainer),
+      epoch_(plan.epoch),
+      asked_(asked_rate(plan, trainer)),
+      logged_samples_(plan.start_samples),
+      alive_(plan.place.size) {}
+
+void StepLog::first_batch(const nn::DrawnBatch& batch, const nn::Position& at) {
+  if (journal_.board.writes() && !journal_.progress.silent() && !batch.batch.empty())
+    trainer_.task->show(journal_.board, plan_.board_step(at.samples), batch);
+}
 
 void StepLog::before_step() {
-  const auto& window = w_.config.run.trace_steps;
+  const auto& window = plan_.config.run.trace_steps;
   if (window.empty()) return;
-  if (steps_ == window[0]) w_.start_trace();
+  if (steps_ == window[0]) journal_.start_trace();
   if (steps_ == window[1] + 1) trace::stop();
 }
 
 void StepLog::before_update(nn::LossSum& losses, double learning_rate) {
   ++unread_;
   // For the progress line, but not for each update of a terminal: it may wait for a GPU.
-  const bool to_show =
-      w_.progress.due() && (steps_ == 0 || Clock::now() - read_at_ >= std::chrono::seconds(2));
-  if (losses.free_to_read() || since_log_ + 1 >= w_.config.run.log_every || to_show)
+  const bool to_show = journal_.progress.due() &&
+                       (steps_ == 0 || Clock::now() - read_at_ >= std::chrono::seconds(2));
+  if (losses.free_to_read() || since_log_ + 1 >= plan_.config.run.log_every || to_show)
     read_losses(losses, learning_rate);
 }
 
@@ -66,12 +74,12 @@ void StepLog::read_losses(nn::LossSum& losses, double learning_rate) {
   if (unread_ == 0) return;
   const double sum = losses.take(), loss = sum / static_cast<double>(unread_);
   check(std::isfinite(loss), "the loss is ", std::isnan(loss) ? "not a number" : "infinite",
-        unread_ > 1 ? " in the steps up to " : " at step ", steps_, " of worker ", w_.place.rank,
+        unread_ > 1 ? " in the steps up to " : " at step ", steps_, " of worker ", plan_.place.rank,
         " (learning rate ", learning_rate,
         "); a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may "
         "help",
-        w_.config.train.dtype == "f16" ? "; so may train.dtype=bf16, where nothing ends at 65504"
-                                       : "");
+        plan_.config.train.dtype == "f16" ? "; so may train.dtype=bf16, where nothing ends at 65504"
+                                          : "");
   const double kept = std::pow(0.95, static_cast<double>(unread_));
   smooth_loss_ = steps_ < unread_ ? loss : kept * smooth_loss_ + (1 - kept) * loss;
   loss_sum_ += sum;
@@ -81,38 +89,41 @@ void StepLog::read_losses(nn::LossSum& losses, double learning_rate) {
 
 void StepLog::after_step(double learning_rate) {
   ++steps_, ++since_log_;
-  const double seen = w_.method->samples_seen();
-  if (w_.task->stats().damaged > static_cast<i64>(listed_)) {
+  const double seen = trainer_.method->samples_seen();
+  if (trainer_.task->stats().damaged > static_cast<i64>(listed_)) {
     const bool first = listed_ == 0;
     list_damaged();
     if (first)
-      w_.progress.warn(
+      journal_.progress.warn(
           fmt::format("{}a damaged image, replaced by the next: {}; all are listed in "
                       "bad_images.txt",
-                      w_.place.size > 1 ? fmt::format("worker {}: ", w_.place.rank) : "",
-                      w_.task->damaged()[0]));
+                      plan_.place.size > 1 ? fmt::format("worker {}: ", plan_.place.rank) : "",
+                      trainer_.task->damaged()[0]));
   }
-  if (since_log_ >= w_.config.run.log_every) log_step(seen, learning_rate);
-  if (!w_.progress.silent()) show(seen, learning_rate, false);
+  if (since_log_ >= plan_.config.run.log_every) log_step(seen, learning_rate);
+  if (!journal_.progress.silent()) show(seen, learning_rate, false);
 }
 
 void StepLog::last(nn::LossSum& losses, double learning_rate) {
-  const double seen = w_.method->samples_seen();
+  const double seen = trainer_.method->samples_seen();
+  if (trainer_.patience.exhausted())
+    journal_.progress.note(fmt::format("early    the run ends after {} (train.patience)",
+                                       trainer_.patience.sentence()));
   read_losses(losses, learning_rate);
   if (since_log_ > 0) log_step(seen, learning_rate);
   if (steps_ > 0) show(seen, learning_rate, true);
-  w_.board.flush();
+  journal_.board.flush();
 }
 
 void StepLog::list_damaged() {
-  const std::vector<std::string> all = w_.task->damaged();
-  w_.folder.add_bad_images({all.begin() + static_cast<std::ptrdiff_t>(listed_), all.end()});
+  const std::vector<std::string> all = trainer_.task->damaged();
+  journal_.folder.add_bad_images({all.begin() + static_cast<std::ptrdiff_t>(listed_), all.end()});
   listed_ = all.size();
 }
 
 void StepLog::log_step(double seen, double learning_rate) {
-  const dist::MethodStats s = w_.method->stats();
-  const data::LoaderStats d = w_.task->stats();
+  const dist::MethodStats s = trainer_.method->stats();
+  const data::LoaderStats d = trainer_.task->stats();
   const double loss = loss_sum_ / static_cast<double>(since_log_);
   JsonObject row;
   row.add("step", s.gradients)
@@ -120,19 +131,20 @@ void StepLog::log_step(double seen, double learning_rate) {
       .add("epoch", seen / epoch_)
       .add("loss", loss)
       .add("learning_rate", learning_rate);
-  w_.task->log_step(row);
+  trainer_.task->log_step(row);
   row.add("data_wait_s", d.wait_s)
       .add("data_idle_s", d.idle_s)
       .add("data_ready", d.ready)
       .add("exposed_s", s.exposed_s);
   row.add("damaged_images", d.damaged).add("eta", s.eta).add("alive", s.alive);
   row.add("consensus_distance", s.consensus_distance);
-  if (w_.config.train.method == "consensus-control") log_control(row, s);
+  if (plan_.config.train.method == "consensus-control") log_control(row, s);
   log_skipped(row);
-  w_.folder.log("step", row);
+  journal_.folder.log("step", row);
   list_damaged();
-  if (!w_.config.run.log_exchanges && (s.exchanges > logged_.exchanges ||
-                                       s.failed > logged_.failed || s.refused > logged_.refused)) {
+  if (!plan_.config.run.log_exchanges &&
+      (s.exchanges > logged_.exchanges || s.failed > logged_.failed ||
+       s.refused > logged_.refused)) {
     i64 staleness = 0;
     double distance = 0;
     std::map<int, i64> with;  // since the last line: exchanges with each peer
@@ -144,33 +156,34 @@ void StepLog::log_step(double seen, double learning_rate) {
     JsonObject peers;
     for (const auto& [peer, count] : with)
       if (count > 0) peers.add(std::to_string(peer), count);
-    w_.folder.log("exchange", JsonObject()
-                                  .add("step", s.gradients)
-                                  .add("samples", seen)
-                                  .add("exchanges", exchanges)
-                                  .add("failed", s.failed - logged_.failed)
-                                  .add("refused", s.refused - logged_.refused)
-                                  .add("transfer_s", s.transfer_s - logged_.transfer_s)
-                                  .add("bytes_sent", s.bytes_sent - logged_.bytes_sent)
-                                  .add("staleness", ratio(static_cast<double>(staleness),
-                                                          static_cast<double>(exchanges)))
-                                  .add("distance", ratio(distance, static_cast<double>(exchanges)))
-                                  .add("peers", peers)
-                                  .add("consensus_distance", s.consensus_distance));
+    journal_.folder.log(
+        "exchange",
+        JsonObject()
+            .add("step", s.gradients)
+            .add("samples", seen)
+            .add("exchanges", exchanges)
+            .add("failed", s.failed - logged_.failed)
+            .add("refused", s.refused - logged_.refused)
+            .add("transfer_s", s.transfer_s - logged_.transfer_s)
+            .add("bytes_sent", s.bytes_sent - logged_.bytes_sent)
+            .add("staleness", ratio(static_cast<double>(staleness), static_cast<double>(exchanges)))
+            .add("distance", ratio(distance, static_cast<double>(exchanges)))
+            .add("peers", peers)
+            .add("consensus_distance", s.consensus_distance));
   }
   const auto now = Clock::now();
   const double took = std::chrono::duration<double>(now - logged_at_).count();
-  w_.add_to_board(seen,
-                  {{"loss", loss},
-                   {"learning_rate", learning_rate},
-                   {"epoch", seen / epoch_},
-                   {w_.task->unit() + "_per_s", ratio(std::max(0.0, seen - logged_samples_), took)},
-                   {"consensus_distance", s.consensus_distance},
-                   {"exchanges_per_gradient",
-                    ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients))},
-                   {"workers_alive", s.alive}});
-  trace::counter(w_.task->rate_name(),
-                 ratio(static_cast<double>(since_log_ * w_.config.gradient_samples()), took));
+  journal_.show(
+      seen, {{"loss", loss},
+             {"learning_rate", learning_rate},
+             {"epoch", seen / epoch_},
+             {trainer_.task->unit() + "_per_s", ratio(std::max(0.0, seen - logged_samples_), took)},
+             {"consensus_distance", s.consensus_distance},
+             {"exchanges_per_gradient",
+              ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients))},
+             {"workers_alive", s.alive}});
+  trace::counter(trainer_.task->rate_name(),
+                 ratio(static_cast<double>(since_log_ * plan_.config.gradient_samples()), took));
   trace::counter("consensus distance", s.consensus_distance);
   trace::counter("loss", loss);
   logged_ = s;
@@ -181,40 +194,41 @@ void StepLog::log_step(double seen, double learning_rate) {
 
 // Not read in each step, because reading waits for a GPU.
 void StepLog::log_skipped(JsonObject& row) {
-  if (!w_.params->overflow().defined()) return;
-  const i64 skipped = w_.params->skipped_steps();
+  if (!trainer_.params->overflow().defined()) return;
+  const i64 skipped = trainer_.params->skipped_steps();
   row.add("skipped_steps", skipped);
   skipped_in_a_row_ = skipped - skipped_ == since_log_ ? skipped_in_a_row_ + since_log_ : 0;
   skipped_ = skipped;
-  check(skipped_in_a_row_ < kMostSkipped, "the gradients of worker ", w_.place.rank,
+  check(skipped_in_a_row_ < kMostSkipped, "the gradients of worker ", plan_.place.rank,
         " overflowed in each of the last ", skipped_in_a_row_,
         " steps, which were all left out: train.loss_scale = ",
-        static_cast<i64>(w_.params->loss_scale()),
+        static_cast<i64>(trainer_.params->loss_scale()),
         " is too large; use a smaller one, or train.dtype=bf16");
 }
 
 void StepLog::show(double seen, double learning_rate, bool last) {
-  const dist::MethodStats s = w_.method->stats();
+  const dist::MethodStats s = trainer_.method->stats();
   // Workers that leave because the run was stopped are not dead.
   if (!stop_signal()) alive_ = s.alive;
-  w_.progress.update({.samples = seen,
-                      .total = w_.total_samples,
-                      .epoch_size = epoch_,
-                      .unit = w_.task->unit(),
-                      .loss = smooth_loss_,
-                      .learning_rate = learning_rate,
-                      .data_wait_s = w_.task->stats().wait_s,
-                      .exchanges_per_step =
-                          ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients)),
-                      .asked_per_step = dist::rate_reached(asked_, static_cast<double>(s.exchanges),
-                                                           static_cast<double>(s.gradients))
-                                            ? 0
-                                            : asked_,
-                      .consensus = s.consensus_distance,
-                      .exchanges = w_.exchanges(),
-                      .alive = alive_,
-                      .workers = w_.place.size},
-                     last);
+  journal_.progress.update(
+      {.samples = seen,
+       .total = plan_.total_samples,
+       .epoch_size = epoch_,
+       .unit = trainer_.task->unit(),
+       .loss = smooth_loss_,
+       .learning_rate = learning_rate,
+       .data_wait_s = trainer_.task->stats().wait_s,
+       .exchanges_per_step =
+           ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients)),
+       .asked_per_step = dist::rate_reached(asked_, static_cast<double>(s.exchanges),
+                                            static_cast<double>(s.gradients))
+                             ? 0
+                             : asked_,
+       .consensus = s.consensus_distance,
+       .exchanges = plan_.exchanges(),
+       .alive = alive_,
+       .workers = plan_.place.size},
+      last);
 }
 
 }  // namespace gossamer::apps

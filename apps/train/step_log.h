@@ -4,14 +4,18 @@
 
 #include <chrono>
 
-#include "gossamer/apps/train/loop.h"
-#include "gossamer/apps/train/worker.h"
+#include "gossamer/apps/train/journal.h"
+#include "gossamer/apps/train/plan.h"
+#include "gossamer/apps/train/trainer.h"
+#include "gossamer/nn/train/gradient_step.h"
 
 namespace gossamer::apps {
 
 class StepLog {
  public:
-  explicit StepLog(Worker&);
+  StepLog(const Plan&, Journal&, const Trainer&);
+  // Shows it in TensorBoard, of the worker that speaks. at: its place.
+  void first_batch(const nn::DrawnBatch&, const nn::Position& at);
   void before_step();  // starts and stops the trace of run.trace_steps
   // Reads the losses if that waits for nothing or a log line is due. Error if they are not finite.
   void before_update(nn::LossSum&, double learning_rate);
@@ -27,7 +31,9 @@ class StepLog {
   void log_skipped(JsonObject& row);
   void show(double seen, double learning_rate, bool last);
 
-  Worker& w_;
+  const Plan& plan_;
+  Journal& journal_;
+  const Trainer& trainer_;
   double epoch_;  // images
   double asked_;  // exchanges of this worker per gradient, by the graph; 0: nobody asks
   double loss_sum_ = 0, smooth_loss_ = 0;

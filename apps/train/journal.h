@@ -1,0 +1,55 @@
+// What one worker of a run tells: the run's folder with its log, TensorBoard, the progress line,
+// faults and warnings, and the trace.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gossamer/apps/report/progress.h"
+#include "gossamer/apps/report/run_folder.h"
+#include "gossamer/apps/report/tensorboard.h"
+#include "gossamer/apps/train/plan.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/dist/transport.h"
+
+namespace gossamer::apps {
+
+class Journal {
+ public:
+  explicit Journal(const Plan&);
+  // Logs and prints it. From any thread.
+  void fault(const std::string& what, int peer);
+  void exchange(const dist::ExchangeRecord&) const;  // from any thread
+  // Says it on stderr and logs it as a fault.
+  void warn(const std::string& what, bool aloud = true);
+  // TensorBoard, of the worker that speaks.
+  void show(double samples, const std::vector<std::pair<std::string, double>>& values);
+  // A line of the log: something that all do together has failed.
+  void failed_together(const std::string& what, const std::exception&) const;
+  void start_trace();
+  bool traces() const { return trace_began_us_ > 0; }
+  // trace-RANK.json, if a trace was started; a warning if it cannot be written.
+  void write_trace(dist::Group&);
+  // From now on a worker that leaves is no fault: the models are averaged, or the run was stopped.
+  void ends() { ended_ = true; }
+  bool lost() const { return lost_; }  // some worker was lost on the way
+
+  RunFolder folder;
+  EventWriter board;  // TensorBoard: written by the lowest living worker
+  Progress progress;
+
+ private:
+  const Plan& plan_;
+  std::mutex mutex_;
+  // Workers that this one knows to be dead: the lowest living one speaks.
+  std::set<int> dead_;
+  std::set<int> refused_by_;  // with whom an exchange was refused
+  std::atomic<bool> ended_{false}, lost_{false};
+  double trace_began_us_ = 0;
+};
+
+}  // namespace gossamer::apps

@@ -1,0 +1,198 @@
+// Sets a trainer up: model, group, method, loader, and with --resume the state of its checkpoint.
+#include "gossamer/apps/train/trainer.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include "gossamer/apps/train/checkpoint.h"
+#include "gossamer/apps/train/options.h"
+#include "gossamer/core/error.h"
+#include "gossamer/core/text/plural.h"
+#include "gossamer/dist/gpu/group.h"
+#include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/layers.h"
+
+namespace gossamer::apps {
+namespace {
+
+// Before this worker meets another one, which may write a record then.
+void keep_older_record(const Plan& plan, Journal& journal) {
+  const std::filesystem::path record = plan.config.run.record;
+  if (record.empty() || plan.place.rank != 0 || plan.place.rejoin || plan.options.dry_run) return;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(record, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("events-") || !name.ends_with(".jsonl")) continue;
+    journal.progress.warn("an older record is now " + move_aside(record).string());
+    return;
+  }
+}
+
+}  // namespace
+
+Trainer::Trainer(const Plan& plan, Journal& journal, std::unique_ptr<Task> opened,
+                 const std::optional<ResumePoint>& resume)
+    : task(std::move(opened)), patience(plan.config.train.patience, plan.config.run.best_by) {
+  make_model(plan, journal, resume.has_value());
+  join_group(plan, journal);
+  make_method(plan, journal);
+  for (const std::string& line : task->open_loader()) journal.progress.note("data     " + line);
+  if (plan.place.rejoin) {
+    const double seen = method->samples_seen();
+    at = {seen, static_cast<i64>(seen / task->epoch()) + 1, 0};
+    if (resume) method->quiesce([&] { load_frozen(*resume, *params); });
+    if (ema) ema->restart(*params);
+  } else if (resume) {
+    resume_from(plan, journal, *resume);
+  }
+  if (task->steps() > 0 && at.step >= task->steps()) at = {at.samples, at.epoch + 1, 0};
+  task->seek(at, plan.part(method->samples_seen()));
+}
+
+void Trainer::make_model(const Plan& plan, Journal& journal, bool from_checkpoint) {
+  // Every worker reads the same file and draws the rest alike.
+  std::vector<std::string> notes;
+  net = task->make_model(!from_checkpoint, notes);
+  for (const std::string& line : notes) journal.progress.note(line);
+  for (nn::Module* module : net->modules())
+    if (auto* drop = dynamic_cast<nn::Dropout*>(module)) drop->draw_for(plan.place.rank);
+  net->to(plan.device);
+  nn::Module::Parts parts = net->parts();
+  params = std::make_unique<FlatParams>(
+      std::move(parts.parameters), std::move(parts.buffers),
+      FlatOptions{.compute = task->compute(), .loss_scale = plan.config.loss_scale()},
+      std::move(parts.frozen));
+  optimizer = run_optimizer(plan.config, *params, plan.place.size);
+  if (plan.config.train.ema > 0) ema = std::make_unique<nn::Ema>(*params, plan.config.train.ema);
+}
+
+void Trainer::join_group(const Plan& plan, Journal& journal) {
+  keep_older_record(plan, journal);
+  const auto refused = [&journal](const std::string& text) {
+    journal.folder.log("refused", JsonObject().add("what", text));
+    journal.progress.note("refused  " + text);
+  };
+  // Yama, where it guards processes of one user against each other, is told that workers may read
+  // this one.
+  if (plan.place.size > 1 && plan.config.dist.read_memory)
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  group = dist::join(
+      plan.place, {.connect_timeout_s = plan.config.dist.connect_timeout_s,
+                   .heartbeat_s = plan.config.dist.heartbeat_s,
+                   .dead_after_s = plan.config.dist.dead_after_s,
+                   .collective_timeout_s = plan.config.dist.collective_timeout_s,
+                   .read_memory = plan.config.dist.read_memory,
+                   .on_wait = [&journal](const std::string& text) { journal.progress.note(text); },
+                   .on_refused = refused});
+  inject(plan, journal);
+  if (plan.place.size > 1 && !plan.device.is_cpu()) use_gpu_group(plan, journal);
+}
+
+void Trainer::inject(const Plan& plan, Journal& journal) {
+  if (plan.config.dist.inject.empty()) return;
+  const auto say = [&plan, &journal](const std::string& what) {
+    journal.folder.log("inject", JsonObject().add("what", what));
+    journal.progress.note("inject   worker " + std::to_string(plan.place.rank) + ": " + what);
+  };
+  injector = std::make_unique<dist::Injector>(dist::parse_injections(plan.config.dist.inject),
+                                              plan.place.rank, dist::process_actions(say),
+                                              plan.place.rejoin);
+  if (plan.place.size == 1 || !injector->disturbs_links()) return;
+  undisturbed = std::move(group);
+  group =
+      dist::disturbed(*undisturbed, *injector, static_cast<std::uint64_t>(plan.config.train.seed),
+                      dist::Seconds(plan.config.dist.dead_after_s));
+}
+
+void Trainer::use_gpu_group(const Plan& plan, Journal& journal) {
+  const char* hostid = std::getenv("NCCL_HOSTID");
+  const bool rounds = dist::method_is_synchronous(plan.config.train.method);
+  on_host = std::move(group);
+  group = dist::gpu_group(
+      *on_host, plan.device,
+      {.traffic = plan.config.train.method == "allreduce" ? dist::GpuTraffic::all_reduce
+                  : rounds                                ? dist::GpuTraffic::rounds
+                                                          : dist::GpuTraffic::gossip,
+       .transport = plan.config.dist.transport,
+       .wire = plan.config.dist.wire,
+       .nccl_hostid = hostid ? hostid : "",
+       .nccl_ctas = static_cast<int>(plan.config.dist.nccl_ctas),
+       .collective_timeout_s = plan.config.dist.collective_timeout_s,
+       .log = [&journal](const std::string& line) { journal.progress.note("gpu      " + line); }});
+}
+
+void Trainer::make_method(const Plan& plan, Journal& journal) {
+  // Rounds that no graph has (one-peer-exp …) may pair any two workers.
+  const std::string graph_name =
+      dist::known_graph(plan.config.train.graph) ? plan.config.train.graph : "complete";
+  if (plan.place.size > 1)
+    graph = dist::make_graph(graph_name, plan.place.size,
+                             plan.config.train.rate > 0 ? plan.config.train.rate : 1,
+                             plan.place.local_size);
+  dist::MethodOptions options = method_options(plan.config, plan.place.local_size);
+  options.control.phases =
+      parts_of_run(plan.config.control.phases, plan.config, plan.place.size, task->epoch());
+  options.total_samples = plan.total_samples;
+  options.start_samples = plan.start_samples;
+  options.rejoin = plan.place.rejoin;
+  options.agree = common_values(plan.config);
+  options.agree.emplace_back("the classes or ids of the data", task->outputs());
+  if (!plan.device.is_cpu() && plan.config.dist.wire == "f16") options.wire = DType::f16;
+  options.on_fault = [&journal](const std::string& what, int peer) { journal.fault(what, peer); };
+  if (plan.config.run.log_exchanges)
+    options.on_exchange = [&journal](const dist::ExchangeRecord& e) { journal.exchange(e); };
+  method = dist::make_method(plan.config.train.method, *params, *optimizer, *group, graph, options);
+}
+
+void Trainer::resume_from(const Plan& plan, Journal& journal, const ResumePoint& resume) {
+  const Continuation from =
+      load_checkpoint(resume, plan.place.rank, plan.place.size, state(), *method, task->order());
+  at = from.at;
+  if (resume.own_state(plan.place.size) && !resume.file_of(plan.place.rank)) {
+    const bool damaged =
+        std::ranges::find(resume.damaged_ranks, plan.place.rank) != resume.damaged_ranks.end();
+    journal.warn(
+        fmt::format("its file of the checkpoint is {}, so it goes on from {}{}",
+                    damaged ? "damaged" : "missing",
+                    plan.config.train.method == "allreduce"
+                        ? fmt::format("worker {}'s", resume.ranks[0])
+                        : fmt::format("the mean of the other {} and worker {}'s momentum",
+                                      counted(resume.files.size(), "model"), resume.ranks[0]),
+                    damaged ? ": " + resume.defect : ""));
+  }
+  if (!from.note.empty()) journal.progress.note("resumed  " + from.note);
+  // all from one file, so that they stop together
+  const auto metadata = nn::read_metadata(resume.files[0]);
+  if (const auto found = metadata.find("patience"); found != metadata.end())
+    patience.restore(found->second);
+}
+
+i64 Trainer::parameter_count() const {
+  i64 n = 0;
+  for (const NamedTensor& p : net->parameters()) n += p.tensor.numel();
+  return n;
+}
+
+RunFigures Trainer::leg(const Plan& plan) const {
+  const dist::MethodStats s = method->stats();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  return {.legs = 1,
+          .samples = std::max(0.0, method->samples_seen() - plan.start_samples),
+          .wall_s = seconds,
+          .worker_s = seconds,
+          .gradients = static_cast<double>(s.gradients),
+          .skipped_steps = static_cast<double>(params->skipped_steps()),
+          .exchanges = static_cast<double>(s.exchanges),
+          .failed = static_cast<double>(s.failed),
+          .refused = static_cast<double>(s.refused),
+          .exposed_s = s.exposed_s,
+          .transfer_s = s.transfer_s,
+          .bytes_sent = s.bytes_sent,
+          .data_wait_s = task->stats().wait_s};
+}
+
+}  // namespace gossamer::apps

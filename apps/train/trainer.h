@@ -1,0 +1,57 @@
+// What one worker of a run trains, and with what: data, model, optimizer, the group of workers and
+// the method that joins them. loop.h trains it.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "gossamer/apps/train/journal.h"
+#include "gossamer/apps/train/patience.h"
+#include "gossamer/apps/train/plan.h"
+#include "gossamer/apps/train/task.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/dist/faults/injector.h"
+#include "gossamer/dist/method.h"
+#include "gossamer/nn/optim.h"
+#include "gossamer/nn/train/train_state.h"
+
+namespace gossamer::apps {
+
+struct Trainer {
+  // Joins the group: returns when all workers have begun to set up. With `resume` the state is that
+  // of its checkpoint.
+  Trainer(const Plan&, Journal&, std::unique_ptr<Task>, const std::optional<ResumePoint>& resume);
+  nn::TrainState state() { return {*net, *params, *optimizer, ema.get()}; }
+  i64 parameter_count() const;  // of the model, frozen ones too
+  // What this worker has done since the start or the resume of the run.
+  RunFigures leg(const Plan&) const;
+
+  std::unique_ptr<Task> task;
+  std::unique_ptr<dist::Injector> injector;  // deliberate faults (dist.inject), or none
+  std::unique_ptr<dist::Group> undisturbed;  // with injected faults: the group below them
+  std::unique_ptr<dist::Group> on_host;      // on a GPU: the group below its own
+  std::unique_ptr<dist::Group> group;
+  std::unique_ptr<nn::Module> net;
+  std::unique_ptr<FlatParams> params;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<nn::Ema> ema;  // none without train.ema
+  dist::Graph graph;
+  // Declared after all that its thread uses, so that the thread stops first.
+  std::unique_ptr<dist::Method> method;
+  nn::Position at;  // next batch
+  Patience patience;
+  std::chrono::steady_clock::time_point began;  // the training loop
+  double wall_s = 0;                            // it took
+
+ private:
+  // The steps of the constructor, in their order.
+  void make_model(const Plan&, Journal&, bool from_checkpoint);
+  void join_group(const Plan&, Journal&);
+  void inject(const Plan&, Journal&);         // the injector, and a group that it disturbs
+  void use_gpu_group(const Plan&, Journal&);  // from now on its tensors lie on the device
+  void make_method(const Plan&, Journal&);
+  void resume_from(const Plan&, Journal&, const ResumePoint&);
+};
+
+}  // namespace gossamer::apps
