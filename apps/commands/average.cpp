@@ -10,7 +10,6 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
-#include "gossamer/apps/train/batch_norm.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/inputs.h"
@@ -132,16 +131,16 @@ void estimate_statistics(nn::Weights& mean, const fs::path& run, std::vector<std
   validate(config, 1);
   settle_cpu(config);
   set_compute_threads(compute_threads_for(config, 1));
-  const std::unique_ptr<Task> task = make_task(config, {}, {});
+  const Task task = make_task(config, {}, {});
   if (header)
-    check<DataError>(task->model_header().at("classes") == mean.metadata.at("classes"),
+    check<DataError>(task.model->header().at("classes") == mean.metadata.at("classes"),
                      paths_text(config.data.train), ": has other classes than ", mean.file,
                      "; give what it was trained on");
   auto net = models::make_loaded(config.model.name,
                                  static_cast<std::size_t>(models::head_of(mean).shape(0)), mean);
-  task->open_loader();
-  task->seek({}, 1);
-  estimate_batch_norm(*task, *net, {}, config.train.bn_batches);
+  task.data->open_loader();
+  task.data->seek({}, 1);
+  estimate_batch_norm(task, *net, {}, config.train.bn_batches);
   mean.tensors = nn::in_file_layout(net->state());
 }
 

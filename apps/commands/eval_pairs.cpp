@@ -11,6 +11,7 @@
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/translation_task.h"
 #include "gossamer/core/error.h"
+#include "gossamer/data/text/bleu.h"
 
 namespace gossamer::apps {
 

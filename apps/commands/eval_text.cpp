@@ -18,6 +18,7 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/data/text/window_loader.h"
 
 namespace gossamer::apps {
 namespace {

@@ -140,7 +140,7 @@ int say_finished(const std::filesystem::path& folder, const Config& config, bool
 // What the run was started with, and on which data: for worker 0, which logs it when all are ready.
 void pass_on_launch(const Task& task) {
   JsonObject facts = launch_facts();
-  task.add_facts(facts);
+  task.data->add_facts(facts);
   setenv(kLaunchVariable, facts.str().c_str(), 1);
 }
 
@@ -331,7 +331,7 @@ void Start::read_config() {
 // Of the run, if it is finished.
 std::optional<Config> nothing_is_left(const Start& start, const Task& task) {
   if (!start.goes_on_with_own_run() || !start.writes() || start.names_checkpoint()) return {};
-  return finished_run(start.config, start.workers(), task.epoch());
+  return finished_run(start.config, start.workers(), task.data->epoch());
 }
 
 // The first process checks all it can before it starts workers. Returns the configuration of the
@@ -342,20 +342,20 @@ std::optional<Config> check_start(const Start& start) {
   for (const std::string& line : config.notes) say(line);
   dist::LaunchInfo place = start.place;
   place.size = start.workers();
-  const std::unique_ptr<Task> task = make_task(config, place, {});
-  if (auto run = nothing_is_left(start, *task)) return run;
+  const Task task = make_task(config, place, {});
+  if (auto run = nothing_is_left(start, task)) return run;
   if (!start.begins_anew.empty()) say(start.begins_anew + "; the run begins anew");
   if (start.resume) {
     check_same_model(config, start.workers(), *start.resume);
-    task->check_resume(*start.resume);
-    say_resume(config, start.workers(), task->epoch(), *start.resume);
+    task.data->check_resume(*start.resume);
+    say_resume(config, start.workers(), task.data->epoch(), *start.resume);
   }
   if (!config.model.init.empty() || !config.model.freeze.empty() || !config.optim.factors.empty()) {
     std::vector<std::string> notes;  // each worker has them again
-    task->make_model(!start.resume, notes);
+    task.model->make(!start.resume, notes);
   }
-  task->check_loader();
-  if (start.writes()) pass_on_launch(*task);
+  task.data->check_loader();
+  if (start.writes()) pass_on_launch(task);
   if (const std::string taken = taken_text(watch.taken(), cores()); !taken.empty())
     Progress(start.command.json ? stderr : stdout, false)
         .note("load     " + taken + "; training will be slower");
@@ -431,7 +431,7 @@ int train(const TrainCommand& command) {
       return say_finished(start.config.run_folder(), *run, command.json);
     if (start.writes()) claim.emplace(start.config.run_folder());
   } else if (!command.worker && has_results(start.config.run_folder()) &&
-             nothing_is_left(start, *make_task(start.config, start.place, {}))) {
+             nothing_is_left(start, make_task(start.config, start.place, {}))) {
     return 0;  // worker 0 says so, and meets nobody
   }
   if (command.find_rate) return find_rate(start.config, start.place, command.json);

@@ -24,16 +24,16 @@ std::shared_ptr<const CheckpointCopy> Checkpoints::copy() const {
   at.samples = trainer_.method->samples_seen();
   // After the last batch of an epoch, a resumed run begins the next epoch.
   const nn::Position next =
-      at.step >= trainer_.task->steps() ? nn::Position{at.samples, at.epoch + 1, 0} : at;
+      at.step >= trainer_.task.data->steps() ? nn::Position{at.samples, at.epoch + 1, 0} : at;
   FiguresSoFar figures{.earlier = plan_.earlier,
                        .leg = trainer_.leg(plan_),
                        .alive = trainer_.group->alive(),
                        .patience = trainer_.patience.text(),
-                       .model = trainer_.task->model_header()};
+                       .model = trainer_.task.model->header()};
   figures.leg.failed_checkpoints = static_cast<double>(failed_);
   return std::make_shared<const CheckpointCopy>(copy_state(plan_.place.rank, plan_.place.size,
                                                            trainer_.state(), *trainer_.method, next,
-                                                           trainer_.task->order(), figures));
+                                                           trainer_.task.data->order(), figures));
 }
 
 void Checkpoints::save(const std::string& label) {

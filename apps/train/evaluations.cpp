@@ -11,14 +11,14 @@ namespace gossamer::apps {
 
 Evaluations::Evaluations(const Plan& plan, Journal& journal, Trainer& trainer)
     : plan_(plan), journal_(journal), trainer_(trainer) {
-  if (!trainer.task->validates() || plan.config.eval.every.value <= 0) return;
-  if (of_mean()) mean_ = std::make_unique<ModelCopy>(*trainer.task, plan.device);
-  if (trainer.ema) ema_ = std::make_unique<ModelCopy>(*trainer.task, plan.device);
+  if (!trainer.task.data->validates() || plan.config.eval.every.value <= 0) return;
+  if (of_mean()) mean_ = std::make_unique<ModelCopy>(*trainer.task.model, plan.device);
+  if (trainer.ema) ema_ = std::make_unique<ModelCopy>(*trainer.task.model, plan.device);
   if (!keeps_best(plan.config, plan.place.size) || plan.place.rank != 0 || !journal.folder.writes())
     return;
   try {
     best_ = std::make_unique<BestModels>(journal.folder.path(), plan.config.run.keep_best,
-                                         plan.config.run.best_by, trainer.task->val_hash());
+                                         plan.config.run.best_by, trainer.task.data->val_hash());
     if (!plan.resumed_from.empty()) best_->bring(plan.resumed_from, plan.start_samples);
   } catch (const IoError& e) {
     journal.warn(std::string("the best models: ") + e.what());
@@ -26,8 +26,8 @@ Evaluations::Evaluations(const Plan& plan, Journal& journal, Trainer& trainer)
 }
 
 std::vector<Counts> Evaluations::of_share(std::vector<nn::Module*> nets) const {
-  return trainer_.task->evaluate(nets, {.part = plan_.place.rank, .parts = plan_.place.size},
-                                 false);
+  return trainer_.task.metrics->evaluate(
+      nets, {.part = plan_.place.rank, .parts = plan_.place.size}, false);
 }
 
 std::vector<nn::Module*> Evaluations::nets(nn::Module& model) const {
@@ -77,11 +77,11 @@ void Evaluations::record(const Evaluated& e, bool mean) {
     JsonObject line;
     line.add("of", mean ? "averaged model" : is_of_all(false) ? "model" : "own model on its share");
     if (s.ema) line.add("ema", true);
-    line.add("samples", s.samples).add("epoch", s.epoch).add(trainer_.task->unit(), s.items);
-    for (const auto& [name, value] : trainer_.task->numbers(s)) line.add(name, value);
+    line.add("samples", s.samples).add("epoch", s.epoch).add(trainer_.task.data->unit(), s.items);
+    for (const auto& [name, value] : trainer_.task.metrics->numbers(s)) line.add(name, value);
     journal_.folder.log("eval", line);
   }
-  journal_.show(s.samples, board_numbers(trainer_.task->numbers(s), s.ema));
+  journal_.show(s.samples, board_numbers(trainer_.task.metrics->numbers(s), s.ema));
   const bool best = is_of_all(mean) && offer(e);
   const std::string kind = s.ema ? "EMA" : "model";
   journal_.progress.note(fmt::format(
@@ -89,7 +89,8 @@ void Evaluations::record(const Evaluated& e, bool mean) {
       mean               ? fmt::format("average of {} {}s", plan_.place.size, kind)
       : is_of_all(false) ? kind
                          : fmt::format("worker {}'s {} on its share", plan_.place.rank, kind),
-      trainer_.task->sentence(s), s.items, trainer_.task->unit(), best ? ", the best so far" : ""));
+      trainer_.task.metrics->sentence(s), s.items, trainer_.task.data->unit(),
+      best ? ", the best so far" : ""));
 }
 
 // True if it is the best now.
@@ -97,7 +98,7 @@ bool Evaluations::offer(const Evaluated& e) {
   if (!best_) return false;
   try {
     return best_->offer(e.score, [&](const auto& path, const auto& more) {
-      trainer_.task->save_model(path, e.net, e.params, more);
+      trainer_.task.model->save(path, e.net, e.params, more);
     });
   } catch (const IoError& error) {
     journal_.warn(std::string("the best model was not written, training goes on: ") + error.what());

@@ -90,7 +90,7 @@ bool run_sweep(Worker& w, RateSweep& sweep) {
   w.trainer.net->train();
   while (!stop_signal()) {
     const nn::DrawnBatch batch =
-        w.trainer.task->next(w.trainer.at, w.plan.part(w.trainer.method->samples_seen()));
+        w.trainer.task.data->next(w.trainer.at, w.plan.part(w.trainer.method->samples_seen()));
     if (batch.batch.empty()) {  // the end of an epoch
       w.trainer.at = {w.trainer.at.samples, w.trainer.at.epoch + 1, 0};
       continue;
@@ -104,8 +104,8 @@ bool run_sweep(Worker& w, RateSweep& sweep) {
     const double rate = sweep.rate(), loss = gradient.losses().take();
     w.journal.progress.update({.samples = w.trainer.method->samples_seen(),
                                .total = w.plan.total_samples,
-                               .epoch_size = w.trainer.task->epoch(),
-                               .unit = w.trainer.task->unit(),
+                               .epoch_size = w.trainer.task.data->epoch(),
+                               .unit = w.trainer.task.data->unit(),
                                .loss = loss,
                                .learning_rate = rate});
     if (!sweep.add(loss)) return true;

@@ -19,7 +19,6 @@
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/apps/report/trace_merge.h"
-#include "gossamer/apps/train/batch_norm.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/result_files.h"
@@ -51,7 +50,7 @@ class Finish {
 
   int run() {
     before_ = trainer_.method->stats();
-    waited_for_data_ = trainer_.task->stats().wait_s;
+    waited_for_data_ = trainer_.task.data->stats().wait_s;
     const double seen = trainer_.method->samples_seen();
     trainer_.method->finish();
     journal_.ends();
@@ -122,7 +121,7 @@ class Finish {
     has_model_ = finite(*trainer_.params);
     if (!has_model_) return "the weights are no finite numbers, so no model is written";
     if (trainer_.ema && !finite(*trainer_.ema)) return "the EMA is no finite numbers";
-    const bool validated = trainer_.task->validates();
+    const bool validated = trainer_.task.data->validates();
     if (!std::isfinite(validated ? counts_.loss : loss_of_a_batch()))
       return std::string("the loss of the ") + (validated ? "validation" : "last model") +
              " is no finite number";
@@ -133,11 +132,12 @@ class Finish {
   double loss_of_a_batch() {
     const NoGrad no_grad;
     nn::DrawnBatch drawn;
-    while (drawn.batch.empty()) drawn = trainer_.task->next(trainer_.at, 1);
+    while (drawn.batch.empty()) drawn = trainer_.task.data->next(trainer_.at, 1);
     nn::StepInputs inputs(plan_.device);
     const nn::StepInputs::Views in = inputs.put(drawn.batch, drawn.numbers);
     trainer_.net->eval();
-    return static_cast<double>(trainer_.task->loss(*trainer_.net, in.batch, in.numbers).item());
+    return static_cast<double>(
+        trainer_.task.model->loss(*trainer_.net, in.batch, in.numbers).item());
   }
 
   // A model of the name that others look for is one that has not failed.
@@ -156,7 +156,7 @@ class Finish {
     if (batches == 0) return "running statistics of the workers, merged";  // finish() has done it
     {
       const trace::Scope scope("batch norm estimate");
-      apps::estimate_batch_norm(*trainer_.task, *trainer_.net, trainer_.at, batches);
+      apps::estimate_batch_norm(trainer_.task, *trainer_.net, trainer_.at, batches);
     }
     const bool merged = together("merging batch norm", [&] {
       dist::merge_batch_norm(*trainer_.params, trainer_.group->collectives());
@@ -169,15 +169,15 @@ class Finish {
   // All validation data exactly once over the workers. of_model: not of its EMA, so the files of
   // the end show its details.
   Counts evaluate_share(bool of_model) {
-    if (!trainer_.task->validates()) return {};
+    if (!trainer_.task.data->validates()) return {};
     const trace::Scope scope("evaluate");
     const auto place = std::ranges::find(alive_, trainer_.group->rank());
-    Task::Share share{.part = static_cast<int>(place - alive_.begin()),
-                      .parts = static_cast<int>(alive_.size()),
-                      .max_batches = plan_.options.dry_run ? 1 : 0};
+    TaskMetrics::Share share{.part = static_cast<int>(place - alive_.begin()),
+                             .parts = static_cast<int>(alive_.size()),
+                             .max_batches = plan_.options.dry_run ? 1 : 0};
     if (alone_) share.part = 0, share.parts = 1;
     nn::Module* const one[] = {trainer_.net.get()};
-    Counts counts = trainer_.task->evaluate(one, share, of_model)[0];
+    Counts counts = trainer_.task.metrics->evaluate(one, share, of_model)[0];
     if (counts.batch < plan_.config.eval.batch)
       warnings_.push_back(
           fmt::format("eval.batch = {} needs more memory than there is; evaluated {} at a time",
@@ -190,7 +190,7 @@ class Finish {
     if (!summed && share.parts > 1 && leader()) {
       // the shares of the others are lost, so this worker evaluates the whole set
       share.part = 0, share.parts = 1;
-      counts = trainer_.task->evaluate(one, share, of_model)[0];
+      counts = trainer_.task.metrics->evaluate(one, share, of_model)[0];
     }
     check<DataError>(counts.items > 0 || !leader(), data::code::damaged_images,
                      "data.val: nothing could be evaluated; of pictures, bad_images.txt lists why");
@@ -198,10 +198,10 @@ class Finish {
   }
 
   void add_details() {
-    std::vector<double> table = trainer_.task->details();
+    std::vector<double> table = trainer_.task.metrics->details();
     if (table.empty()) return;
     trainer_.group->collectives().all_reduce_sum(std::span<double>(table));
-    trainer_.task->set_details(table);
+    trainer_.task.metrics->set_details(table);
   }
 
   // The mean of the workers' averages, with statistics of its own, as for the model.
@@ -217,8 +217,9 @@ class Finish {
   void record_totals() {
     checkpoints_.wait();
     const dist::MethodStats after = trainer_.method->stats();
-    const data::LoaderStats data = trainer_.task->stats();
-    const std::vector<std::string> damaged = trainer_.task->damaged();
+    const data::LoaderStats data = trainer_.task.data->stats();
+    std::vector<std::string> damaged = trainer_.task.data->damaged();
+    std::ranges::move(trainer_.task.metrics->damaged(), std::back_inserter(damaged));
     journal_.folder.add_bad_images(damaged);
     totals_.set(RunTotals::gradients, static_cast<double>(after.gradients));
     totals_.set(RunTotals::skipped_steps, static_cast<double>(trainer_.params->skipped_steps()));
@@ -281,14 +282,15 @@ class Finish {
     whole.samples = seen;  // workers that were stopped at different steps go on from their mean
     const auto part = [](double a, double b) { return b > 0 ? a / b : 0.0; };
     JsonObject s;  // without data.val, the numbers of the evaluation are null
-    for (const auto& [name, value] : trainer_.task->numbers(score_of(counts_, seen, 0)))
+    for (const auto& [name, value] : trainer_.task.metrics->numbers(score_of(counts_, seen, 0)))
       s.add(name, value);
     if (trainer_.ema)
-      for (const auto& [name, value] : trainer_.task->numbers(score_of(ema_counts_, seen, 0, true)))
+      for (const auto& [name, value] :
+           trainer_.task.metrics->numbers(score_of(ema_counts_, seen, 0, true)))
         s.add("ema_" + name, value);
     if (plan_.config.train.patience > 0) s.add("stopped_early", trainer_.patience.exhausted());
     if (!failure_.empty()) s.add("failed", failure_);
-    s.add("val_" + trainer_.task->unit(), counts_.items)
+    s.add("val_" + trainer_.task.data->unit(), counts_.items)
         .add("model", c.model.name)
         .add("parameters", trainer_.parameter_count())
         .add("dtype", c.train.dtype);
@@ -303,7 +305,7 @@ class Finish {
         .add("accumulate", c.train.accumulate);
     s.add("samples", seen)
         .add("epochs", seen / plan_.epoch)
-        .add(trainer_.task->unit() + "_per_s", part(whole.samples, whole.wall_s))
+        .add(trainer_.task.data->unit() + "_per_s", part(whole.samples, whole.wall_s))
         .add("wall_s", whole.wall_s)
         .add("legs", whole.legs);
     s.add("exchanges_per_gradient", part(whole.exchanges, whole.gradients));
@@ -354,7 +356,7 @@ class Finish {
       if (has_model_) files.write(model_file(), [&](const auto& path) { save_model(path); });
       if (const auto model = files.place(model_file());
           !model.empty() && model.parent_path() != journal_.folder.path())
-        trainer_.task->save_beside_model(model.parent_path());
+        trainer_.task.model->save_beside(model.parent_path());
       if (trainer_.ema && failure_.empty())
         files.write("model-ema.safetensors", [&](const auto& path) {
           const nn::EmaInPlace model(*trainer_.ema, *trainer_.params);
@@ -362,14 +364,16 @@ class Finish {
         });
       find_best(s, seen);
       add_warnings(s, files, whole.failed_checkpoints);
-      if (trainer_.task->validates()) log_evaluation(seen);
+      if (trainer_.task.data->validates()) log_evaluation(seen);
       journal_.board.flush();
       journal_.folder.log("summary", s);
       files.write("summary.json", [&](const auto& path) { write_file(path, s.str() + "\n"); });
       // What can be made again from the rest.
       try {
         if (journal_.traces()) merge_traces(journal_.folder.path());
-        if (trainer_.task->validates()) trainer_.task->write_details(journal_.folder);
+        if (trainer_.task.data->validates())
+          if (const std::string classes = trainer_.task.metrics->classes_json(); !classes.empty())
+            write_file(journal_.folder.file("classes.json"), classes);
         if (c.run.report) write_report(read_run(journal_.folder.path()), journal_.folder.path());
       } catch (const IoError& e) {
         journal_.warn(e.what());
@@ -406,8 +410,8 @@ class Finish {
       JsonObject line;
       line.add("of", "averaged model");
       if (ema) line.add("ema", true);
-      line.add("samples", seen).add(trainer_.task->unit(), score.items);
-      const Task::Numbers numbers = trainer_.task->numbers(score);
+      line.add("samples", seen).add(trainer_.task.data->unit(), score.items);
+      const TaskMetrics::Numbers numbers = trainer_.task.metrics->numbers(score);
       for (const auto& [name, value] : numbers) line.add(name, value);
       journal_.folder.log("eval", line);
       std::ranges::copy(board_numbers(numbers, ema), std::back_inserter(scalars));
@@ -420,12 +424,12 @@ class Finish {
   // Saves the f32 master values, whatever type the layers computed in.
   void save_model(const std::filesystem::path& path,
                   const std::map<std::string, std::string>& more = {}) {
-    trainer_.task->save_model(path, *trainer_.net, *trainer_.params, more);
+    trainer_.task.model->save(path, *trainer_.net, *trainer_.params, more);
   }
 
   // The best of the run: the model of its end, or one that was evaluated before.
   void find_best(JsonObject& s, double seen) {
-    if (!trainer_.task->validates() || !keeps_best(plan_.config, plan_.place.size)) return;
+    if (!trainer_.task.data->validates() || !keeps_best(plan_.config, plan_.place.size)) return;
     const double epoch = seen / plan_.epoch;
     const auto trying = [&](const auto& step) {
       try {
@@ -437,7 +441,7 @@ class Finish {
     std::optional<BestModels> best;
     trying([&] {
       best.emplace(journal_.folder.path(), plan_.config.run.keep_best, plan_.config.run.best_by,
-                   trainer_.task->val_hash());
+                   trainer_.task.data->val_hash());
     });
     if (!best) return;
     const auto write = [&](const auto& path, const auto& more) { save_model(path, more); };
@@ -451,8 +455,8 @@ class Finish {
     best_file_ = best->best_file();
     JsonObject found;
     found.add("file", best_file_.string()).add("of", best_.ema ? "ema" : "model");
-    for (const auto& [name, value] : trainer_.task->numbers(best_)) found.add(name, value);
-    found.add(trainer_.task->unit(), best_.items)
+    for (const auto& [name, value] : trainer_.task.metrics->numbers(best_)) found.add(name, value);
+    found.add(trainer_.task.data->unit(), best_.items)
         .add("samples", best_.samples)
         .add("epoch", best_.epoch);
     s.raw("best", found.str());
@@ -462,7 +466,7 @@ class Finish {
                      const ResultFiles& files) {
     // Rank 0 may be gone, so the worker that writes the files also prints.
     Progress say(plan_.options.json ? stderr : stdout, false);
-    const std::string unit = trainer_.task->unit();
+    const std::string unit = trainer_.task.data->unit();
     const double per_gradient = leg.gradients > 0 ? leg.exchanges / leg.gradients : 0.0,
                  rate = leg.samples / std::max(1e-9, leg.wall_s);
     say.note(fmt::format("done     {:.0f} {} in {} ({:.0f} {}/s){}", leg.samples, unit,
@@ -480,14 +484,14 @@ class Finish {
                            totals_.sum(RunTotals::replayed), alive_.size()));
     const std::string of = alive_.size() == 1 ? std::string("one model")
                                               : fmt::format("average of {} models", alive_.size());
-    const bool validated = trainer_.task->validates();
+    const bool validated = trainer_.task.data->validates();
     say.note(validated ? fmt::format("result   {} on {:.0f} {}, {}",
-                                     trainer_.task->result(score_of(counts_, 0, 0)), counts_.items,
-                                     unit, of)
+                                     trainer_.task.metrics->result(score_of(counts_, 0, 0)),
+                                     counts_.items, unit, of)
                        : fmt::format("result   {}, not evaluated (data.val = none)", of));
     if (trainer_.ema && validated)
       say.note(fmt::format("ema      {}, decay {:g}",
-                           trainer_.task->result(score_of(ema_counts_, 0, 0)),
+                           trainer_.task.metrics->result(score_of(ema_counts_, 0, 0)),
                            plan_.config.train.ema));
     if (damaged > 0) {
       const std::string list =
@@ -506,8 +510,9 @@ class Finish {
           list += (list.empty() ? "" : ", ") + path.string();
       say.note("files    " + list);
       if (!best_file_.empty())
-        say.note(fmt::format("best     {} at epoch {:.2f}{}: {}", trainer_.task->sentence(best_),
-                             best_.epoch, best_.ema ? " (EMA)" : "", best_file_.string()));
+        say.note(fmt::format("best     {} at epoch {:.2f}{}: {}",
+                             trainer_.task.metrics->sentence(best_), best_.epoch,
+                             best_.ema ? " (EMA)" : "", best_file_.string()));
       for (const std::string& text : warnings_) say.warn(text);
       for (const std::string& text : files.problems()) say.warn(text);
     } else {

@@ -8,10 +8,13 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/text_task.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/mix.h"
+#include "gossamer/data/text/window_loader.h"
+#include "gossamer/models/gpt2.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/init.h"
 
@@ -76,118 +79,9 @@ data::TextPart validation_text(const Config& c, const data::TextSet& train) {
   return text;
 }
 
-LanguageTask::LanguageTask(const Config& config, const dist::LaunchInfo& place, Device device)
-    : TextTask(config, device, open_training(config), validation_text),
-      place_(place),
-      model_(language_options(config, set_.vocabulary, notes_)) {
-  check_tokenizer_of_init(config, set_, notes_);
-}
-
-// --- the data
-
-std::string LanguageTask::val_hash() const {
-  return fmt::format("{:016x}", identity(*val_.tokens, set_.tokenizer.get(), config_.data.length));
-}
-
-std::string LanguageTask::description() const {
-  return fmt::format("{}: {} tokens to train, {} to validate, {} ids, {} at once", set_.path,
-                     set_.train.tokens->size(),
-                     validates() ? std::to_string(val_.tokens->size()) : "none", model_.vocabulary,
-                     config_.data.length);
-}
-
-void LanguageTask::add_facts(JsonObject& facts) const {
-  facts.add("vocabulary", model_.vocabulary).add("train_tokens", set_.train.tokens->size());
-  if (validates()) facts.add("val_tokens", val_.tokens->size()).add("val_hash", val_hash());
-}
-
-// --- the model
-
-std::unique_ptr<nn::Module> LanguageTask::make_model(bool from_start,
-                                                     std::vector<std::string>& notes) const {
-  nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
-  auto net = std::make_unique<models::Gpt2>(model_);
-  if (!config_.model.init.empty() && from_start) {
-    const nn::Weights file = models::gpt2_weights(initial_weights(config_));
-    models::load_gpt2(file, *net);
-    notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
-  }
-  freeze_and_check(config_, *net, notes);
-  return net;
-}
-
-std::map<std::string, std::string> LanguageTask::model_header() const {
-  return language_metadata(config_.model.name, model_);
-}
-
-void LanguageTask::save_model(const std::filesystem::path& path, nn::Module& net,
-                              const FlatParams& params,
-                              const std::map<std::string, std::string>& more) const {
-  auto metadata = model_header();
-  metadata.insert(more.begin(), more.end());
-  models::save_gpt2(path, static_cast<const models::Gpt2&>(net), &params, metadata);
-}
-
-void LanguageTask::save_beside_model(const std::filesystem::path& folder) const {
-  write_file(folder / "config.json", hugging_face_config(model_, set_.marks.end));
-  if (!set_.tokenizer) return;
-  for (const data::Tokenizer::StoredFile& file : set_.tokenizer->files())
-    write_file(folder / file.name, file.bytes);
-}
-
-// --- training
-
-data::WindowLoaderOptions LanguageTask::loader_options() const {
-  const std::string& shard = config_.data.shard;
-  check<ConfigError>(!shard.starts_with("dirichlet"), "data.shard = ", shard,
-                     ": text has no classes; use documents, so that workers have unlike data");
-  return {.batch = config_.train.batch,
-          .length = config_.data.length,
-          .rank = place_.rank,
-          .world = place_.size,
-          .share = shard == "documents"     ? data::Share::documents
-                   : shares_epochs(config_) ? data::Share::windows
-                                            : data::Share::all,
-          .seed = static_cast<std::uint64_t>(config_.train.seed),
-          .pinned = !device_.is_cpu()};
-}
-
-void LanguageTask::check_loader() const {
-  data::WindowLoader(set_.train.tokens, set_.marks, loader_options());
-}
-
-std::vector<std::string> LanguageTask::open_loader() {
-  loader_ = std::make_unique<data::WindowLoader>(set_.train.tokens, set_.marks, loader_options());
-  return {};
-}
-
-SampleOrder LanguageTask::order() const {
-  return {.batch = config_.train.batch,
-          .seed = static_cast<std::uint64_t>(config_.train.seed),
-          .shared = loader_options().share != data::Share::all,
-          .set = identity(*set_.train.tokens, set_.tokenizer.get(), config_.data.length),
-          .tokenizer = set_.tokenizer ? std::optional(set_.tokenizer->hash()) : std::nullopt};
-}
-
-nn::DrawnBatch LanguageTask::draw() {
-  const data::WindowBatch batch = loader_->next();
-  return batch.inputs.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
-}
-
-Tensor LanguageTask::loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const {
-  return static_cast<models::Gpt2&>(net).loss(batch.tensors[0], batch.tensors[1],
-                                              static_cast<float>(config_.optim.label_smoothing));
-}
-
-void LanguageTask::run(nn::Module& net, const nn::StepBatch& batch) const {
-  static_cast<models::Gpt2&>(net).hidden(batch.tensors[0].to(device_));
-}
-
-// --- evaluation
-
 std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data::TextPart& text,
                                   const data::Marks& marks, i64 length, i64 batch, Device device,
-                                  const Task::Share& share) {
+                                  const TaskMetrics::Share& share) {
   const NoGrad no_grad;
   data::WindowLoader loader(text.tokens, marks,
                             {.batch = batch,
@@ -220,30 +114,172 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data:
   return all;
 }
 
-std::vector<Counts> LanguageTask::evaluate(std::span<nn::Module* const> nets, const Share& share,
-                                           bool) {
-  return evaluate_text(nets, val_, set_.marks, config_.data.length, config_.eval.batch, device_,
-                       share);
-}
+// --- the data
 
-// A share of the text has as many bytes an id as all of it.
-TextScore LanguageTask::score(const Score& s) const {
-  return text_score(s.loss, static_cast<double>(val_.tokens ? val_.tokens->size() - 1 : 0),
-                    static_cast<double>(val_.text_bytes));
-}
+namespace {
 
-Task::Numbers LanguageTask::numbers(const Score& s) const {
-  const TextScore text = score(s);
-  return {
-      {"loss", text.loss}, {"perplexity", text.perplexity}, {"bits_per_byte", text.bits_per_byte}};
-}
+class Data final : public TextData<data::WindowLoader> {
+ public:
+  Data(const Config& config, const dist::LaunchInfo& place, bool pinned)
+      : TextData(config, open_training(config), validation_text),
+        model(language_options(config, set.vocabulary, notes_)),
+        place_(place),
+        pinned_(pinned) {
+    check_tokenizer_of_init(config, set, notes_);
+  }
 
-std::string LanguageTask::sentence(const Score& s) const {
-  const TextScore text = score(s);
-  return fmt::format("loss {:.4f}, perplexity {:.2f}{}", text.loss, text.perplexity,
-                     std::isfinite(text.bits_per_byte)
-                         ? fmt::format(", {:.4f} bits per byte", text.bits_per_byte)
-                         : "");
+  double epoch() const override { return static_cast<double>(set.train.tokens->size()); }
+  std::string val_hash() const override {
+    return fmt::format("{:016x}", identity(*val.tokens, set.tokenizer.get(), config_.data.length));
+  }
+  std::string description() const override {
+    return fmt::format("{}: {} tokens to train, {} to validate, {} ids, {} at once", set.path,
+                       set.train.tokens->size(),
+                       validates() ? std::to_string(val.tokens->size()) : "none", model.vocabulary,
+                       config_.data.length);
+  }
+  void add_facts(JsonObject& facts) const override {
+    facts.add("vocabulary", model.vocabulary).add("train_tokens", set.train.tokens->size());
+    if (validates()) facts.add("val_tokens", val.tokens->size()).add("val_hash", val_hash());
+  }
+  void check_loader() const override {
+    data::WindowLoader(set.train.tokens, set.marks, loader_options());
+  }
+  std::vector<std::string> open_loader() override {
+    loader_ = std::make_unique<data::WindowLoader>(set.train.tokens, set.marks, loader_options());
+    return {};
+  }
+  SampleOrder order() const override {
+    return {.batch = config_.train.batch,
+            .seed = static_cast<std::uint64_t>(config_.train.seed),
+            .shared = loader_options().share != data::Share::all,
+            .set = identity(*set.train.tokens, set.tokenizer.get(), config_.data.length),
+            .tokenizer = set.tokenizer ? std::optional(set.tokenizer->hash()) : std::nullopt};
+  }
+
+  const models::Gpt2Options model;
+
+ private:
+  data::WindowLoaderOptions loader_options() const {
+    const std::string& shard = config_.data.shard;
+    check<ConfigError>(!shard.starts_with("dirichlet"), "data.shard = ", shard,
+                       ": text has no classes; use documents, so that workers have unlike data");
+    return {.batch = config_.train.batch,
+            .length = config_.data.length,
+            .rank = place_.rank,
+            .world = place_.size,
+            .share = shard == "documents"     ? data::Share::documents
+                     : shares_epochs(config_) ? data::Share::windows
+                                              : data::Share::all,
+            .seed = static_cast<std::uint64_t>(config_.train.seed),
+            .pinned = pinned_};
+  }
+  nn::DrawnBatch draw() override {
+    const data::WindowBatch batch = loader_->next();
+    return batch.inputs.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
+  }
+
+  const dist::LaunchInfo& place_;
+  const bool pinned_;
+};
+
+// --- the model
+
+class Model final : public TaskModel {
+ public:
+  Model(const Config& config, const Data& data, Device device)
+      : TaskModel(compute_type(config.train.dtype)),
+        config_(config),
+        data_(data),
+        device_(device) {}
+
+  std::unique_ptr<nn::Module> make(bool from_start,
+                                   std::vector<std::string>& notes) const override {
+    nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
+    auto net = std::make_unique<models::Gpt2>(data_.model);
+    if (!config_.model.init.empty() && from_start) {
+      const nn::Weights file = models::gpt2_weights(initial_weights(config_));
+      models::load_gpt2(file, *net);
+      notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
+    }
+    freeze_and_check(config_, *net, notes);
+    return net;
+  }
+  std::map<std::string, std::string> header() const override {
+    return language_metadata(config_.model.name, data_.model);
+  }
+  void save(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
+            const std::map<std::string, std::string>& more) const override {
+    auto metadata = header();
+    metadata.insert(more.begin(), more.end());
+    models::save_gpt2(path, static_cast<const models::Gpt2&>(net), &params, metadata);
+  }
+  void save_beside(const std::filesystem::path& folder) const override {
+    write_file(folder / "config.json", hugging_face_config(data_.model, data_.set.marks.end));
+    if (!data_.set.tokenizer) return;
+    for (const data::Tokenizer::StoredFile& file : data_.set.tokenizer->files())
+      write_file(folder / file.name, file.bytes);
+  }
+  Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const override {
+    return static_cast<models::Gpt2&>(net).loss(batch.tensors[0], batch.tensors[1],
+                                                static_cast<float>(config_.optim.label_smoothing));
+  }
+  void run(nn::Module& net, const nn::StepBatch& batch) const override {
+    static_cast<models::Gpt2&>(net).hidden(batch.tensors[0].to(device_));
+  }
+
+ private:
+  const Config& config_;
+  const Data& data_;
+  const Device device_;
+};
+
+// --- evaluation
+
+class Metrics final : public TaskMetrics {
+ public:
+  Metrics(const Config& config, const Data& data, Device device)
+      : config_(config), data_(data), device_(device) {}
+
+  std::vector<Counts> evaluate(std::span<nn::Module* const> nets, const Share& share,
+                               bool) override {
+    return evaluate_text(nets, data_.val, data_.set.marks, config_.data.length, config_.eval.batch,
+                         device_, share);
+  }
+  Numbers numbers(const Score& s) const override {
+    const TextScore text = score(s);
+    return {{"loss", text.loss},
+            {"perplexity", text.perplexity},
+            {"bits_per_byte", text.bits_per_byte}};
+  }
+  std::string sentence(const Score& s) const override {
+    const TextScore text = score(s);
+    return fmt::format("loss {:.4f}, perplexity {:.2f}{}", text.loss, text.perplexity,
+                       std::isfinite(text.bits_per_byte)
+                           ? fmt::format(", {:.4f} bits per byte", text.bits_per_byte)
+                           : "");
+  }
+
+ private:
+  // A share of the text has as many bytes an id as all of it.
+  TextScore score(const Score& s) const {
+    return text_score(s.loss,
+                      static_cast<double>(data_.val.tokens ? data_.val.tokens->size() - 1 : 0),
+                      static_cast<double>(data_.val.text_bytes));
+  }
+
+  const Config& config_;
+  const Data& data_;
+  const Device device_;
+};
+
+}  // namespace
+
+Task language_task(const Config& config, const dist::LaunchInfo& place, Device device) {
+  auto data = std::make_unique<Data>(config, place, !device.is_cpu());
+  auto model = std::make_unique<Model>(config, *data, device);
+  auto metrics = std::make_unique<Metrics>(config, *data, device);
+  return {std::move(data), std::move(model), std::move(metrics)};
 }
 
 }  // namespace gossamer::apps

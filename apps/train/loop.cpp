@@ -30,7 +30,7 @@ nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trai
        .params = *trainer.params,
        .loss_of =
            [&trainer](const nn::StepBatch& batch, const Tensor& numbers) {
-             return trainer.task->loss(*trainer.net, batch, numbers);
+             return trainer.task.model->loss(*trainer.net, batch, numbers);
            },
        .before_backward = [&trainer,
                            rate = std::move(learning_rate)] { trainer.method->prepare(rate()); },
@@ -50,7 +50,8 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
   bool shown = false;
   const auto bring_batch = [&](double ahead) {
     const trace::Scope scope("data");
-    const nn::DrawnBatch batch = trainer.task->next(next, plan.part(method.samples_seen() + ahead));
+    const nn::DrawnBatch batch =
+        trainer.task.data->next(next, plan.part(method.samples_seen() + ahead));
     if (!std::exchange(shown, true)) log.first_batch(batch, next);
     if (!batch.batch.empty())
       gradient.bring(batch);

@@ -30,7 +30,7 @@ Milestones::Milestones(const Plan& plan, Journal& journal, Trainer& trainer,
       checkpoints_(checkpoints),
       evaluations_(plan, journal, trainer),
       epoch_(plan.epoch),
-      evaluate_at_(trainer.task->validates() ? first(plan.config.eval.every) : INFINITY),
+      evaluate_at_(trainer.task.data->validates() ? first(plan.config.eval.every) : INFINITY),
       measure_at_(plan.place.size > 1 ? first(plan.config.eval.consensus_every) : INFINITY),
       all_meet_(!plan.place.rejoin) {
   const Amount& every = plan.config.run.checkpoint_every;

@@ -3,14 +3,14 @@
 
 namespace gossamer::apps {
 
-ModelCopy::ModelCopy(const Task& task, Device device) {
+ModelCopy::ModelCopy(const TaskModel& model, Device device) {
   std::vector<std::string> notes;  // the worker has them
-  net = task.make_model(false, notes);
+  net = model.make(false, notes);
   net->to(device);
   nn::Module::Parts parts = net->parts();
-  params =
-      std::make_unique<FlatParams>(std::move(parts.parameters), std::move(parts.buffers),
-                                   FlatOptions{.compute = task.compute()}, std::move(parts.frozen));
+  params = std::make_unique<FlatParams>(std::move(parts.parameters), std::move(parts.buffers),
+                                        FlatOptions{.compute = model.compute()},
+                                        std::move(parts.frozen));
 }
 
 void ModelCopy::take_model(Trainer& from) {

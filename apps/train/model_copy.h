@@ -10,7 +10,7 @@ namespace gossamer::apps {
 
 class ModelCopy {
  public:
-  ModelCopy(const Task&, Device);
+  ModelCopy(const TaskModel&, Device);
   // The trainer's model as it is between two events.
   void take_model(Trainer&);
   void take_ema(const Trainer&);  // the moving average

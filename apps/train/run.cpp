@@ -29,7 +29,7 @@ void say_saved(Worker& w, const char* why, const std::filesystem::path& saved) {
   w.journal.progress.note(fmt::format(
       "{:<8} after {}{:.0f} {}, saved; go on with: gossamer train --workers {} "
       "--resume {}",
-      why, w.plan.place.size > 1 ? "about " : "", w.trainer.at.samples, w.trainer.task->unit(),
+      why, w.plan.place.size > 1 ? "about " : "", w.trainer.at.samples, w.trainer.task.data->unit(),
       w.plan.place.size,
       saved == w.journal.folder.path()
           ? saved.string()
@@ -55,7 +55,7 @@ void say_last_checkpoint(Worker& w) {
     if (point.whole())
       return w.journal.progress.note(
           fmt::format("failed   the last checkpoint, after {:.0f} {}, is {}", point.samples,
-                      w.trainer.task->unit(), point.checkpoint.string()));
+                      w.trainer.task.data->unit(), point.checkpoint.string()));
   w.journal.progress.note("failed   there is no checkpoint to go on from");
 }
 

@@ -50,8 +50,9 @@ StepLog::StepLog(const Plan& plan, Journal& journal, const Trainer& trainer)
       alive_(plan.place.size) {}
 
 void StepLog::first_batch(const nn::DrawnBatch& batch, const nn::Position& at) {
-  if (journal_.board.writes() && !journal_.progress.silent() && !batch.batch.empty())
-    trainer_.task->show(journal_.board, plan_.board_step(at.samples), batch);
+  if (!journal_.board.writes() || journal_.progress.silent() || batch.batch.empty()) return;
+  if (const auto pictures = trainer_.task.data->pictures_of(batch); !pictures.empty())
+    journal_.board.images(plan_.board_step(at.samples), pictures);
 }
 
 void StepLog::before_step() {
@@ -90,7 +91,7 @@ void StepLog::read_losses(nn::LossSum& losses, double learning_rate) {
 void StepLog::after_step(double learning_rate) {
   ++steps_, ++since_log_;
   const double seen = trainer_.method->samples_seen();
-  if (trainer_.task->stats().damaged > static_cast<i64>(listed_)) {
+  if (trainer_.task.data->stats().damaged > static_cast<i64>(listed_)) {
     const bool first = listed_ == 0;
     list_damaged();
     if (first)
@@ -98,7 +99,7 @@ void StepLog::after_step(double learning_rate) {
           fmt::format("{}a damaged image, replaced by the next: {}; all are listed in "
                       "bad_images.txt",
                       plan_.place.size > 1 ? fmt::format("worker {}: ", plan_.place.rank) : "",
-                      trainer_.task->damaged()[0]));
+                      trainer_.task.data->damaged()[0]));
   }
   if (since_log_ >= plan_.config.run.log_every) log_step(seen, learning_rate);
   if (!journal_.progress.silent()) show(seen, learning_rate, false);
@@ -116,14 +117,14 @@ void StepLog::last(nn::LossSum& losses, double learning_rate) {
 }
 
 void StepLog::list_damaged() {
-  const std::vector<std::string> all = trainer_.task->damaged();
+  const std::vector<std::string> all = trainer_.task.data->damaged();
   journal_.folder.add_bad_images({all.begin() + static_cast<std::ptrdiff_t>(listed_), all.end()});
   listed_ = all.size();
 }
 
 void StepLog::log_step(double seen, double learning_rate) {
   const dist::MethodStats s = trainer_.method->stats();
-  const data::LoaderStats d = trainer_.task->stats();
+  const data::LoaderStats d = trainer_.task.data->stats();
   const double loss = loss_sum_ / static_cast<double>(since_log_);
   JsonObject row;
   row.add("step", s.gradients)
@@ -131,7 +132,7 @@ void StepLog::log_step(double seen, double learning_rate) {
       .add("epoch", seen / epoch_)
       .add("loss", loss)
       .add("learning_rate", learning_rate);
-  trainer_.task->log_step(row);
+  for (const auto& [name, value] : trainer_.task.data->figures()) row.add(name, value);
   row.add("data_wait_s", d.wait_s)
       .add("data_idle_s", d.idle_s)
       .add("data_ready", d.ready)
@@ -173,16 +174,16 @@ void StepLog::log_step(double seen, double learning_rate) {
   }
   const auto now = Clock::now();
   const double took = std::chrono::duration<double>(now - logged_at_).count();
-  journal_.show(
-      seen, {{"loss", loss},
-             {"learning_rate", learning_rate},
-             {"epoch", seen / epoch_},
-             {trainer_.task->unit() + "_per_s", ratio(std::max(0.0, seen - logged_samples_), took)},
-             {"consensus_distance", s.consensus_distance},
-             {"exchanges_per_gradient",
-              ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients))},
-             {"workers_alive", s.alive}});
-  trace::counter(trainer_.task->rate_name(),
+  journal_.show(seen, {{"loss", loss},
+                       {"learning_rate", learning_rate},
+                       {"epoch", seen / epoch_},
+                       {trainer_.task.data->unit() + "_per_s",
+                        ratio(std::max(0.0, seen - logged_samples_), took)},
+                       {"consensus_distance", s.consensus_distance},
+                       {"exchanges_per_gradient",
+                        ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients))},
+                       {"workers_alive", s.alive}});
+  trace::counter(trainer_.task.data->rate_name(),
                  ratio(static_cast<double>(since_log_ * plan_.config.gradient_samples()), took));
   trace::counter("consensus distance", s.consensus_distance);
   trace::counter("loss", loss);
@@ -214,10 +215,10 @@ void StepLog::show(double seen, double learning_rate, bool last) {
       {.samples = seen,
        .total = plan_.total_samples,
        .epoch_size = epoch_,
-       .unit = trainer_.task->unit(),
+       .unit = trainer_.task.data->unit(),
        .loss = smooth_loss_,
        .learning_rate = learning_rate,
-       .data_wait_s = trainer_.task->stats().wait_s,
+       .data_wait_s = trainer_.task.data->stats().wait_s,
        .exchanges_per_step =
            ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients)),
        .asked_per_step = dist::rate_reached(asked_, static_cast<double>(s.exchanges),

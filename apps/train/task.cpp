@@ -5,30 +5,40 @@
 #include "gossamer/apps/train/picture_task.h"
 #include "gossamer/apps/train/translation_task.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/nn/layers.h"
 
 namespace gossamer::apps {
 
-Task::Numbers board_numbers(Task::Numbers numbers, bool ema) {
+TaskMetrics::Numbers board_numbers(TaskMetrics::Numbers numbers, bool ema) {
   for (auto& [name, value] : numbers)
     name = (ema ? "ema_" : "") + (name == "loss" ? "val_loss" : name);
   return numbers;
 }
 
+void estimate_batch_norm(const Task& task, nn::Module& net, const nn::Position& at, i64 batches) {
+  nn::estimate_batch_norm(net, [&] {
+    for (i64 i = 0; i < batches;) {
+      const nn::DrawnBatch batch = task.data->next(at, 1);
+      if (batch.batch.empty()) continue;  // an epoch is over
+      task.model->run(net, batch.batch);
+      ++i;
+    }
+  });
+}
+
 namespace {
 
-std::unique_ptr<Task> open_task(const Config& config, const dist::LaunchInfo& place,
-                                Device device) {
-  if (config.task == "language") return std::make_unique<LanguageTask>(config, place, device);
-  if (config.task == "translation") return std::make_unique<TranslationTask>(config, place, device);
-  return std::make_unique<PictureTask>(config, place, device);
+Task open_task(const Config& config, const dist::LaunchInfo& place, Device device) {
+  if (config.task == "language") return language_task(config, place, device);
+  if (config.task == "translation") return translation_task(config, place, device);
+  return picture_task(config, place, device);
 }
 
 }  // namespace
 
-std::unique_ptr<Task> make_task(const Config& config, const dist::LaunchInfo& place,
-                                Device device) {
-  auto task = open_task(config, place, device);
-  metadata_text(task->model_header(), "the model's header");
+Task make_task(const Config& config, const dist::LaunchInfo& place, Device device) {
+  Task task = open_task(config, place, device);
+  metadata_text(task.model->header(), "the model's header");
   return task;
 }
 

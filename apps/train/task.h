@@ -1,12 +1,11 @@
-// What differs between the tasks (config.h: task): the data and its batches, the model, the loss of
-// a batch, the evaluation, and what time is counted in. All else of a run is the same: methods, the
-// loop, checkpoints, faults, the log.
+// What differs between the tasks (config.h: task): the data and its batches, the model and the loss
+// of a batch, and what an evaluation measures. All else of a run is the same: methods, the loop,
+// checkpoints, faults, the log.
 #pragma once
 
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -14,26 +13,30 @@
 
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/json.h"
-#include "gossamer/apps/report/run_folder.h"
-#include "gossamer/apps/report/tensorboard.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/core/flat.h"
+#include "gossamer/data/codec/image.h"
 #include "gossamer/data/loader.h"
 #include "gossamer/dist/net/launch.h"
 #include "gossamer/nn/module.h"
 #include "gossamer/nn/train/step_inputs.h"
+#include "gossamer/nn/train/train_state.h"
 
 namespace gossamer::apps {
 
-class Task {
+// An interface that is held by its base.
+class TaskPart {
  public:
-  virtual ~Task() = default;
-  Task(const Task&) = delete;
-  Task& operator=(const Task&) = delete;
+  TaskPart() = default;
+  virtual ~TaskPart() = default;
+  TaskPart(const TaskPart&) = delete;
+  TaskPart& operator=(const TaskPart&) = delete;
+};
 
-  // --- the data
+class TaskData : public TaskPart {
+ public:
   virtual std::string unit() const = 0;       // what samples are: "images", "tokens"
   virtual const char* rate_name() const = 0;  // "images/s", which lives on
   virtual double epoch() const = 0;           // samples of the training data
@@ -41,46 +44,60 @@ class Task {
   virtual std::string val_hash() const = 0;
   // What the model's outputs stand for: the names of the classes, or which tokenizer's ids.
   virtual std::string outputs() const = 0;
-  virtual std::string description() const = 0;         // of the data, one line
+  virtual std::string description() const = 0;         // one line
   virtual std::vector<std::string> notes() const = 0;  // what the user should know of them
   virtual std::vector<std::string> left_out() const { return {}; }  // damaged: "name: why"
   virtual void add_facts(JsonObject& launch) const = 0;             // for the first line of the log
   // ConfigError if a run must not go on with these data.
   virtual void check_resume(const ResumePoint&) const {}
 
-  // --- the model
-  // Drawn from train.seed; from_start: with what fits of model.init. Notes: what was taken.
-  virtual std::unique_ptr<nn::Module> make_model(bool from_start,
-                                                 std::vector<std::string>& notes) const = 0;
-  DType compute() const { return compute_; }  // type in which the layers compute
-  // The header of the model's files: what it takes to use them.
-  virtual std::map<std::string, std::string> model_header() const = 0;
-  // Writes the f32 values. more: further entries of the header.
-  virtual void save_model(const std::filesystem::path&, nn::Module&, const FlatParams&,
-                          const std::map<std::string, std::string>& more = {}) const = 0;
-  // What else a folder needs for the models in it. Written when the run begins.
-  virtual void save_beside_model(const std::filesystem::path& /*folder*/) const {}
-
-  // --- training. open_loader() first; check_loader() finds its errors before workers start.
+  // Batches to train on. open_loader() first; check_loader() finds its errors before workers start.
   virtual void check_loader() const {}
   virtual std::vector<std::string> open_loader() = 0;  // returns notes
   virtual SampleOrder order() const = 0;
   virtual i64 steps() const = 0;  // batches of an epoch, for this worker
   // progress: the part of the run that is over, 0 to 1.
   virtual void seek(const nn::Position&, double progress) = 0;
-  virtual nn::DrawnBatch next(const nn::Position&,
-                              double progress) = 0;  // empty: the epoch is over
+  // Empty: the epoch is over.
+  virtual nn::DrawnBatch next(const nn::Position&, double progress) = 0;
+  virtual data::LoaderStats stats() const = 0;
+  virtual std::vector<std::string> damaged() const { return {}; }  // "name: why"
+  // Further numbers for the log, by name.
+  virtual std::vector<std::pair<std::string, double>> figures() const { return {}; }
+  // What the model is given of a batch, to look at.
+  virtual std::vector<std::pair<std::string, data::Image>> pictures_of(
+      const nn::DrawnBatch&) const {
+    return {};
+  }
+};
+
+class TaskModel : public TaskPart {
+ public:
+  // Drawn from train.seed; from_start: with what fits of model.init. Notes: what was taken.
+  virtual std::unique_ptr<nn::Module> make(bool from_start,
+                                           std::vector<std::string>& notes) const = 0;
+  DType compute() const { return compute_; }  // type in which the layers compute
+  // The header of the model's files: what it takes to use them.
+  virtual std::map<std::string, std::string> header() const = 0;
+  // Writes the f32 values. more: further entries of the header.
+  virtual void save(const std::filesystem::path&, nn::Module&, const FlatParams&,
+                    const std::map<std::string, std::string>& more = {}) const = 0;
+  // What else a folder needs for the models in it. Written when the run begins.
+  virtual void save_beside(const std::filesystem::path& /*folder*/) const {}
   // The mean loss of a batch, []. numbers: those that were drawn, on the device of the model.
   virtual Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor& numbers) const = 0;
   // The model's answer to a batch as it is in training, which moves its running statistics.
   virtual void run(nn::Module&, const nn::StepBatch&) const = 0;
-  virtual data::LoaderStats stats() const = 0;
-  virtual std::vector<std::string> damaged() const { return {}; }  // "name: why"
-  virtual void log_step(JsonObject&) const {}
-  // What the model is given, to look at.
-  virtual void show(EventWriter&, i64 /*step*/, const nn::DrawnBatch&) const {}
 
-  // --- evaluation
+ protected:
+  explicit TaskModel(DType compute) : compute_(compute) {}
+
+ private:
+  DType compute_;
+};
+
+class TaskMetrics : public TaskPart {
+ public:
   // The part-th of `parts` shares of the validation data; max_batches 0: all of it.
   struct Share {
     int part = 0, parts = 1;
@@ -88,28 +105,34 @@ class Task {
   };
   // Of each model, in one pass over the data. final: keeps what the files of the run's end show.
   virtual std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool final) = 0;
+  // Validation data that the final evaluation could not read: "name: why".
+  virtual std::vector<std::string> damaged() const { return {}; }
   // Of the final evaluation: numbers to be added up over the workers, and their sum.
   virtual std::vector<double> details() const { return {}; }
   virtual void set_details(const std::vector<double>& /*sum*/) {}
-  virtual void write_details(const RunFolder&) const {}
+  virtual std::string classes_json() const { return ""; }  // what it says of classes, if it does
   // What an evaluation says, by names for the log, and in words.
   using Numbers = std::vector<std::pair<std::string, double>>;
   virtual Numbers numbers(const Score&) const = 0;
   virtual std::string sentence(const Score&) const = 0;
   virtual std::string result(const Score& s) const { return sentence(s); }  // of the run's end
-
- protected:
-  explicit Task(DType compute) : compute_(compute) {}
-
- private:
-  DType compute_;
 };
 
+struct Task {
+  std::unique_ptr<TaskData> data;
+  std::unique_ptr<TaskModel> model;      // may refer to the data
+  std::unique_ptr<TaskMetrics> metrics;  // the same
+};
+
+// Estimates the running statistics of a network again on so many batches to train on, from `at` on
+// (nn::estimate_batch_norm): for weights that no training has had, such as an average.
+void estimate_batch_norm(const Task&, nn::Module&, const nn::Position& at, i64 batches);
+
 // An evaluation's numbers by their names in TensorBoard, where the loss is val_loss.
-Task::Numbers board_numbers(Task::Numbers, bool ema);
+TaskMetrics::Numbers board_numbers(TaskMetrics::Numbers, bool ema);
 
 // Opens the data of config.task. DataError, ConfigError as the data and the model say, also about
-// texts that could not be written at the end.
-std::unique_ptr<Task> make_task(const Config&, const dist::LaunchInfo&, Device);
+// texts that could not be written at the end. Configuration and place must outlive it.
+Task make_task(const Config&, const dist::LaunchInfo&, Device);
 
 }  // namespace gossamer::apps

@@ -1,12 +1,11 @@
-// What tasks of text have in common: samples are ids, called tokens, and one loader gives the
-// batches.
+// What the data of tasks of text have in common: samples are ids, called tokens, and one loader
+// gives the batches.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <string>
 
-#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/task.h"
@@ -17,23 +16,22 @@
 namespace gossamer::apps {
 
 template <class Loader>
-class TextTask : public Task {
+class TextData : public TaskData {
  public:
   std::string unit() const override { return "tokens"; }
   const char* rate_name() const override { return "tokens/s"; }
-  bool validates() const override { return !val_.empty(); }
+  bool validates() const override { return !val.empty(); }
   std::vector<std::string> notes() const override { return notes_; }
 
   std::string outputs() const override {
-    return set_.tokenizer ? "ids of the tokenizer " + std::to_string(set_.tokenizer->hash())
-                          : "ids";
+    return set.tokenizer ? "ids of the tokenizer " + std::to_string(set.tokenizer->hash()) : "ids";
   }
 
   // With another tokenizer the same ids are other text.
   void check_resume(const ResumePoint& from) const override {
     const auto then = parse_order(nn::read_metadata(from.files[0]));
     const auto now = order().tokenizer;
-    check<ConfigError>(!then || !then->tokenizer || !now || *then->tokenizer == *now, set_.path,
+    check<ConfigError>(!then || !then->tokenizer || !now || *then->tokenizer == *now, set.path,
                        ": was made with another tokenizer than what ", from.run_folder.string(),
                        " was trained on; give the old one to `gossamer data tokenize` "
                        "(--tokenizer), or train anew, without --resume");
@@ -50,20 +48,16 @@ class TextTask : public Task {
   }
   data::LoaderStats stats() const override { return {.wait_s = wait_s_}; }
 
+  const data::TextSet set;
+  const data::TextPart val;
+
  protected:
-  TextTask(const Config& config, Device device, data::TextSet set,
+  TextData(const Config& config, data::TextSet opened,
            data::TextPart (*validation)(const Config&, const data::TextSet&))
-      : Task(compute_type(config.train.dtype)),
-        config_(config),
-        device_(device),
-        set_(std::move(set)),
-        val_(validation(config, set_)) {}
+      : set(std::move(opened)), val(validation(config, set)), config_(config) {}
   virtual nn::DrawnBatch draw() = 0;  // from the loader; empty: the epoch is over
 
   const Config& config_;
-  const Device device_;
-  data::TextSet set_;
-  data::TextPart val_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::string> notes_;
 

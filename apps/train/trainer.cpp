@@ -33,29 +33,30 @@ void keep_older_record(const Plan& plan, Journal& journal) {
 
 }  // namespace
 
-Trainer::Trainer(const Plan& plan, Journal& journal, std::unique_ptr<Task> opened,
+Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
                  const std::optional<ResumePoint>& resume)
     : task(std::move(opened)), patience(plan.config.train.patience, plan.config.run.best_by) {
   make_model(plan, journal, resume.has_value());
   join_group(plan, journal);
   make_method(plan, journal);
-  for (const std::string& line : task->open_loader()) journal.progress.note("data     " + line);
+  for (const std::string& line : task.data->open_loader())
+    journal.progress.note("data     " + line);
   if (plan.place.rejoin) {
     const double seen = method->samples_seen();
-    at = {seen, static_cast<i64>(seen / task->epoch()) + 1, 0};
+    at = {seen, static_cast<i64>(seen / task.data->epoch()) + 1, 0};
     if (resume) method->quiesce([&] { load_frozen(*resume, *params); });
     if (ema) ema->restart(*params);
   } else if (resume) {
     resume_from(plan, journal, *resume);
   }
-  if (task->steps() > 0 && at.step >= task->steps()) at = {at.samples, at.epoch + 1, 0};
-  task->seek(at, plan.part(method->samples_seen()));
+  if (task.data->steps() > 0 && at.step >= task.data->steps()) at = {at.samples, at.epoch + 1, 0};
+  task.data->seek(at, plan.part(method->samples_seen()));
 }
 
 void Trainer::make_model(const Plan& plan, Journal& journal, bool from_checkpoint) {
   // Every worker reads the same file and draws the rest alike.
   std::vector<std::string> notes;
-  net = task->make_model(!from_checkpoint, notes);
+  net = task.model->make(!from_checkpoint, notes);
   for (const std::string& line : notes) journal.progress.note(line);
   for (nn::Module* module : net->modules())
     if (auto* drop = dynamic_cast<nn::Dropout*>(module)) drop->draw_for(plan.place.rank);
@@ -63,7 +64,7 @@ void Trainer::make_model(const Plan& plan, Journal& journal, bool from_checkpoin
   nn::Module::Parts parts = net->parts();
   params = std::make_unique<FlatParams>(
       std::move(parts.parameters), std::move(parts.buffers),
-      FlatOptions{.compute = task->compute(), .loss_scale = plan.config.loss_scale()},
+      FlatOptions{.compute = task.model->compute(), .loss_scale = plan.config.loss_scale()},
       std::move(parts.frozen));
   optimizer = run_optimizer(plan.config, *params, plan.place.size);
   if (plan.config.train.ema > 0) ema = std::make_unique<nn::Ema>(*params, plan.config.train.ema);
@@ -134,12 +135,12 @@ void Trainer::make_method(const Plan& plan, Journal& journal) {
                              plan.place.local_size);
   dist::MethodOptions options = method_options(plan.config, plan.place.local_size);
   options.control.phases =
-      parts_of_run(plan.config.control.phases, plan.config, plan.place.size, task->epoch());
+      parts_of_run(plan.config.control.phases, plan.config, plan.place.size, task.data->epoch());
   options.total_samples = plan.total_samples;
   options.start_samples = plan.start_samples;
   options.rejoin = plan.place.rejoin;
   options.agree = common_values(plan.config);
-  options.agree.emplace_back("the classes or ids of the data", task->outputs());
+  options.agree.emplace_back("the classes or ids of the data", task.data->outputs());
   if (!plan.device.is_cpu() && plan.config.dist.wire == "f16") options.wire = DType::f16;
   options.on_fault = [&journal](const std::string& what, int peer) { journal.fault(what, peer); };
   if (plan.config.run.log_exchanges)
@@ -148,8 +149,8 @@ void Trainer::make_method(const Plan& plan, Journal& journal) {
 }
 
 void Trainer::resume_from(const Plan& plan, Journal& journal, const ResumePoint& resume) {
-  const Continuation from =
-      load_checkpoint(resume, plan.place.rank, plan.place.size, state(), *method, task->order());
+  const Continuation from = load_checkpoint(resume, plan.place.rank, plan.place.size, state(),
+                                            *method, task.data->order());
   at = from.at;
   if (resume.own_state(plan.place.size) && !resume.file_of(plan.place.rank)) {
     const bool damaged =
@@ -192,7 +193,7 @@ RunFigures Trainer::leg(const Plan& plan) const {
           .exposed_s = s.exposed_s,
           .transfer_s = s.transfer_s,
           .bytes_sent = s.bytes_sent,
-          .data_wait_s = task->stats().wait_s};
+          .data_wait_s = task.data->stats().wait_s};
 }
 
 }  // namespace gossamer::apps

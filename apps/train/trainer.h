@@ -21,13 +21,13 @@ namespace gossamer::apps {
 struct Trainer {
   // Joins the group: returns when all workers have begun to set up. With `resume` the state is that
   // of its checkpoint.
-  Trainer(const Plan&, Journal&, std::unique_ptr<Task>, const std::optional<ResumePoint>& resume);
+  Trainer(const Plan&, Journal&, Task, const std::optional<ResumePoint>& resume);
   nn::TrainState state() { return {*net, *params, *optimizer, ema.get()}; }
   i64 parameter_count() const;  // of the model, frozen ones too
   // What this worker has done since the start or the resume of the run.
   RunFigures leg(const Plan&) const;
 
-  std::unique_ptr<Task> task;
+  Task task;
   std::unique_ptr<dist::Injector> injector;  // deliberate faults (dist.inject), or none
   std::unique_ptr<dist::Group> undisturbed;  // with injected faults: the group below them
   std::unique_ptr<dist::Group> on_host;      // on a GPU: the group below its own

@@ -8,10 +8,14 @@
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/text_task.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/mix.h"
+#include "gossamer/data/text/bleu.h"
+#include "gossamer/data/text/pair_loader.h"
+#include "gossamer/models/transformer.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
@@ -81,7 +85,7 @@ data::PairLoaderOptions loader_options(const Config& c, const dist::LaunchInfo& 
 std::unique_ptr<data::PairLoader> validation_loader(const data::TextPart& pairs,
                                                     const data::Marks& marks, i64 positions,
                                                     const PairEvaluation& how, Device device,
-                                                    const Task::Share& share) {
+                                                    const TaskMetrics::Share& share) {
   return std::make_unique<data::PairLoader>(
       pairs, marks,
       data::PairLoaderOptions{// Any pair that the model can read fits in.
@@ -120,7 +124,7 @@ void count_bleu(models::Transformer& net, const data::Tokenizer& tokenizer,
 
 std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data::TextPart& pairs,
                                    const data::Tokenizer& tokenizer, const PairEvaluation& how,
-                                   Device device, const Task::Share& share) {
+                                   Device device, const TaskMetrics::Share& share) {
   const NoGrad no_grad;
   const auto& options = static_cast<models::Transformer*>(nets[0])->options();
   const auto loader =
@@ -156,125 +160,156 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
   return all;
 }
 
-TranslationTask::TranslationTask(const Config& config, const dist::LaunchInfo& place, Device device)
-    : TextTask(config, device, open_pairs(config), validation_pairs),
-      model_(translation_options(config, set_.vocabulary)) {
-  check_tokenizer_of_init(config, set_, notes_);
-  loader_ = std::make_unique<data::PairLoader>(
-      set_.train, set_.marks, loader_options(config, place, model_.positions, device));
-  // Pairs that are too long are found now, not at the first evaluation.
-  if (validates())
-    validation_loader(val_, set_.marks, model_.positions, {.tokens = config.train.batch}, device,
-                      {});
-}
-
 // --- the data
 
-double TranslationTask::epoch() const {
-  return static_cast<double>(loader_->batches() * config_.train.batch);
-}
+namespace {
 
-std::string TranslationTask::val_hash() const {
-  return fmt::format("{:016x}", identity(val_, *set_.tokenizer));
-}
+class Data final : public TextData<data::PairLoader> {
+ public:
+  Data(const Config& config, const dist::LaunchInfo& place, Device device)
+      : TextData(config, open_pairs(config), validation_pairs),
+        model(translation_options(config, set.vocabulary)) {
+    check_tokenizer_of_init(config, set, notes_);
+    loader_ = std::make_unique<data::PairLoader>(
+        set.train, set.marks, loader_options(config, place, model.positions, device));
+    // Pairs that are too long are found now, not at the first evaluation.
+    if (validates())
+      validation_loader(val, set.marks, model.positions, {.tokens = config.train.batch}, device,
+                        {});
+  }
 
-std::string TranslationTask::description() const {
-  return fmt::format(
-      "{}: {} pairs to train, {} to validate, {} ids, {} batches, {:.0f} % full", set_.path,
-      loader_->size(), validates() ? std::to_string(val_.items) : "none", model_.vocabulary,
-      loader_->batches(),
-      50 * static_cast<double>(set_.train.tokens->size() + loader_->labelled()) / epoch());
-}
+  double epoch() const override {
+    return static_cast<double>(loader_->batches() * config_.train.batch);
+  }
+  std::string val_hash() const override {
+    return fmt::format("{:016x}", identity(val, *set.tokenizer));
+  }
+  std::string description() const override {
+    return fmt::format(
+        "{}: {} pairs to train, {} to validate, {} ids, {} batches, {:.0f} % full", set.path,
+        loader_->size(), validates() ? std::to_string(val.items) : "none", model.vocabulary,
+        loader_->batches(),
+        50 * static_cast<double>(set.train.tokens->size() + loader_->labelled()) / epoch());
+  }
+  void add_facts(JsonObject& facts) const override {
+    facts.add("vocabulary", model.vocabulary)
+        .add("train_pairs", loader_->size())
+        .add("source_tokens", set.train.tokens->size())
+        .add("target_tokens", loader_->labelled());
+    if (validates()) facts.add("val_pairs", val.items).add("val_hash", val_hash());
+  }
+  std::vector<std::string> open_loader() override { return {}; }
+  // The number of ids of a batch is part of what the pairs are: it decides which are a batch.
+  SampleOrder order() const override {
+    return {.batch = config_.train.batch,
+            .seed = static_cast<std::uint64_t>(config_.train.seed),
+            .shared = shares_epochs(config_),
+            .set = data::mix(identity(set.train, *set.tokenizer),
+                             static_cast<std::uint64_t>(config_.train.batch)),
+            .tokenizer = set.tokenizer->hash()};
+  }
 
-void TranslationTask::add_facts(JsonObject& facts) const {
-  facts.add("vocabulary", model_.vocabulary)
-      .add("train_pairs", loader_->size())
-      .add("source_tokens", set_.train.tokens->size())
-      .add("target_tokens", loader_->labelled());
-  if (validates()) facts.add("val_pairs", val_.items).add("val_hash", val_hash());
-}
+  const models::TransformerOptions model;
+
+ private:
+  nn::DrawnBatch draw() override {
+    const data::PairBatch batch = loader_->next();
+    return batch.source.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
+  }
+};
 
 // --- the model
 
-std::unique_ptr<nn::Module> TranslationTask::make_model(bool from_start,
-                                                        std::vector<std::string>& notes) const {
-  nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
-  auto net = std::make_unique<models::Transformer>(model_);
-  if (!config_.model.init.empty() && from_start) {
-    const nn::Weights file = models::transformer_weights(initial_weights(config_));
-    nn::load(file, *net);
-    notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
+class Model final : public TaskModel {
+ public:
+  Model(const Config& config, const Data& data, Device device)
+      : TaskModel(compute_type(config.train.dtype)),
+        config_(config),
+        data_(data),
+        device_(device) {}
+
+  std::unique_ptr<nn::Module> make(bool from_start,
+                                   std::vector<std::string>& notes) const override {
+    nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
+    auto net = std::make_unique<models::Transformer>(data_.model);
+    if (!config_.model.init.empty() && from_start) {
+      const nn::Weights file = models::transformer_weights(initial_weights(config_));
+      nn::load(file, *net);
+      notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
+    }
+    freeze_and_check(config_, *net, notes);
+    return net;
   }
-  freeze_and_check(config_, *net, notes);
-  return net;
-}
+  std::map<std::string, std::string> header() const override {
+    return translation_metadata(data_.model);
+  }
+  void save(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
+            const std::map<std::string, std::string>& more) const override {
+    auto metadata = header();
+    metadata.insert(more.begin(), more.end());
+    nn::save(path, net, params, params.values(), metadata);
+  }
+  void save_beside(const std::filesystem::path& folder) const override {
+    for (const data::Tokenizer::StoredFile& file : data_.set.tokenizer->files())
+      write_file(folder / file.name, file.bytes);
+  }
+  Tensor loss(nn::Module& net, const nn::StepBatch& b, const Tensor&) const override {
+    return static_cast<models::Transformer&>(net).loss(
+        b.tensors[0], b.tensors[1], b.tensors[2], b.tensors[3],
+        static_cast<float>(config_.optim.label_smoothing));
+  }
+  void run(nn::Module& net, const nn::StepBatch& b) const override {
+    auto& model = static_cast<models::Transformer&>(net);
+    const Tensor lengths = b.tensors[1].to(device_);
+    model.decode(model.encode(b.tensors[0].to(device_), lengths), lengths,
+                 b.tensors[2].to(device_));
+  }
 
-std::map<std::string, std::string> TranslationTask::model_header() const {
-  return translation_metadata(model_);
-}
-
-void TranslationTask::save_model(const std::filesystem::path& path, nn::Module& net,
-                                 const FlatParams& params,
-                                 const std::map<std::string, std::string>& more) const {
-  auto metadata = model_header();
-  metadata.insert(more.begin(), more.end());
-  nn::save(path, net, params, params.values(), metadata);
-}
-
-void TranslationTask::save_beside_model(const std::filesystem::path& folder) const {
-  for (const data::Tokenizer::StoredFile& file : set_.tokenizer->files())
-    write_file(folder / file.name, file.bytes);
-}
-
-// --- training
-
-// The number of ids of a batch is part of what the pairs are: it decides which are a batch.
-SampleOrder TranslationTask::order() const {
-  return {.batch = config_.train.batch,
-          .seed = static_cast<std::uint64_t>(config_.train.seed),
-          .shared = shares_epochs(config_),
-          .set = data::mix(identity(set_.train, *set_.tokenizer),
-                           static_cast<std::uint64_t>(config_.train.batch)),
-          .tokenizer = set_.tokenizer->hash()};
-}
-
-nn::DrawnBatch TranslationTask::draw() {
-  const data::PairBatch batch = loader_->next();
-  return batch.source.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
-}
-
-Tensor TranslationTask::loss(nn::Module& net, const nn::StepBatch& b, const Tensor&) const {
-  return static_cast<models::Transformer&>(net).loss(
-      b.tensors[0], b.tensors[1], b.tensors[2], b.tensors[3],
-      static_cast<float>(config_.optim.label_smoothing));
-}
-
-void TranslationTask::run(nn::Module& net, const nn::StepBatch& b) const {
-  auto& model = static_cast<models::Transformer&>(net);
-  const Tensor lengths = b.tensors[1].to(device_);
-  model.decode(model.encode(b.tensors[0].to(device_), lengths), lengths, b.tensors[2].to(device_));
-}
+ private:
+  const Config& config_;
+  const Data& data_;
+  const Device device_;
+};
 
 // --- evaluation
 
-std::vector<Counts> TranslationTask::evaluate(std::span<nn::Module* const> nets, const Share& share,
-                                              bool) {
-  return evaluate_pairs(nets, val_, *set_.tokenizer,
-                        {.tokens = config_.train.batch, .rows = config_.eval.batch}, device_,
-                        share);
-}
+class Metrics final : public TaskMetrics {
+ public:
+  Metrics(const Config& config, const Data& data, Device device)
+      : config_(config), data_(data), device_(device) {}
 
-Task::Numbers TranslationTask::numbers(const Score& s) const {
-  Numbers out{{"loss", s.loss}, {"perplexity", std::exp(s.loss)}};
-  if (!s.more.empty()) out.emplace_back("bleu", data::BleuCounts::of(s.more).bleu().score);
-  return out;
-}
+  // With greedy translations.
+  std::vector<Counts> evaluate(std::span<nn::Module* const> nets, const Share& share,
+                               bool) override {
+    return evaluate_pairs(nets, data_.val, *data_.set.tokenizer,
+                          {.tokens = config_.train.batch, .rows = config_.eval.batch}, device_,
+                          share);
+  }
+  Numbers numbers(const Score& s) const override {
+    Numbers out{{"loss", s.loss}, {"perplexity", std::exp(s.loss)}};
+    if (!s.more.empty()) out.emplace_back("bleu", data::BleuCounts::of(s.more).bleu().score);
+    return out;
+  }
+  std::string sentence(const Score& s) const override {
+    return fmt::format(
+        "loss {:.4f}, perplexity {:.2f}{}", s.loss, std::exp(s.loss),
+        s.more.empty() ? ""
+                       : fmt::format(", BLEU {:.2f}", data::BleuCounts::of(s.more).bleu().score));
+  }
 
-std::string TranslationTask::sentence(const Score& s) const {
-  return fmt::format("loss {:.4f}, perplexity {:.2f}{}", s.loss, std::exp(s.loss),
-                     s.more.empty()
-                         ? ""
-                         : fmt::format(", BLEU {:.2f}", data::BleuCounts::of(s.more).bleu().score));
+ private:
+  const Config& config_;
+  const Data& data_;
+  const Device device_;
+};
+
+}  // namespace
+
+Task translation_task(const Config& config, const dist::LaunchInfo& place, Device device) {
+  auto data = std::make_unique<Data>(config, place, device);
+  auto model = std::make_unique<Model>(config, *data, device);
+  auto metrics = std::make_unique<Metrics>(config, *data, device);
+  return {std::move(data), std::move(model), std::move(metrics)};
 }
 
 }  // namespace gossamer::apps

@@ -2,11 +2,9 @@
 // tokens, so an epoch has train.batch for each of its batches.
 #pragma once
 
-#include "gossamer/apps/train/text_task.h"
+#include "gossamer/apps/train/task.h"
 #include "gossamer/apps/train/translation_model.h"
-#include "gossamer/data/text/bleu.h"
-#include "gossamer/data/text/pair_loader.h"
-#include "gossamer/models/transformer.h"
+#include "gossamer/data/text/text_set.h"
 
 namespace gossamer::apps {
 
@@ -20,38 +18,8 @@ struct PairEvaluation {
 // what BLEU counts of the model's translations. DataError as PairLoader says.
 std::vector<Counts> evaluate_pairs(std::span<nn::Module* const>, const data::TextPart&,
                                    const data::Tokenizer&, const PairEvaluation&, Device,
-                                   const Task::Share&);
+                                   const TaskMetrics::Share&);
 
-class TranslationTask : public TextTask<data::PairLoader> {
- public:
-  TranslationTask(const Config&, const dist::LaunchInfo&, Device);
-
-  double epoch() const override;
-  std::string val_hash() const override;
-  std::string description() const override;
-  void add_facts(JsonObject&) const override;
-
-  std::unique_ptr<nn::Module> make_model(bool from_start,
-                                         std::vector<std::string>& notes) const override;
-  std::map<std::string, std::string> model_header() const override;
-  void save_model(const std::filesystem::path&, nn::Module&, const FlatParams&,
-                  const std::map<std::string, std::string>&) const override;
-  void save_beside_model(const std::filesystem::path&) const override;
-
-  std::vector<std::string> open_loader() override { return {}; }
-  SampleOrder order() const override;
-  Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor&) const override;
-  void run(nn::Module&, const nn::StepBatch&) const override;
-
-  // With greedy translations.
-  std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool) override;
-  Numbers numbers(const Score&) const override;
-  std::string sentence(const Score&) const override;
-
- private:
-  nn::DrawnBatch draw() override;
-
-  models::TransformerOptions model_;
-};
+Task translation_task(const Config&, const dist::LaunchInfo&, Device);
 
 }  // namespace gossamer::apps

@@ -20,14 +20,14 @@
 namespace gossamer::apps {
 namespace {
 
-std::unique_ptr<Task> open_task(Plan& plan, Journal& journal) {
+Task open_task(Plan& plan, Journal& journal) {
   set_compute_threads(compute_threads_for(plan.config, plan.place.local_size));
   trace::name_thread("train");
   if (plan.config.run.trace && plan.config.run.trace_steps.empty()) journal.start_trace();
-  auto task = make_task(plan.config, plan.place, plan.device);
-  for (const std::string& line : task->notes()) journal.progress.note("data     " + line);
-  if (plan.place.rank == 0) journal.folder.add_bad_images(task->left_out());
-  for (const std::string& line : plan.set_epoch(task->epoch())) journal.progress.note(line);
+  Task task = make_task(plan.config, plan.place, plan.device);
+  for (const std::string& line : task.data->notes()) journal.progress.note("data     " + line);
+  if (plan.place.rank == 0) journal.folder.add_bad_images(task.data->left_out());
+  for (const std::string& line : plan.set_epoch(task.data->epoch())) journal.progress.note(line);
   return task;
 }
 
@@ -47,7 +47,7 @@ void begin_folder(const Plan& plan, Journal& journal, const Task& task,
       folder.begin(to_toml(plan.config), launch ? launch : "", goes_on, outdated);
   if (folder.writes()) remove_half_written(folder.path());
   if (folder.writes()) keep_graph_file(plan.config, folder.path());
-  if (folder.writes()) task.save_beside_model(folder.path());
+  if (folder.writes()) task.model->save_beside(folder.path());
   if (!begun.moved.empty())
     journal.progress.warn("an older run of this name is now " + begun.moved);
   if (!outdated.empty())
@@ -58,7 +58,7 @@ void begin_folder(const Plan& plan, Journal& journal, const Task& task,
 
 void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
               const std::vector<std::string>& table, const std::optional<ResumePoint>& resume) {
-  progress.note("data     " + trainer.task->description());
+  progress.note("data     " + trainer.task.data->description());
   progress.note(fmt::format(
       "model    {}: {} parameters{}, {}{}", plan.config.model.name, trainer.parameter_count(),
       trainer.params->frozen().empty()
@@ -97,13 +97,13 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
   }
   progress.note(fmt::format(
       "budget   {:.0f} {} = {:.4g} epochs, batch {} x {}{}{}", plan.total_samples,
-      trainer.task->unit(), plan.total_samples / plan.epoch, plan.place.size,
+      trainer.task.data->unit(), plan.total_samples / plan.epoch, plan.place.size,
       plan.config.train.batch,
       plan.config.train.accumulate > 1
           ? fmt::format(" x {} accumulated", plan.config.train.accumulate)
           : "",
       plan.start_samples > 0 ? fmt::format(", resumed at {:.0f}", plan.start_samples) : ""));
-  if (trainer.task->validates() && plan.config.origin.contains("eval.every") &&
+  if (trainer.task.data->validates() && plan.config.origin.contains("eval.every") &&
       plan.config.eval.every.value > 0 && plan.config.run.keep_best > 0 &&
       !keeps_best(plan.config, plan.place.size))
     progress.note(
@@ -127,7 +127,7 @@ Worker::Worker(Config config, const WorkerOptions& options, const dist::LaunchIn
   // No worker exchanges before all have their state.
   std::vector<std::string> table;
   if (place.size > 1 && !place.rejoin) trainer.group->collectives().barrier();
-  if (place.rank == 0 && !place.rejoin) begin_folder(plan, journal, *trainer.task, resume);
+  if (place.rank == 0 && !place.rejoin) begin_folder(plan, journal, trainer.task, resume);
   // All wait for worker 0 here, so none writes into the folder before it is made.
   if (place.size > 1 && !place.rejoin)
     table = rank_table(*trainer.group, place, compute_threads(),
