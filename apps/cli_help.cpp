@@ -6,6 +6,7 @@
 #include <regex>
 
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/core/text/spelling.h"
 
 namespace gossamer::apps {

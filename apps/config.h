@@ -139,10 +139,6 @@ void set_key(Config&, const std::string& assignment);  // "train.batch=64"
 // Only a checkpoint may come by the clock: what workers do together, and what a run computes, must
 // not depend on their speed.
 bool takes_time(const std::string& key);
-// Names and ranges of all keys, and what depends on the number of workers. per_machine: workers on
-// each machine, the nodes of graph aer; 0: not known yet. ConfigError names the key, its place and
-// what it must be. (config_check.cpp)
-void validate(const Config&, int workers, int per_machine = 0);
 // All keys, each below a comment with its meaning. only: the keys of this section; empty: all.
 std::string to_toml(const Config&, const std::string& only = "");
 
@@ -153,9 +149,6 @@ struct KeyText {
 std::vector<KeyText> key_texts(const Config& = {});
 // Key and value of all that the workers of a run must have alike (kOwnKeys in config_keys.h).
 std::vector<std::pair<std::string, std::string>> common_values(const Config&);
-// The values that the key takes; empty: there is no list of them. Of train.graph and data.shard the
-// list has only those without a number. (config_check.cpp)
-std::vector<std::string> choices(const std::string& key);
 // The keys that were probably meant, by the names of other programs ("lr"), then by spelling; empty
 // if none is near.
 std::vector<std::string> nearest_keys(const std::string& wrong);

@@ -1,4 +1,6 @@
 // Checks a configuration before anything is started.
+#include "gossamer/apps/config_check.h"
+
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -11,6 +11,7 @@
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"

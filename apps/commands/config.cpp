@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/json.h"
 
 namespace gossamer::apps {

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"

@@ -10,6 +10,7 @@
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/eval_text.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/json.h"
 #include "gossamer/apps/report/class_report.h"
 #include "gossamer/apps/report/html.h"

@@ -5,6 +5,7 @@
 
 #include "gossamer/apps/commands/shell.h"
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/version.h"
 
 namespace gossamer::apps {

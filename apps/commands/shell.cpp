@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/shell_word.h"
 #include "gossamer/apps/version.h"
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/core/error.h"

@@ -6,6 +6,7 @@
 
 #include "apps/text_data.h"
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/error.h"

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
+#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/picture_step.h"
 #include "gossamer/core/io/safetensors.h"
