@@ -22,6 +22,7 @@
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/schedule.h"
+#include "gossamer/nn/train/classification.h"
 
 namespace gossamer::apps {
 namespace {
@@ -92,9 +93,9 @@ void evaluate(nn::Module& model, const PicturesInMemory& set, LocalOutcome& out)
     const i64 end = std::min(at + kBatch, set.labels.numel());
     const Tensor logits = model(as_input(set.images.slice(at, end))),
                  labels = set.labels.slice(at, end);
-    right += static_cast<double>(count_top_k(logits, labels, 1).item());
-    loss +=
-        static_cast<double>(cross_entropy(logits, labels).item()) * static_cast<double>(end - at);
+    const Tensor scores = nn::classification_scores(logits, labels, 1);
+    loss += static_cast<double>(scores.as<float>()[0]) * static_cast<double>(end - at);
+    right += static_cast<double>(scores.as<float>()[1]);
   }
   out.top1 = right / static_cast<double>(set.labels.numel());
   out.loss = loss / static_cast<double>(set.labels.numel());
