@@ -22,7 +22,7 @@ struct FiguresSoFar {
   RunFigures earlier{}, leg{};  // of all workers before this leg; of this worker in it
   std::vector<int> alive{};     // the workers that write this checkpoint; empty: all
   std::string patience{};       // Patience::text()
-  std::map<std::string, std::string> model{};  // Task::model_header()
+  std::map<std::string, std::string> model{};  // TaskModel::header()
 };
 
 // The state of a worker between two events, in memory of its own.

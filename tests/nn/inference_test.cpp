@@ -150,5 +150,12 @@ TEST(Inference, ErrorsNameTheShapes) {
               HasSubstr("wanted weight [K, R, S, C/groups] and bias f32 [K]"));
 }
 
+TEST(Largest, AreInOrderAndOfEqualOnesTheFirstComesFirst) {
+  const std::vector<float> x{.1f, .5f, .2f, .5f, .3f};
+  EXPECT_EQ(largest(x, 3), (std::vector<i64>{1, 3, 4}));
+  EXPECT_EQ(largest(x, 9).size(), x.size());
+  EXPECT_TRUE(largest(x, 0).empty());
+}
+
 }  // namespace
 }  // namespace gossamer::nn
