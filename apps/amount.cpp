@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/shortest.h"
 
 namespace gossamer::apps {
 namespace {
@@ -25,11 +26,6 @@ constexpr std::pair<char, double> kFactors[] = {{'G', 1e9}, {'M', 1e6}, {'k', 1e
 
 void skip_spaces(std::string_view& text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
-}
-
-std::string number_text(double v) {
-  char buffer[40];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};  // the shortest
 }
 
 }  // namespace
@@ -67,12 +63,12 @@ bool parse_amount(std::string_view text, Amount& out) {
 }
 
 std::string to_text(const Amount& a) {
-  if (a.unit == Unit::plain) return number_text(a.value);
-  std::string number = number_text(a.value);
+  if (a.unit == Unit::plain) return shortest(a.value);
+  std::string number = shortest(a.value);
   if (a.unit == Unit::samples || a.unit == Unit::steps)
     for (const auto& [letter, factor] : kFactors)
       if (a.value >= 1e6 && std::fmod(a.value, factor) == 0) {
-        number = number_text(a.value / factor) + letter;
+        number = shortest(a.value / factor) + letter;
         break;
       }
   for (const auto& [name, unit] : kUnits)

@@ -18,7 +18,7 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/file_of_run.h"
 #include "gossamer/apps/version.h"
-#include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/launch.h"
 

@@ -11,9 +11,9 @@
 #include <toml++/toml.h>
 
 #include "gossamer/apps/config_keys.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/nesting.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/core/text/utf8.h"
@@ -199,12 +199,7 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
 std::string text_of(const std::string& v) { return json_text(gossamer::to_text(v)); }
 std::string text_of(bool v) { return v ? "true" : "false"; }
 std::string text_of(i64 v) { return std::to_string(v); }
-std::string text_of(double v) {
-  char buffer[40];
-  // the shortest text that reads back as the same number
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, v).ptr;
-  return {buffer, end};
-}
+std::string text_of(double v) { return shortest(v); }
 std::string text_of(const Amount& v) {
   return v.unit == Amount::Unit::plain ? to_text(v) : json_text(to_text(v));
 }

@@ -7,7 +7,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/cuda_module.h"
 #include "gossamer/apps/terminal.h"
-#include "gossamer/core/cpu/least_cpu.h"
+#include "gossamer/core/least_cpu.h"
 
 // Before the other static objects, whose code may not run on an old CPU.
 [[gnu::constructor(101)]] static void refuse_an_old_cpu() {

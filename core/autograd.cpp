@@ -6,8 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/tape.h"
-#include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {

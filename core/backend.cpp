@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "gossamer/core/compute.h"
+
 namespace gossamer {
 
 Backend& cpu_engine();             // cpu/engine.cpp

@@ -182,7 +182,5 @@ class Backend {
 Backend& backend(Device);
 // of the CPU; DeviceError lists what this build has
 Backend& backend(const std::string& name);
-void use_cpu_backend(const std::string& name);  // for the whole process
-std::vector<std::string> backend_names();       // of the CPU
 
 }  // namespace gossamer

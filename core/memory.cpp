@@ -10,10 +10,10 @@
 
 #include <sys/mman.h>
 
-#include "gossamer/core/cpu/least_cpu.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/free_memory.h"
+#include "gossamer/core/least_cpu.h"
 #ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda/cuda_memory.h"
 #endif

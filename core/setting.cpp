@@ -4,16 +4,13 @@
 #include <algorithm>
 #include <charconv>
 
+#include "gossamer/core/text/shortest.h"
 #include "gossamer/core/text/spelling.h"
 
 namespace gossamer {
 namespace {
 
-// The shortest text that reads back as the same number.
-std::string text_of(double v) {
-  char buffer[40];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};
-}
+std::string text_of(double v) { return shortest(v); }
 std::string text_of(i64 v) { return std::to_string(v); }
 std::string text_of(bool v) { return v ? "true" : "false"; }
 std::string text_of(const std::string& v) { return v; }

@@ -2,7 +2,6 @@
 // file.
 #include "gossamer/core/trace.h"
 
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -11,6 +10,7 @@
 #include <vector>
 
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::trace {
 namespace {
@@ -64,18 +64,6 @@ Lane& own_lane() {
   return *mine;
 }
 
-std::string escaped(const std::string& text) {  // for a JSON string
-  std::string out;
-  for (const char ch : text) {
-    if (ch == '"' || ch == '\\') out += '\\';
-    if (static_cast<unsigned char>(ch) < 0x20)
-      out += ch == '\n' ? "\\n" : " ";
-    else
-      out += ch;
-  }
-  return out;
-}
-
 void put(Lane& l, const Event& event) {
   const std::scoped_lock lock(l.mutex);
   const std::size_t capacity = state().capacity;
@@ -90,11 +78,6 @@ double monotonic_us() {
   return std::chrono::duration<double, std::micro>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
-}
-
-std::string shortest(double value) {
-  char text[40];
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
 // {"ph":"M", ...}: what viewers show beside a row, and the order of rows.
@@ -171,7 +154,7 @@ void write(const std::filesystem::path& path, const std::string& other_data) {
   const std::scoped_lock lock(state().mutex);
   const int pid = state().process;
   out << "{\"displayTimeUnit\":\"ms\",\"otherData\":" << other_data << ",\"traceEvents\":[\n";
-  describe(out, "process_name", pid, -1, "\"name\":\"" + escaped(state().process_name) + "\"");
+  describe(out, "process_name", pid, -1, "\"name\":" + json_text(state().process_name));
   out << ",\n";
   describe(out, "process_sort_index", pid, -1, "\"sort_index\":" + std::to_string(pid));
   for (const auto& l : state().lanes) {
@@ -179,7 +162,7 @@ void write(const std::filesystem::path& path, const std::string& other_data) {
     if (l->ring.empty()) continue;
     if (!l->name.empty()) {
       out << ",\n";
-      describe(out, "thread_name", pid, l->id, "\"name\":\"" + escaped(l->name) + "\"");
+      describe(out, "thread_name", pid, l->id, "\"name\":" + json_text(l->name));
     }
     for (const Event& e : l->ring) {
       out << ",\n{\"ph\":\"" << e.phase << "\",\"name\":\"" << e.name << "\",\"pid\":" << pid

@@ -1,13 +1,12 @@
 // What a training step does to the parameters, beside the tape: the formulas of the optimizers and
-// of A2CiD2, the one pass over FlatParams that applies them together, and passes over whole blocks.
-// The formulas are templates, so tests and the simulator run the same maths in double. The host
-// waits for a GPU only where it says so. The passes are in ops/op_update.cpp.
-// Threads: one at a time for an Optimizer, its FlatParams and the blocks of a pass.
+// of A2CiD2, and the one pass over FlatParams that applies them together. The formulas are
+// templates, so tests and the simulator run the same maths in double. The host waits for a GPU only
+// where it says so. The pass is in ops/op_update.cpp. Threads: one at a time for an Optimizer, its
+// FlatParams and the blocks of a pass.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "gossamer/core/flat.h"
@@ -206,35 +205,5 @@ void count_step(const FlatParams&, Tensor& steps);
 // |g|^2 of grads(), without the loss scale; 0 if they overflowed, since the step is then skipped.
 // The host waits for a GPU.
 double squared_gradient(FlatParams&);
-
-// --- exchanges. Snapshots are f32 or f16, of a multiple of 8 elements; twin may be undefined.
-
-// snapshot <- c x + s twin. x and twin stay: the next gradient event does this drift for both.
-void take_snapshot(const Tensor& x, const Tensor& twin, float c, float s, Tensor& snapshot);
-// (x, twin) -= (jump_x, jump_twin) (own - received)
-void apply_difference(Tensor& x, Tensor& twin, float jump_x, float jump_twin, const Tensor& own,
-                      const Tensor& received);
-
-// --- passes over equal f32 blocks (op_blocks.cpp)
-
-// (x, y) <- (c x + s y, s x + c y)
-void mix(Tensor& x, Tensor& y, float c, float s);
-// x <- own x + share received
-void weighted_sum(Tensor& x, float own, float share, const Tensor& received);
-// |x|^2 and |a - b|^2, in double; the host waits for a GPU
-double squared_norm(const Tensor& x);
-double squared_distance(const Tensor& a, const Tensor& b);
-// |a - b|^2, left on the device: f32 [1]
-void squared_distance_to(const Tensor& a, const Tensor& b, const Tensor& out);
-// sums[j] = sum of +-x[i] over i = j mod 1,024, signs drawn from `stream`; in double, the host
-// waits for a GPU.
-inline constexpr i64 kSketchWidth = 1024;
-void count_sketch(const Tensor& x, std::uint64_t stream, std::span<double> sums);
-bool all_finite(const Tensor& x);  // the host waits for a GPU
-void scale(Tensor& x, float factor);
-// y += a x
-void axpy(Tensor& y, float a, const Tensor& x);
-// y += x; y, x of any floating type
-void accumulate(Tensor& y, const Tensor& x);
 
 }  // namespace gossamer

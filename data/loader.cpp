@@ -22,12 +22,12 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/host_signals.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/loader/batch_job.h"
 #include "gossamer/data/loader/checked_options.h"
-#include "gossamer/data/loader/epoch_order.h"
+#include "gossamer/data/loader/epoch.h"
 #include "gossamer/data/loader/image_maker.h"
-#include "gossamer/data/loader/position.h"
 
 namespace gossamer::data {
 namespace {
@@ -66,8 +66,7 @@ struct Loader::Impl {
       if (orders.contains(wanted)) return;
     }
     auto fresh = std::make_shared<const std::vector<i64>>(
-        epoch_order(dataset->size(), options.seed, wanted, options.rank, options.world,
-                    options.shard, options.shuffle));
+        epoch_order(dataset->size(), options.epoch, wanted));
     const std::scoped_lock lock(mutex);
     std::erase_if(orders, [&](const auto& known) { return known.first != wanted - 1; });
     orders.emplace(wanted, std::move(fresh));
@@ -77,17 +76,14 @@ struct Loader::Impl {
   // --- jobs, under `mutex` ---
 
   bool can_add_job() const {
-    return steps > 0 && orders.contains(next_step < steps ? next_epoch : next_epoch + 1);
+    return steps > 0 && orders.contains(made.step < steps ? made.epoch : made.epoch + 1);
   }
   void add_job() {
-    if (next_step >= steps) {
-      ++next_epoch;
-      next_step = 0;
-    }
+    made.epoch_is_over(steps);
     auto job = std::make_shared<BatchJob>();
-    job->epoch = next_epoch;
-    job->begin = next_step * options.batch;
-    job->order = orders.at(next_epoch);
+    job->epoch = made.epoch;
+    job->begin = made.step * options.batch;
+    job->order = orders.at(made.epoch);
     job->recipe = recipe;
     job->room = static_cast<std::size_t>(options.batch) * maker.box_bytes();
     job->count = static_cast<int>(
@@ -96,7 +92,7 @@ struct Loader::Impl {
     job->absent.resize(static_cast<std::size_t>(job->count));
     job->pooled = std::make_shared<PooledMemory>(pool);
     jobs.push_back(std::move(job));
-    ++next_step;
+    ++made.step;
   }
 
   // The first batch with an image that no thread makes yet; a new one while there is room; else
@@ -254,11 +250,11 @@ struct Loader::Impl {
   // room: a thread may find work; filled: a batch is complete
   std::condition_variable room, filled;
   std::deque<std::shared_ptr<BatchJob>> jobs;  // in the order in which next() returns them
-  i64 next_epoch = 0, next_step = 0;           // of the next job to be made
+  Position made;                               // of the next job to be made
   // by epoch: the one that is read and perhaps the next
   std::map<i64, std::shared_ptr<const std::vector<i64>>> orders;
   bool closed = false;
-  i64 epoch = 0, step = 0;  // of the batch that next() returns
+  Position at;  // of the batch that next() returns
   i64 images = 0, absent_in_a_row = 0;
   double wait_s = 0, idle_s = 0;
   std::set<i64> damaged_indices;
@@ -299,13 +295,13 @@ Loader::~Loader() { impl_->close(); }
 i64 Loader::steps() const { return impl_->steps; }
 
 void Loader::seek(i64 epoch, i64 step) {
-  check_seek("loader", epoch, step, impl_->steps);
+  const Position to{epoch, step};
+  check_seek("loader", to, impl_->steps);
   const bool at_end = step == impl_->steps;
   impl_->need_order(at_end ? epoch + 1 : epoch);
   const std::scoped_lock lock(impl_->mutex);
   impl_->cancel_jobs();
-  impl_->epoch = impl_->next_epoch = epoch;
-  impl_->step = impl_->next_step = step;
+  impl_->at = impl_->made = to;
   impl_->failed = nullptr;
   impl_->absent_in_a_row = 0;
   impl_->room.notify_all();
@@ -313,15 +309,14 @@ void Loader::seek(i64 epoch, i64 step) {
 
 void Loader::set_size(int size) {
   auto fresh = std::make_shared<const Recipe>(recipe_of(impl_->options, size));
-  i64 epoch = 0, step = 0;
+  Position at;
   {
     const std::scoped_lock lock(impl_->mutex);
     if (impl_->recipe->size == size) return;
     impl_->recipe = std::move(fresh);
-    epoch = impl_->epoch;
-    step = impl_->step;
+    at = impl_->at;
   }
-  seek(epoch, step);
+  seek(at.epoch, at.step);
 }
 
 int Loader::size() const {
@@ -331,7 +326,7 @@ int Loader::size() const {
 
 i64 Loader::epoch() const {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->epoch;
+  return impl_->at.epoch;
 }
 
 Batch Loader::next() {
@@ -342,13 +337,9 @@ Batch Loader::next() {
     {
       const std::scoped_lock lock(s.mutex);
       if (s.failed) std::rethrow_exception(s.failed);
-      if (s.step >= s.steps) {
-        ++s.epoch;
-        s.step = 0;
-        return {};
-      }
-      epoch = s.epoch;
-      ends_soon = s.step + s.options.ahead >= s.steps;
+      if (s.at.epoch_is_over(s.steps)) return {};
+      epoch = s.at.epoch;
+      ends_soon = s.at.step + s.options.ahead >= s.steps;
     }
     s.need_order(epoch);
     if (ends_soon) s.need_order(epoch + 1);  // the threads run into the next epoch
@@ -368,7 +359,7 @@ Batch Loader::next() {
       s.failed = std::current_exception();
       throw;
     }
-    ++s.step;
+    ++s.at.step;
     s.images += kept;
     // an empty batch would end the epoch for the user
     if (kept == 0) continue;

@@ -11,6 +11,7 @@
 #include "gossamer/core/tensor.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/dataset.h"
+#include "gossamer/data/source.h"
 
 namespace gossamer::data {
 
@@ -27,13 +28,7 @@ struct LoaderOptions {
   int threads = 1;
   // batches that are made ahead: at most (ahead + threads) batches are in memory
   int ahead = 4;
-  int rank = 0, world = 1;
-  // false: every worker draws its own order of the whole set (A2CiD2); true: disjoint parts of one
-  // order
-  bool shard = false;
-  bool shuffle = true;
-  bool drop_last = true;
-  std::uint64_t seed = 0;
+  EpochOptions epoch{};
   // a damaged image stops the run (DataError) instead of being replaced
   bool strict = false;
   // false: its row is left out of the batch, so that no other image counts twice (evaluation)
@@ -72,28 +67,22 @@ struct LoaderStats {
   int ready = 0;  // complete batches that wait for next()
 };
 
-class Loader {
+class Loader final : public BatchSource<Batch> {
  public:
   Loader(std::shared_ptr<const Dataset>, LoaderOptions);
-  ~Loader();
-  Loader(const Loader&) = delete;
-  Loader& operator=(const Loader&) = delete;
+  ~Loader() override;
 
-  // Batches of an epoch, for this rank. 0: a shard without images (drop_last = false).
-  i64 steps() const;
-  // The next batch will be this one. Order and augmentation depend on (seed, epoch, rank,
-  // position) alone. ConfigError if there is no such step.
-  void seek(i64 epoch, i64 step = 0);
-  i64 epoch() const;
+  i64 steps() const override;  // 0: a part without images (drop_last = false)
+  void seek(i64 epoch, i64 step = 0) override;
+  i64 epoch() const override;
   // From the next batch on, images come out as size x size (progressive resolution); at most
   // options.size, for which there is memory, else ConfigError. Batches that were made ahead are
   // made again with the same order and augmentation.
   void set_size(int size);
   int size() const;
-  // Waits for the next batch. After the last one of an epoch it returns an empty Batch once; then
-  // the next epoch begins. DataError: damaged images end the run; the same error comes again until
-  // seek().
-  Batch next();
+  // Waits for the next batch. DataError: damaged images end the run; the same error comes again
+  // until seek().
+  Batch next() override;
   LoaderStats stats() const;
   std::vector<std::string> damaged() const;  // "name: what is wrong", each once
 

@@ -10,8 +10,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/update.h"
 #include "gossamer/dist/membership.h"
 
 namespace gossamer::dist {

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/update.h"
 
 namespace gossamer::dist {
 namespace {

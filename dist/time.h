@@ -17,9 +17,9 @@ inline double wall_seconds() {
 // A limit on waiting that is spent in turns. Of a turn in which the whole process stood still
 // (SIGSTOP, a suspended machine) no more than its length counts: the threads that would have ended
 // the wait stood still as well.
-class Patience {
+class WaitBudget {
  public:
-  explicit Patience(double seconds) : left_(seconds) {}
+  explicit WaitBudget(double seconds) : left_(seconds) {}
   bool over() const { return left_ <= 0; }
   double turn() const { return std::min(left_, 1.0); }  // wait this long at most, in seconds
   void waited(double seconds) { left_ -= std::min(seconds, turn()); }

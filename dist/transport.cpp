@@ -1,8 +1,8 @@
 // What all transports ask of an exchange, and say of its end.
 #include "gossamer/dist/transport.h"
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/update.h"
 #include "gossamer/dist/reducer.h"
 
 namespace gossamer::dist {

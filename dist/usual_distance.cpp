@@ -37,4 +37,8 @@ bool too_far(double distance, double one_limit, double other_limit) {
   return !(std::isfinite(distance) && distance <= one_limit && distance <= other_limit);
 }
 
+double estimated_consensus_distance(double squared, int workers) {
+  return std::sqrt(squared * std::max(1, workers - 1) / (2.0 * std::max(2, workers)));
+}
+
 }  // namespace gossamer::dist

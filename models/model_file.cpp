@@ -2,7 +2,6 @@
 #include "gossamer/models/model_file.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -10,6 +9,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/text/printable.h"
+#include "gossamer/core/text/shortest.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/models/registry.h"
@@ -28,12 +28,7 @@ std::string lines(const std::vector<std::string>& list) {
 
 // The shortest text that is read as the same numbers.
 std::string lines(const std::array<float, 3>& list) {
-  std::vector<std::string> texts;
-  for (const float v : list) {
-    char text[40];
-    texts.emplace_back(text, std::to_chars(text, text + sizeof text, v).ptr);
-  }
-  return lines(texts);
+  return lines({shortest(list[0]), shortest(list[1]), shortest(list[2])});
 }
 
 std::vector<std::string> split_lines(const std::string& text) {

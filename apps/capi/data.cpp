@@ -38,10 +38,10 @@ data::LoaderOptions loader_options(const gsm_loader_options& o) {
   if (o.batch) options.batch = o.batch;
   if (o.size) options.size = o.size;
   if (o.threads) options.threads = o.threads;
-  if (o.world) options.world = o.world;
-  options.rank = o.rank;
-  options.seed = o.seed;
-  options.shuffle = options.drop_last = options.replace_damaged = !o.in_order;
+  if (o.world) options.epoch.world = o.world;
+  options.epoch.rank = o.rank;
+  options.epoch.seed = o.seed;
+  options.epoch.shuffle = options.epoch.drop_last = options.replace_damaged = !o.in_order;
   options.augment = augment_of(o.augment);
   return options;
 }

@@ -6,7 +6,7 @@
 #include <new>
 #include <string_view>
 
-#include "gossamer/core/cpu/least_cpu.h"
+#include "gossamer/core/least_cpu.h"
 
 namespace gossamer::capi {
 namespace {

@@ -4,6 +4,7 @@
 
 #include "gossamer/apps/capi/workers.h"
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/update.h"
 #include "gossamer/models/model_file.h"

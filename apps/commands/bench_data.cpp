@@ -13,12 +13,13 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/train/picture_step.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/data/augment/augment.h"
+#include "gossamer/data/augment/preparer.h"
 #include "gossamer/data/cache.h"
 #include "gossamer/data/codec/image_reader.h"
 #include "gossamer/data/codec/jpeg_measure.h"

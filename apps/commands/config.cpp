@@ -7,7 +7,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config_check.h"
-#include "gossamer/apps/json.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 namespace {

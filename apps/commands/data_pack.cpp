@@ -6,10 +6,10 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/pack.h"

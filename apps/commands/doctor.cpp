@@ -22,16 +22,15 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/export/onnx.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
-#include "gossamer/core/backend.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/cores.h"
-#include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/free_memory.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/models/registry.h"
 
 namespace fs = std::filesystem;

@@ -8,8 +8,8 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/commands/doctor.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/cuda/cublas_gemm.h"
 #include "gossamer/core/cuda/cudnn_plan.h"
 #include "gossamer/core/dynamic_library.h"

@@ -11,7 +11,6 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/eval_text.h"
 #include "gossamer/apps/config_check.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/report/class_report.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/apps/terminal.h"
@@ -29,6 +28,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/data/errors.h"
 
 namespace fs = std::filesystem;

@@ -5,12 +5,12 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands/eval_text.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/translation_task.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/data/text/bleu.h"
 
 namespace gossamer::apps {

@@ -9,7 +9,6 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config_check.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
@@ -19,6 +18,7 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/data/text/window_loader.h"
 
 namespace gossamer::apps {

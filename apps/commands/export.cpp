@@ -6,7 +6,6 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/export/onnx.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/known_data.h"
 #include "gossamer/apps/train/model_file.h"
@@ -14,6 +13,7 @@
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/torch_file.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {

@@ -16,7 +16,6 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/commands/lines.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
@@ -28,6 +27,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/models/sampling.h"
 

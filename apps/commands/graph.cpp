@@ -7,8 +7,8 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/simulate_page.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/graph/theory.h"

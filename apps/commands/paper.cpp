@@ -8,10 +8,10 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "gossamer/apps/json.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::apps {

@@ -11,10 +11,10 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/gpt2_text.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/models/registry.h"
 

@@ -6,8 +6,8 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 

@@ -11,7 +11,6 @@
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/lines.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
@@ -20,6 +19,7 @@
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/data/text/bleu.h"
 
 namespace fs = std::filesystem;

@@ -10,12 +10,12 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands/slow_workers.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/run_record.h"
 #include "gossamer/apps/report/trace_times.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/dist/simulation/timeline.h"
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <string_view>
 
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/utf8.h"
 
 namespace gossamer::apps {

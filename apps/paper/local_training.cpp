@@ -36,9 +36,11 @@ constexpr dist::Seconds kPatience{3600};
 PicturesInMemory read_pictures(const std::shared_ptr<const data::Dataset>& set, i64 most) {
   const i64 n = std::min(most, set->size());
   // A shuffled order, so that a part of a sorted set has all classes.
-  data::Loader loader(
-      set,
-      {.batch = std::min<i64>(64, n), .size = kSide, .resize = kSide, .threads = 2, .seed = 1});
+  data::Loader loader(set, {.batch = std::min<i64>(64, n),
+                            .size = kSide,
+                            .resize = kSide,
+                            .threads = 2,
+                            .epoch = {.seed = 1}});
   PicturesInMemory out{Tensor::empty({n, kSide, kSide, 3}, DType::u8),
                        Tensor::empty({n}, DType::i32), static_cast<i64>(set->classes().size())};
   for (i64 at = 0; at < n;) {

@@ -7,10 +7,9 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 namespace {

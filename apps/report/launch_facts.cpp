@@ -10,7 +10,7 @@
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/shell_word.h"
 #include "gossamer/apps/version.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 namespace {

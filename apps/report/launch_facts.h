@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "gossamer/apps/json.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 

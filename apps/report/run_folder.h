@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "gossamer/apps/json.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 

@@ -14,7 +14,7 @@
 
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 
 namespace fs = std::filesystem;
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "gossamer/apps/json.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/dist/control_options.h"
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/transport.h"

@@ -10,9 +10,8 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/json.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 
 namespace fs = std::filesystem;
 

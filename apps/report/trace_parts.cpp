@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/json_values.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 namespace {

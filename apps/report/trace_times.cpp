@@ -9,7 +9,7 @@
 
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 namespace {

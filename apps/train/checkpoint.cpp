@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/nn/checkpoint.h"

@@ -5,9 +5,8 @@
 #include <cstdlib>
 #include <optional>
 
-#include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {

@@ -209,6 +209,15 @@ bool shares_epochs(const Config& c) {
   return c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true";
 }
 
+data::EpochOptions epoch_options(const Config& c, const dist::LaunchInfo& place) {
+  return {.rank = place.rank,
+          .world = place.size,
+          .share = c.data.shard == "documents" ? data::Share::documents
+                   : shares_epochs(c)          ? data::Share::parts
+                                               : data::Share::all,
+          .seed = static_cast<std::uint64_t>(c.train.seed)};
+}
+
 data::LoaderOptions loader_options(const Config& c, const Pictures& p,
                                    const dist::LaunchInfo& place, Device device) {
   const data::Augment crop = crop_of(c, p);
@@ -221,10 +230,7 @@ data::LoaderOptions loader_options(const Config& c, const Pictures& p,
                         .pad = std::max(1, p.train_size / 8),
                         .filter = p.filter,
                         .threads = data_threads_for(c, place.local_size),
-                        .rank = place.rank,
-                        .world = place.size,
-                        .shard = shares_epochs(c),
-                        .seed = static_cast<std::uint64_t>(c.train.seed),
+                        .epoch = epoch_options(c, place),
                         .strict = c.data.strict_images,
                         .pinned = !device.is_cpu(),
                         .boxes = resizes_on_device(c, crop, device),
@@ -270,11 +276,9 @@ std::string difference(const std::optional<SampleOrder>& then, const SampleOrder
 
 }  // namespace
 
-SampleOrder sample_order(const data::Dataset& set, const data::LoaderOptions& options) {
-  return {.batch = options.batch,
-          .seed = options.seed,
-          .shared = options.shard,
-          .set = data::fingerprint(set)};
+SampleOrder sample_order(i64 batch, const data::EpochOptions& epoch, std::uint64_t set) {
+  return {
+      .batch = batch, .seed = epoch.seed, .shared = epoch.share != data::Share::all, .set = set};
 }
 
 Metadata to_metadata(const SampleOrder& o) {

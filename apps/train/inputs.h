@@ -33,6 +33,8 @@ std::string paths_text(const std::vector<std::string>& paths);  // "a" or "a (+2
 
 // Workers divide one order of the set among themselves; otherwise each draws its own order.
 bool shares_epochs(const Config&);
+// How the epochs of the training data are divided. The texts' tasks refuse data.shard=dirichlet.
+data::EpochOptions epoch_options(const Config&, const dist::LaunchInfo&);
 // The images that a worker draws from: all of the set, or its part if data.shard is dirichlet.
 std::shared_ptr<const data::Dataset> own_images(const Config&, std::shared_ptr<const data::Dataset>,
                                                 const dist::LaunchInfo&);
@@ -51,7 +53,8 @@ struct SampleOrder {
   // Of text: its hash; older checkpoints do not say it.
   std::optional<std::uint64_t> tokenizer = {};
 };
-SampleOrder sample_order(const data::Dataset&, const data::LoaderOptions&);
+// set: see SampleOrder.
+SampleOrder sample_order(i64 batch, const data::EpochOptions&, std::uint64_t set);
 
 // As text in the header of a checkpoint, and back; nullopt if it is missing or damaged.
 std::map<std::string, std::string> to_metadata(const SampleOrder&);

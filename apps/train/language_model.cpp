@@ -6,10 +6,10 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -31,7 +31,8 @@ nlohmann::json config_in(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   std::ifstream in(path);
   if (!in.good()) return nlohmann::json::object();
-  nlohmann::json config = nlohmann::json::parse(in, nullptr, false);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto config = parse_json<nlohmann::json>(text);
   check<IoError>(config.is_object(), path.string(), ": is no JSON object");
   const auto type = config.find("model_type");
   check<IoError>(type == config.end() || *type == "gpt2", path.string(), ": model_type is ",

@@ -86,11 +86,7 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data:
   data::WindowLoader loader(text.tokens, marks,
                             {.batch = batch,
                              .length = length,
-                             .rank = share.part,
-                             .world = share.parts,
-                             .share = data::Share::windows,
-                             .shuffle = false,
-                             .drop_last = false,
+                             .epoch = data::in_order(share.part, share.parts),
                              .pinned = !device.is_cpu()});
   std::vector<bool> was_training;
   for (nn::Module* net : nets) {
@@ -121,9 +117,8 @@ namespace {
 class Data final : public TextData<data::WindowLoader> {
  public:
   Data(const Config& config, const dist::LaunchInfo& place, bool pinned)
-      : TextData(config, open_training(config), validation_text),
+      : TextData(config, place, open_training(config), validation_text),
         model(language_options(config, set.vocabulary, notes_)),
-        place_(place),
         pinned_(pinned) {
     check_tokenizer_of_init(config, set, notes_);
   }
@@ -150,11 +145,11 @@ class Data final : public TextData<data::WindowLoader> {
     return {};
   }
   SampleOrder order() const override {
-    return {.batch = config_.train.batch,
-            .seed = static_cast<std::uint64_t>(config_.train.seed),
-            .shared = loader_options().share != data::Share::all,
-            .set = identity(*set.train.tokens, set.tokenizer.get(), config_.data.length),
-            .tokenizer = set.tokenizer ? std::optional(set.tokenizer->hash()) : std::nullopt};
+    SampleOrder order =
+        sample_order(config_.train.batch, epoch_options(config_, place_),
+                     identity(*set.train.tokens, set.tokenizer.get(), config_.data.length));
+    if (set.tokenizer) order.tokenizer = set.tokenizer->hash();
+    return order;
   }
 
   const models::Gpt2Options model;
@@ -166,12 +161,7 @@ class Data final : public TextData<data::WindowLoader> {
                        ": text has no classes; use documents, so that workers have unlike data");
     return {.batch = config_.train.batch,
             .length = config_.data.length,
-            .rank = place_.rank,
-            .world = place_.size,
-            .share = shard == "documents"     ? data::Share::documents
-                     : shares_epochs(config_) ? data::Share::windows
-                                              : data::Share::all,
-            .seed = static_cast<std::uint64_t>(config_.train.seed),
+            .epoch = epoch_options(config_, place_),
             .pinned = pinned_};
   }
   nn::DrawnBatch draw() override {
@@ -179,7 +169,6 @@ class Data final : public TextData<data::WindowLoader> {
     return batch.inputs.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
   }
 
-  const dist::LaunchInfo& place_;
   const bool pinned_;
 };
 
@@ -198,7 +187,7 @@ class Model final : public TaskModel {
     nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
     auto net = std::make_unique<models::Gpt2>(data_.model);
     if (!config_.model.init.empty() && from_start) {
-      const nn::Weights file = models::gpt2_weights(initial_weights(config_));
+      const nn::Weights file = initial_weights(config_);
       models::load_gpt2(file, *net);
       notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
     }

@@ -9,9 +9,9 @@
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/weights_keys.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/printable.h"
-#include "gossamer/core/update.h"
 #include "gossamer/data/class_difference.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
@@ -159,7 +159,7 @@ nn::Weights initial_weights(const Config& c) {
       check<IoError>(!is_floating(t.tensor.dtype()) || all_finite(t.tensor.to(DType::f32)),
                      file.file, ": \"", t.name,
                      "\" holds values that are not finite numbers; nothing can be trained from it");
-    return c.task == "pictures" ? models::picture_weights(std::move(file)) : file;
+    return models::family_of(c.model.name).weights(std::move(file));
   } catch (const IoError& e) {
     fail<IoError>("model.init: ", e.what());
   }

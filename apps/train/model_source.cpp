@@ -7,10 +7,11 @@
 #include <nlohmann/json.hpp>
 
 #include "gossamer/apps/train/resume_point.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/spelling.h"
-#include "gossamer/core/update.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/train/train_state.h"
@@ -36,7 +37,8 @@ std::string task_in(const std::map<std::string, std::string>& header) {
 // A folder of Hugging Face says in config.json which kind of language model it holds.
 bool says_model_type(const fs::path& folder) {
   std::ifstream in(folder / "config.json");
-  const nlohmann::json config = nlohmann::json::parse(in, nullptr, false);
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto config = parse_json<nlohmann::json>(text);
   return config.is_object() && config.contains("model_type");
 }
 

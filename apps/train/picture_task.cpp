@@ -101,7 +101,7 @@ class Data final : public TaskData {
     const auto images = own_images(config_, sets.train, place_);
     const data::LoaderOptions options = loader_options(config_, prepare, place_, prepare.device);
     loader_ = std::make_unique<data::Loader>(images, options);
-    order_ = sample_order(*images, options);
+    order_ = sample_order(options.batch, options.epoch, data::fingerprint(*images));
     if (!options.boxes) return {};
     return {"pictures to train on are cropped, resized and flipped on the device of the network"};
   }

@@ -1,6 +1,8 @@
 // See pictures.h.
 #include "gossamer/apps/train/pictures.h"
 
+#include <algorithm>
+
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/input_pass.h"

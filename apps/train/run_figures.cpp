@@ -7,8 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "gossamer/apps/json.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 
 namespace gossamer::apps {
 namespace {

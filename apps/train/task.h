@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/apps/train/best.h"
 #include "gossamer/apps/train/inputs.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/core/flat.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/data/codec/image.h"
 #include "gossamer/data/loader.h"
 #include "gossamer/dist/net/launch.h"

@@ -52,12 +52,13 @@ class TextData : public TaskData {
   const data::TextPart val;
 
  protected:
-  TextData(const Config& config, data::TextSet opened,
+  TextData(const Config& config, const dist::LaunchInfo& place, data::TextSet opened,
            data::TextPart (*validation)(const Config&, const data::TextSet&))
-      : set(std::move(opened)), val(validation(config, set)), config_(config) {}
+      : set(std::move(opened)), val(validation(config, set)), config_(config), place_(place) {}
   virtual nn::DrawnBatch draw() = 0;  // from the loader; empty: the epoch is over
 
   const Config& config_;
+  const dist::LaunchInfo& place_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::string> notes_;
 

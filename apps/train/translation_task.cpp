@@ -16,7 +16,6 @@
 #include "gossamer/data/text/bleu.h"
 #include "gossamer/data/text/pair_loader.h"
 #include "gossamer/models/transformer.h"
-#include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
 
@@ -75,10 +74,7 @@ data::PairLoaderOptions loader_options(const Config& c, const dist::LaunchInfo& 
   return {.tokens = c.train.batch,
           .max_length = positions,
           .multiple = kMultiple,
-          .rank = place.rank,
-          .world = place.size,
-          .shard = shares_epochs(c),
-          .seed = static_cast<std::uint64_t>(c.train.seed),
+          .epoch = epoch_options(c, place),
           .pinned = !device.is_cpu()};
 }
 
@@ -93,11 +89,7 @@ std::unique_ptr<data::PairLoader> validation_loader(const data::TextPart& pairs,
                               .rows = how.rows,
                               .max_length = positions,
                               .multiple = kMultiple,
-                              .rank = share.part,
-                              .world = share.parts,
-                              .shard = true,
-                              .shuffle = false,
-                              .drop_last = false,
+                              .epoch = data::in_order(share.part, share.parts),
                               .pinned = !device.is_cpu()});
 }
 
@@ -167,7 +159,7 @@ namespace {
 class Data final : public TextData<data::PairLoader> {
  public:
   Data(const Config& config, const dist::LaunchInfo& place, Device device)
-      : TextData(config, open_pairs(config), validation_pairs),
+      : TextData(config, place, open_pairs(config), validation_pairs),
         model(translation_options(config, set.vocabulary)) {
     check_tokenizer_of_init(config, set, notes_);
     loader_ = std::make_unique<data::PairLoader>(
@@ -201,12 +193,11 @@ class Data final : public TextData<data::PairLoader> {
   std::vector<std::string> open_loader() override { return {}; }
   // The number of ids of a batch is part of what the pairs are: it decides which are a batch.
   SampleOrder order() const override {
-    return {.batch = config_.train.batch,
-            .seed = static_cast<std::uint64_t>(config_.train.seed),
-            .shared = shares_epochs(config_),
-            .set = data::mix(identity(set.train, *set.tokenizer),
-                             static_cast<std::uint64_t>(config_.train.batch)),
-            .tokenizer = set.tokenizer->hash()};
+    SampleOrder order = sample_order(config_.train.batch, epoch_options(config_, place_),
+                                     data::mix(identity(set.train, *set.tokenizer),
+                                               static_cast<std::uint64_t>(config_.train.batch)));
+    order.tokenizer = set.tokenizer->hash();
+    return order;
   }
 
   const models::TransformerOptions model;
@@ -233,7 +224,7 @@ class Model final : public TaskModel {
     nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
     auto net = std::make_unique<models::Transformer>(data_.model);
     if (!config_.model.init.empty() && from_start) {
-      const nn::Weights file = models::transformer_weights(initial_weights(config_));
+      const nn::Weights file = initial_weights(config_);
       nn::load(file, *net);
       notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
     }

@@ -6,19 +6,14 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
-#include <vector>
+
+#include "gossamer/core/compute.h"
 
 namespace gossamer::cpu {
 
-// The sets that this build has and this CPU can run, the best first: of "avx512", "avx2", "neon".
-const std::vector<std::string>& kernel_sets();
-const std::string& kernel_set();  // the one in use
-// The best from now on; empty: the best of all. Call it while no kernel runs. ConfigError lists the
-// names if this is none of kernel_sets().
+// The best of kernel_sets() (compute.h) from now on, in our kernels only; empty: the best of all.
+// Call it while no kernel runs. ConfigError lists the names if this is none of them.
 void limit_kernels(const std::string& name);
-// The same for all code of the CPU, oneDNN's too; a limit that is lower already stays. DeviceError
-// if oneDNN has run, which takes no limit afterwards.
-void limit_cpu(const std::string& name);
 
 // Which set each kernel ran from last, for tests and benchmarks: a kernel that is not chosen, or
 // not from the best set, is as correct as one that is, only slow.
@@ -45,9 +40,5 @@ void forget_runs();
 // Kernel::bf16_tiles (amx_bf16), which the system lets this process use.
 bool multiplies_bf16_pairs();
 bool multiplies_bf16_tiles();
-// The set in use multiplies pairs of bf16.
-bool products_have_bf16();
-// So does oneDNN, which convolutions in bf16 need: bf16 is faster than f32 in every network.
-bool has_bf16();
 
 }  // namespace gossamer::cpu

@@ -1,9 +1,10 @@
 // A GPU emulated on a CPU: the fused passes, block by block, the stem's convolution on pairs of
 // pixels, gradients added in place. What a GPU leaves to its vendor is left to the CPU's best
 // backend. Slow; for tests, which thus see every op as on a GPU without one.
+#include "gossamer/core/blocks.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/cuda/fused.h"
 #include "gossamer/core/cuda/stem.h"
-#include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {

@@ -1,5 +1,4 @@
-// The pass of update.h: one optimizer step over FlatParams with all that belongs to it, and the
-// snapshots and differences of exchanges.
+// The pass of update.h: one optimizer step over FlatParams with all that belongs to it.
 //
 // A thread of a GPU takes eight neighbouring parameters, with vector loads. On a CPU a loop over
 // single parameters does the same, because the compiler vectorises it (eight at a time take 2 to 8
@@ -10,40 +9,13 @@
 #include <cstring>
 #include <string>
 
-#include "gossamer/core/ops/eight.h"
+#include "gossamer/core/blocks.h"
+#include "gossamer/core/ops/block_terms.h"
+#include "gossamer/core/ops/lanes.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {
-
-// --- N neighbouring numbers
-struct One {
-  float v[1];
-};
-template <int N>
-using Lanes = std::conditional_t<N == 8, Eight, One>;
-template <int N, Reuse reuse = Reuse::later, class T>
-GOSSAMER_HD inline Lanes<N> load_lanes(const T* p) {
-  if constexpr (N == 8)
-    return load_eight<true, reuse>(p, 8);
-  else
-    return {{static_cast<float>(*p)}};
-}
-template <int N, class T>
-GOSSAMER_HD inline void store_lanes(T* p, const Lanes<N>& value) {
-  if constexpr (N == 8)
-    store_eight<true>(p, 8, value);
-  else
-    *p = T(value.v[0]);
-}
-// f.operator()<N, has_twin>(), N by the device.
-template <class F>
-void with_lanes(Device device, const Tensor& twin, F&& f) {
-  if (device.is_cpu())
-    twin.defined() ? f.template operator()<1, true>() : f.template operator()<1, false>();
-  else
-    twin.defined() ? f.template operator()<8, true>() : f.template operator()<8, false>();
-}
 
 // --- what an update subtracts from x, given x and its gradient. s0, s1, s2: the optimizer's state
 struct SgdUpdate {
@@ -186,53 +158,6 @@ struct WriteNumbers {
   }
 };
 
-template <int N, bool has_twin, class Wire>
-struct TakeSnapshot {
-  const float *x, *twin;
-  float c, s;
-  Wire* out;
-  GOSSAMER_HD void operator()(i64 i) const {
-    const i64 at = N * i;
-    Lanes<N> a = load_lanes<N>(x + at);
-    if constexpr (has_twin) {
-      Lanes<N> b = load_lanes<N>(twin + at);
-      GOSSAMER_UNROLL
-      for (int j = 0; j < N; ++j) mix_element(c, s, a.v[j], b.v[j]);
-    }
-    store_lanes<N>(out + at, a);
-  }
-};
-template <int N, bool has_twin, class Wire>
-struct ApplyDifference {
-  float *x, *twin;
-  const Wire *own, *received;
-  float jump_x, jump_twin;
-  GOSSAMER_HD void operator()(i64 i) const {
-    const i64 at = N * i;
-    const Lanes<N> mine = load_lanes<N, Reuse::never>(own + at),
-                   theirs = load_lanes<N, Reuse::never>(received + at);
-    Lanes<N> a = load_lanes<N>(x + at), b{};
-    if constexpr (has_twin) b = load_lanes<N>(twin + at);
-    GOSSAMER_UNROLL
-    for (int j = 0; j < N; ++j)
-      jump_element(jump_x, jump_twin, mine.v[j] - theirs.v[j], a.v[j], b.v[j]);
-    store_lanes<N>(x + at, a);
-    if constexpr (has_twin) store_lanes<N>(twin + at, b);
-  }
-};
-
-struct SquareAt {
-  const float* x;
-  GOSSAMER_HD double operator()(i64 i) const {
-    return static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  }
-};
-struct NotFinite {  // exponent all ones
-  const float* x;
-  GOSSAMER_HD double operator()(i64 i) const {
-    return (__builtin_bit_cast(std::uint32_t, x[i]) & 0x7f800000u) == 0x7f800000u ? 1.0 : 0.0;
-  }
-};
 struct CountOverflow {
   float* overflow;  // of this step; steps skipped
   GOSSAMER_HD void operator()(i64) const { overflow[1] += overflow[0] > 0 ? 1.0f : 0.0f; }
@@ -242,40 +167,6 @@ struct CountStep {
   i64* steps;
   GOSSAMER_HD void operator()(i64) const { *steps += overflow && *overflow > 0 ? 0 : 1; }
 };
-
-// --- checks
-void check_block(const char* op, const char* what, const Tensor& t, i64 size, DType type,
-                 Device device) {
-  check<ShapeError>(
-      t.defined() && t.dtype() == type && t.numel() == size, op, ": ", what, " is ",
-      t.defined() ? std::string(name_of(t.dtype())) + " " + t.shape().str() : "undefined",
-      "; wanted ", type, " of ", size, " elements, the layout of the parameters");
-  check<DeviceError>(t.device() == device, op, ": ", what, " is on ", t.device(),
-                     ", the parameters on ", device);
-  check<ShapeError>(aligned16(t.data()), op, ": ", what, " must start on 16 bytes");
-}
-// f.template operator()<Wire>() for the type of a snapshot.
-template <class F>
-void with_wire(const char* op, const Tensor& snapshot, F&& f) {
-  if (!snapshot.defined() || snapshot.dtype() == DType::f32) return f.template operator()<float>();
-  check<ShapeError>(snapshot.dtype() == DType::f16, op, ": a snapshot is ", snapshot.dtype(),
-                    "; wanted f32 or f16");
-  f.template operator()<f16>();
-}
-void check_exchange(const char* op, const Tensor& own, const Tensor& received, i64 size,
-                    Device device) {
-  check_block(op, "own", own, size, own.defined() ? own.dtype() : DType::f32, device);
-  check_block(op, "received", received, size, own.dtype(), device);
-}
-i64 check_exchanged(const char* op, const Tensor& x, const Tensor& twin) {
-  check<ShapeError>(x.defined() && x.numel() % 8 == 0, op, ": x is ",
-                    x.defined() ? x.shape().str() : "undefined",
-                    "; wanted a multiple of 8 elements");
-  check_block(op, "x", x, x.numel(), DType::f32, x.device());
-  if (twin.defined()) check_block(op, "twin", twin, x.numel(), DType::f32, x.device());
-  return x.numel();
-}
-float* pointer(const Tensor& t) { return t.defined() ? t.as<float>() : nullptr; }
 
 // for_each() of a CPU, which makes no kernel for GPUs.
 template <class F>
@@ -444,39 +335,6 @@ double squared_gradient(FlatParams& params) {
   const double scale = static_cast<double>(params.loss_scale()),
                norm = squared_norm(params.grads()) / (scale * scale);
   return params.overflow().defined() && !std::isfinite(norm) ? 0 : norm;
-}
-
-bool all_finite(const Tensor& x) {
-  return sum_all(x.device(), x.numel(), NotFinite{x.as<float>()}) == 0;
-}
-double squared_norm(const Tensor& x) {
-  return sum_all(x.device(), x.numel(), SquareAt{x.as<float>()});
-}
-
-void take_snapshot(const Tensor& x, const Tensor& twin, float c, float s, Tensor& out) {
-  const char* op = "take_snapshot";
-  const i64 size = check_exchanged(op, x, twin);
-  check_block(op, "the snapshot", out, size, out.defined() ? out.dtype() : DType::f32, x.device());
-  with_wire(op, out, [&]<class Wire>() {
-    with_lanes(x.device(), twin, [&]<int N, bool has_twin>() {
-      for_each(x.device(), size / N,
-               TakeSnapshot<N, has_twin, Wire>{x.as<float>(), pointer(twin), c, s, out.as<Wire>()});
-    });
-  });
-}
-
-void apply_difference(Tensor& x, Tensor& twin, float jump_x, float jump_twin, const Tensor& own,
-                      const Tensor& received) {
-  const char* op = "apply_difference";
-  const i64 size = check_exchanged(op, x, twin);
-  check_exchange(op, own, received, size, x.device());
-  with_wire(op, own, [&]<class Wire>() {
-    with_lanes(x.device(), twin, [&]<int N, bool has_twin>() {
-      for_each(x.device(), size / N,
-               ApplyDifference<N, has_twin, Wire>{x.as<float>(), pointer(twin), own.as<Wire>(),
-                                                  received.as<Wire>(), jump_x, jump_twin});
-    });
-  });
 }
 
 }  // namespace gossamer

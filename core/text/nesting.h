@@ -11,14 +11,6 @@ namespace gossamer {
 constexpr int kDeepestJson = 100;
 int json_depth(std::string_view json);
 
-// A value without text (a Json of nlohmann's, which only the callers include) if `json` is not
-// JSON, or nests deeper than kDeepestJson.
-template <class Json>
-Json parse_json(std::string_view json) {
-  return json_depth(json) > kDeepestJson ? Json(Json::value_t::discarded)
-                                         : Json::parse(json, nullptr, false);
-}
-
 struct TomlFacts {
   // The most of one key: a.b.c has three. (Of lists and tables in one another toml++ takes 256.)
   int names = 1;

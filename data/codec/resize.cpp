@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "gossamer/core/cpu/kernel_sets.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/codec/resize_passes.h"
 

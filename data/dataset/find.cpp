@@ -15,35 +15,38 @@
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/cifar.h"
+#include "gossamer/data/formats/format.h"
 #include "gossamer/data/formats/image_folder.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
 #include "gossamer/data/formats/pickled.h"
-#include "gossamer/data/formats/tar.h"
 #include "gossamer/data/formats/tar_shard.h"
-#include "gossamer/data/formats/tfrecord.h"
 
 namespace gossamer::data {
+
+// The table: each format is defined in its own file. The first that knows a file reads it.
+FileFormat packed_format();
+FileFormat tar_format();
+FileFormat tfrecord_format();
+FileFormat pickled_format();
+
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMaxPaths = 100'000;  // that "{0..99999}" may stand for
-
-// train-00000-of-01024, x.tfrecord, x.tfrecords
-bool is_tfrecord_name(const std::string& name) {
-  if (has_ending(name, {".tfrecord", ".tfrecords", ".tfrec"})) return true;
-  const std::size_t of = name.rfind("-of-");
-  return of != std::string::npos && of >= 5 && name.size() > of + 4 &&
-         name.find_first_not_of("0123456789", of + 4) == std::string::npos &&
-         name.find_first_not_of("0123456789", of - 5) == of;
+const std::vector<FileFormat>& formats() {
+  static const auto& rows = *new std::vector<FileFormat>{packed_format(), tar_format(),
+                                                         tfrecord_format(), pickled_format()};
+  return rows;
 }
 
-// Shards of different kinds are never joined. Empty: the name is not that of a shard.
+constexpr std::size_t kMaxPaths = 100'000;  // that "{0..99999}" may stand for
+
+// Of a shard: the name of its format. Empty: it is none.
 std::string kind_of_shard(const std::string& name) {
-  if (has_ending(name, {kPackEnding})) return "packed";
-  if (has_ending(name, {".tar"})) return "tar";
-  return is_tfrecord_name(name) ? "tfrecord" : "";
+  for (const FileFormat& format : formats())
+    if (format.has_name && format.has_name(name)) return format.name;
+  return "";
 }
 
 // Compressed tars, which are to be unpacked first, and the like.
@@ -278,16 +281,18 @@ void expand(const std::string& path, std::vector<std::string>& out) {
                   "image-net.org).");
 }
 
-constexpr const char* kWanted =
-    "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's "
-    "LOC_val_solution.csv beside it, its official tars, tar shards (CLASS/NAME.jpg or "
-    "WebDataset), TFRecord shards, packed shards, CIFAR-10/100 binary files, "
-    "or pickled batches of CIFAR and ImageNet-32";
+std::string wanted() {
+  std::string out =
+      "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's "
+      "LOC_val_solution.csv beside it, ";
+  for (const FileFormat& format : formats()) out += format.wanted + ", ";
+  return out + "or CIFAR-10/100 binary files";
+}
 
 }  // namespace
 
 Containers find_containers(const std::vector<std::string>& paths, Part part) {
-  check<DataError>(!paths.empty(), code::nothing, "no path given; wanted is ", kWanted);
+  check<DataError>(!paths.empty(), code::nothing, "no path given; wanted is ", wanted());
   std::vector<std::string> expanded;
   for (const std::string& path : paths) expand(path, expanded);
   Containers all;
@@ -310,13 +315,12 @@ Index read_by_kind(const Container& found) {
   if (found.folder) return index_image_folder(found.path);
   const std::string& path = found.path;
   const File file(path);
-  FileReader reader(file);
-  const auto start = reader.at(0, std::min<std::size_t>(file.size(), 512));
+  std::vector<std::byte> start(std::min<std::size_t>(file.size(), 512));
+  file.read(0, start);
   const std::string name = fs::path(path).filename().string();
-  if (looks_like_pack(start) || has_ending(name, {kPackEnding})) return index_packed(reader, path);
-  if (has_ending(name, {".tar"}) || looks_like_tar(start)) return index_tar_file(path);
-  if (looks_like_tfrecord(start) || is_tfrecord_name(name)) return index_tfrecord(reader, path);
-  if (looks_like_pickle(start)) return index_pickled(InputFile(path));
+  for (const FileFormat& format : formats())
+    if ((format.has_name && format.has_name(name)) || format.starts_with(start))
+      return format.index(path);
   // Only its size tells a CIFAR file. If the size is wrong, the name shows what was meant.
   if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
@@ -324,11 +328,11 @@ Index read_by_kind(const Container& found) {
     return index_cifar(path, name == "train.bin" || name == "test.bin");
   if (is_compressed_name(name)) return index_tar_file(path);
   if (is_image_name(name))
-    fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", kWanted);
+    fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", wanted());
   fail<DataError>(
       code::not_understood, path,
       ": not a data set: neither tar, TFRecord nor packed shard, and no CIFAR records (",
-      file.size(), " bytes). Wanted: ", kWanted, ".");
+      file.size(), " bytes). Wanted: ", wanted(), ".");
 }
 
 }  // namespace

@@ -16,7 +16,10 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/byte_reader.h"
+#include "gossamer/data/formats/format.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/hash.h"
 
@@ -181,6 +184,19 @@ std::uint64_t PackWriter::close(std::uint64_t source) {
   if (::close(std::exchange(fd_, -1)) != 0) fail_errno(path_, "close", errno);
   sync_folder(path_);
   return at_;
+}
+
+FileFormat packed_format() {
+  return {.name = "packed",
+          .wanted = "packed shards",
+          .has_name = [](const std::string& name) { return has_ending(name, {kPackEnding}); },
+          .starts_with = looks_like_pack,
+          .index =
+              [](const std::string& path) {
+                const File file(path);
+                FileReader reader(file);
+                return index_packed(reader, path);
+              }};
 }
 
 }  // namespace gossamer::data

@@ -16,6 +16,7 @@
 #include "gossamer/data/formats/cifar.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/devkit.h"
+#include "gossamer/data/formats/format.h"
 
 namespace gossamer::data {
 namespace {
@@ -155,6 +156,14 @@ Index index_pickled(const InputFile& batch) {
                 pixels.offset + static_cast<std::uint64_t>(i * kPixels), kPixels);
   }
   return builder.finish();
+}
+
+FileFormat pickled_format() {
+  return {.name = "pickled",
+          .wanted = "pickled batches of CIFAR and ImageNet-32",
+          .has_name = nullptr,
+          .starts_with = looks_like_pickle,
+          .index = [](const std::string& path) { return index_pickled(InputFile(path)); }};
 }
 
 }  // namespace gossamer::data

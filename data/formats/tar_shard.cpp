@@ -11,6 +11,7 @@
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/flat_val.h"
+#include "gossamer/data/formats/format.h"
 #include "gossamer/data/formats/tar.h"
 #include "gossamer/data/formats/webdataset.h"
 
@@ -80,6 +81,14 @@ Index index_tar_file(const std::string& path) {
                           "be read (" +
                           first_of(first_others) + ")");
   return index;
+}
+
+FileFormat tar_format() {
+  return {.name = "tar",
+          .wanted = "its official tars, tar shards (CLASS/NAME.jpg or WebDataset)",
+          .has_name = [](const std::string& name) { return has_ending(name, {".tar"}); },
+          .starts_with = looks_like_tar,
+          .index = index_tar_file};
 }
 
 }  // namespace gossamer::data

@@ -10,9 +10,12 @@
 #include <unordered_set>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/formats/byte_reader.h"
 #include "gossamer/data/formats/class_names.h"
+#include "gossamer/data/formats/format.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::data {
@@ -302,6 +305,31 @@ std::span<const std::byte> image_of_record(std::span<const std::byte> data_and_c
   const Range image = ExampleParser(reader, name).parse({0, data.size()}).image;
   check<DataError>(image.end > 0, name, ": holds no image");
   return data.subspan(image.begin, image.end - image.begin);
+}
+
+namespace {
+
+// train-00000-of-01024, x.tfrecord, x.tfrecords
+bool is_tfrecord_name(const std::string& name) {
+  if (has_ending(name, {".tfrecord", ".tfrecords", ".tfrec"})) return true;
+  const std::size_t of = name.rfind("-of-");
+  return of != std::string::npos && of >= 5 && name.size() > of + 4 &&
+         name.find_first_not_of("0123456789", of + 4) == std::string::npos &&
+         name.find_first_not_of("0123456789", of - 5) == of;
+}
+
+}  // namespace
+
+FileFormat tfrecord_format() {
+  return {.name = "tfrecord",
+          .wanted = "TFRecord shards",
+          .has_name = is_tfrecord_name,
+          .starts_with = looks_like_tfrecord,
+          .index = [](const std::string& path) {
+            const File file(path);
+            FileReader reader(file);
+            return index_tfrecord(reader, path);
+          }};
 }
 
 }  // namespace gossamer::data

@@ -5,7 +5,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 

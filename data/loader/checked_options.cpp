@@ -2,6 +2,7 @@
 #include "gossamer/data/loader/checked_options.h"
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/loader/epoch.h"
 
 namespace gossamer::data {
 
@@ -13,15 +14,15 @@ i64 steps_of(const Dataset& dataset, const LoaderOptions& o) {
   check<ConfigError>(o.ahead >= 1, "loader: ", o.ahead, " batches ahead; use 1 or more");
   const i64 total = dataset.size();
   check<DataError>(total > 0, "loader: the data set holds no images");
-  check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "loader: rank ", o.rank,
-                     " of ", o.world, " workers");
+  check_epoch_options("loader", o.epoch);
+  const bool drop_last = o.epoch.drop_last, parts = o.epoch.share == Share::parts;
   // The same number of steps for every rank: synchronous methods wait for each other.
-  const i64 mine = o.shard ? total / o.world + (!o.drop_last && o.rank < total % o.world) : total;
-  const i64 steps = o.drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
+  const i64 mine = number_of_share(total, o.epoch);
+  const i64 steps = drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
   // more workers than images: some have nothing to do
-  const bool may_be_empty = o.shard && !o.drop_last;
+  const bool may_be_empty = parts && !drop_last;
   check<ConfigError>(
-      steps > 0 || may_be_empty, "loader: ", mine, " images", o.shard ? " for each worker" : "",
+      steps > 0 || may_be_empty, "loader: ", mine, " images", parts ? " for each worker" : "",
       " don't fill one batch of ", o.batch,
       "; use a smaller batch, or keep a last one that is smaller (drop_last = false; "
       "in C: in_order = 1)");

@@ -30,7 +30,7 @@ void ImageMaker::give_up(i64 count, const std::string& first) {
 
 // A worker's part of a set may be a few images only: when those are damaged the set is not.
 i64 ImageMaker::too_many(i64 n) const {
-  return !options_.replace_damaged && options_.world > 1 ? kTries : std::min<i64>(kTries, n);
+  return !options_.replace_damaged && options_.epoch.world > 1 ? kTries : std::min<i64>(kTries, n);
 }
 
 void ImageMaker::make(const ImagePlace& at, const Recipe& recipe, ImageInHand& out) const {
@@ -40,8 +40,8 @@ void ImageMaker::make(const ImagePlace& at, const Recipe& recipe, ImageInHand& o
   for (int attempt = 0; attempt < too_many(n); ++attempt) {
     const i64 index = at.order[static_cast<std::size_t>((at.position + attempt) % n)];
     // Keyed by the place in the epoch, so that neither threads nor a restart change what is drawn.
-    Rng rng(mix(options_.seed, mix(static_cast<std::uint64_t>(at.epoch),
-                                   static_cast<std::uint64_t>(options_.rank))),
+    Rng rng(mix(options_.epoch.seed, mix(static_cast<std::uint64_t>(at.epoch),
+                                         static_cast<std::uint64_t>(options_.epoch.rank))),
             static_cast<std::uint64_t>(at.position));
     try {
       out.label = set_->label(index);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gossamer/data/augment/augment.h"
+#include "gossamer/data/augment/preparer.h"
 #include "gossamer/data/loader.h"
 
 namespace gossamer::data {

@@ -10,8 +10,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/loader/epoch_order.h"
-#include "gossamer/data/loader/position.h"
+#include "gossamer/data/loader/epoch.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/batch_tensor.h"
 #include "gossamer/data/text/window_loader.h"
@@ -47,8 +46,7 @@ struct PairLoader::Impl {
                        " and a longest pair of ", o.max_length, "; use 0 for no limit, or more");
     check<ConfigError>(o.multiple >= 1 && o.multiple <= 1024, "pairs: multiple ", o.multiple,
                        "; use 1 … 1024");
-    check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "pairs: rank ", o.rank,
-                       " of ", o.world, " workers");
+    check_epoch_options("pairs", o.epoch);
     check<ConfigError>(part.tokens && part.targets, "pairs: the text is no pairs of sentences");
     check<ConfigError>(m.end >= 0 && m.begin >= 0 && m.pad >= 0,
                        "pairs: the vocabulary lacks one of the marks <s>, </s> and <pad>");
@@ -62,9 +60,9 @@ struct PairLoader::Impl {
     sort();
     cut();
     const i64 all = static_cast<i64>(cuts.size()) - 1;
-    steps = !o.shard ? all : all / o.world + (!o.drop_last && o.rank < all % o.world);
-    check<DataError>(steps > 0 || !o.drop_last, "pairs: ", all, " batches are too few for ",
-                     o.world, " workers; use fewer ids a batch");
+    steps = number_of_share(all, o.epoch);
+    check<DataError>(steps > 0 || !o.epoch.drop_last, "pairs: ", all, " batches are too few for ",
+                     o.epoch.world, " workers; use fewer ids a batch");
   }
 
   i64 size() const { return static_cast<i64>(sides[0].begins.size()) - 1; }
@@ -122,17 +120,17 @@ struct PairLoader::Impl {
     const i64 epoch = position.epoch;
     if (known_epoch == epoch) return;
     mixed = sorted;
-    if (options.shuffle) {
+    if (options.epoch.shuffle) {
       // Common to all ranks: their batches are parts of one whole.
-      Rng rng(mix(options.seed, 0x7061697273 /* "pairs" */), static_cast<std::uint64_t>(epoch));
+      Rng rng(mix(options.epoch.seed, 0x7061697273 /* "pairs" */),
+              static_cast<std::uint64_t>(epoch));
       for (std::size_t begin = 0, end = 0; begin < mixed.size(); begin = end) {
         while (end < mixed.size() && lengths(mixed[end]) == lengths(mixed[begin])) ++end;
         for (std::size_t i = end - 1; i > begin; --i)
           std::swap(mixed[i], mixed[begin + rng.below(static_cast<std::uint32_t>(i - begin + 1))]);
       }
     }
-    order = epoch_order(static_cast<i64>(cuts.size()) - 1, options.seed, epoch, options.rank,
-                        options.world, options.shard, options.shuffle);
+    order = epoch_order(static_cast<i64>(cuts.size()) - 1, options.epoch, epoch);
     known_epoch = epoch;
   }
 
@@ -183,7 +181,7 @@ i64 PairLoader::size() const { return impl_->size(); }
 i64 PairLoader::labelled() const { return impl_->sides[1].tokens->size(); }
 
 void PairLoader::seek(i64 epoch, i64 step) {
-  check_seek("pairs", epoch, step, impl_->steps);
+  check_seek("pairs", {epoch, step}, impl_->steps);
   impl_->position = {epoch, step};
 }
 

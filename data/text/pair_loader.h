@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gossamer/core/tensor.h"
+#include "gossamer/data/source.h"
 #include "gossamer/data/text/text_set.h"
 
 namespace gossamer::data {
@@ -14,15 +15,10 @@ namespace gossamer::data {
 struct PairLoaderOptions {
   // Rows times (source + target length, padding counted) is at most twice this: the ids of a side.
   i64 tokens = 4096;
-  i64 rows = 0;        // most pairs of a batch; 0: no other limit
-  i64 max_length = 0;  // longest side of a pair that the model takes, marks counted; 0: no limit
-  int multiple = 1;    // lengths are padded to multiples of it, so that there are fewer shapes
-  int rank = 0, world = 1;
-  // false: each worker draws its own order of all batches; true: disjoint parts of one order
-  bool shard = false;
-  bool shuffle = true;
-  bool drop_last = true;  // shard: workers have the same number of batches
-  std::uint64_t seed = 0;
+  i64 rows = 0;          // most pairs of a batch; 0: no other limit
+  i64 max_length = 0;    // longest side of a pair that the model takes, marks counted; 0: no limit
+  int multiple = 1;      // lengths are padded to multiples of it, so that there are fewer shapes
+  EpochOptions epoch{};  // its samples are batches
   bool pinned = false;
 };
 
@@ -38,25 +34,22 @@ struct PairBatch {
 
 // All pairs are sorted by length once and cut into batches (Vaswani et al., 2017; fairseq). Each
 // epoch, pairs of equal lengths change places, and the batches come in another order: so steps()
-// and the shapes stay the same. A batch is a function of (seed, epoch, rank, position) alone.
-class PairLoader {
+// and the shapes stay the same.
+class PairLoader final : public BatchSource<PairBatch> {
  public:
   // Reads all ids once, for the lengths. DataError: the sides have different numbers of sentences,
   // or a sentence is longer than a batch or max_length. ConfigError: an option makes no sense, or
   // the vocabulary has no marks for pairs.
   PairLoader(const TextPart&, Marks, PairLoaderOptions);
-  ~PairLoader();
-  PairLoader(const PairLoader&) = delete;
-  PairLoader& operator=(const PairLoader&) = delete;
+  ~PairLoader() override;
 
-  i64 steps() const;  // batches of an epoch, for this rank
-  void seek(i64 epoch, i64 step = 0);
-  i64 epoch() const;
+  i64 steps() const override;
+  void seek(i64 epoch, i64 step = 0) override;
+  i64 epoch() const override;
+  PairBatch next() override;
   i64 batches() const;   // of all pairs
   i64 size() const;      // pairs of the set
   i64 labelled() const;  // labels of all of them
-  // After the last batch of an epoch an empty one, once; then the next epoch begins.
-  PairBatch next();
 
  private:
   struct Impl;

@@ -11,6 +11,7 @@
 #include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
 
 namespace gossamer::data {
 namespace {

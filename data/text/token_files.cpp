@@ -15,6 +15,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
 
 namespace gossamer::data {
 namespace {
@@ -69,6 +70,7 @@ TokenFiles::TokenFiles(const std::vector<std::string>& paths, i64 vocabulary)
     ends_.push_back(end += layout.count);
   }
 }
+TokenFiles::~TokenFiles() = default;
 
 std::string TokenFiles::place(i64 at) const {
   const auto f = static_cast<std::size_t>(std::ranges::upper_bound(ends_, at) - ends_.begin());

@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
-#include "gossamer/data/files.h"
 
 namespace gossamer::data {
+
+class File;  // data/files.h
 
 // The ids of several files, one after another.
 class TokenFiles {
@@ -21,6 +22,7 @@ class TokenFiles {
   // vocabulary: ids are below it; 0: not known. DataError names the file that is empty, cut short
   // or of another version.
   TokenFiles(const std::vector<std::string>& paths, i64 vocabulary);
+  ~TokenFiles();
   i64 size() const { return ends_.empty() ? 0 : ends_.back(); }
   // The ids from position `at` on; at + to.size() <= size(). DataError: an id that is
   // not in the vocabulary, with its file and position.

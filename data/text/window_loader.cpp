@@ -7,8 +7,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
-#include "gossamer/data/loader/epoch_order.h"
-#include "gossamer/data/loader/position.h"
+#include "gossamer/data/loader/epoch.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/batch_tensor.h"
 
@@ -76,48 +75,45 @@ struct WindowLoader::Impl {
                        "; use 1 … 1048576");
     check<ConfigError>(o.length >= 1 && o.length <= 1 << 20, "windows: length ", o.length,
                        "; use 1 … 1048576 ids");
-    check<ConfigError>(o.world >= 1 && o.rank >= 0 && o.rank < o.world, "windows: rank ", o.rank,
-                       " of ", o.world, " workers");
+    check_epoch_options("windows", o.epoch, true);
+    const auto [rank, world, share, shuffle, drop_last, seed] = o.epoch;
     std::vector<Range> ranges{{0, tokens->size()}};
-    if (o.share == Share::documents && o.world > 1)
-      ranges = ranges_of_documents(*tokens, marks, o.world);
-    range = ranges[ranges.size() == 1 ? 0 : static_cast<std::size_t>(o.rank)];
+    if (share == Share::documents && world > 1) ranges = ranges_of_documents(*tokens, marks, world);
+    range = ranges[ranges.size() == 1 ? 0 : static_cast<std::size_t>(rank)];
     windows = windows_of(range);
-    i64 mine = windows;
-    if (o.share == Share::windows)
-      mine = windows / o.world + (!o.drop_last && o.rank < windows % o.world);
+    i64 mine = number_of_share(windows, o.epoch);
     // The same number of steps for every rank: synchronous methods wait for each other.
-    if (o.drop_last)
+    if (drop_last)
       for (const Range& each : ranges) mine = std::min(mine, windows_of(each));
-    steps = o.drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
-    check<DataError>(steps > 0 || (!o.drop_last && o.share != Share::all),
-                     "windows: ", tokens->size(), " ids do not fill one batch of ", o.batch,
-                     " windows of ", o.length,
-                     o.world > 1 && o.share != Share::all ? " for each worker" : "",
+    steps = drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
+    check<DataError>(steps > 0 || (!drop_last && share != Share::all), "windows: ", tokens->size(),
+                     " ids do not fill one batch of ", o.batch, " windows of ", o.length,
+                     world > 1 && share != Share::all ? " for each worker" : "",
                      "; use more text, a smaller batch or shorter windows");
   }
 
   // The last id of the text is a label only.
   i64 windows_of(const Range& r) const {
     const i64 inputs = r.size() - (r.end == tokens->size() ? 1 : 0);
-    if (!options.drop_last) return (inputs + options.length - 1) / options.length;
+    if (!options.epoch.drop_last) return (inputs + options.length - 1) / options.length;
     // shuffled, the first window begins up to length - 1 ids later
-    return std::max<i64>(0, inputs - (options.shuffle ? options.length - 1 : 0)) / options.length;
+    return std::max<i64>(0, inputs - (options.epoch.shuffle ? options.length - 1 : 0)) /
+           options.length;
   }
 
   // Where the windows of this epoch begin.
   void begin_epoch() {
     const i64 epoch = position.epoch;
     if (known_epoch == epoch) return;
-    const bool own = options.share != Share::windows;
+    const EpochOptions& o = options.epoch;
+    const bool own = o.share != Share::parts;
     offset = 0;
-    if (options.shuffle && options.drop_last)
-      offset = Rng(mix(options.seed, 0x6f6666736574 /* "offset" */),
-                   mix(static_cast<std::uint64_t>(epoch),
-                       own ? static_cast<std::uint64_t>(options.rank) : 0u))
-                   .below(static_cast<std::uint32_t>(options.length));
-    order = epoch_order(windows, options.seed, epoch, options.rank, options.world,
-                        options.share == Share::windows, options.shuffle);
+    if (o.shuffle && o.drop_last)
+      offset =
+          Rng(mix(o.seed, 0x6f6666736574 /* "offset" */),
+              mix(static_cast<std::uint64_t>(epoch), own ? static_cast<std::uint64_t>(o.rank) : 0u))
+              .below(static_cast<std::uint32_t>(options.length));
+    order = epoch_order(windows, o, epoch);
     known_epoch = epoch;
   }
 
@@ -142,7 +138,7 @@ i64 WindowLoader::steps() const { return impl_->steps; }
 i64 WindowLoader::epoch() const { return impl_->position.epoch; }
 
 void WindowLoader::seek(i64 epoch, i64 step) {
-  check_seek("windows", epoch, step, impl_->steps);
+  check_seek("windows", {epoch, step}, impl_->steps);
   impl_->position = {epoch, step};
 }
 

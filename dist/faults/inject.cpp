@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/shortest.h"
 
 namespace gossamer::dist {
 namespace {
@@ -171,11 +172,6 @@ class Parser {
   std::size_t at_ = 0;
 };
 
-std::string text_of(double v) {
-  char buffer[40];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};
-}
-
 }  // namespace
 
 bool Injection::between(int x, int y) const {
@@ -209,14 +205,14 @@ std::string to_text(const Injection& i) {
     for (std::size_t k = 0; k < i.sides[s].size(); ++k)
       out += (k ? "," : "") + std::to_string(i.sides[s][k]);
   }
-  if (i.kind == Kind::slow) out += ":x" + text_of(i.factor);
-  if (i.kind == Kind::drop) out += ":p=" + text_of(i.probability);
+  if (i.kind == Kind::slow) out += ":x" + shortest(i.factor);
+  if (i.kind == Kind::drop) out += ":p=" + shortest(i.probability);
   if (i.kind == Kind::stop || i.kind == Kind::delay || i.kind == Kind::partition)
-    out += ":" + text_of(i.seconds) + "s";
+    out += ":" + shortest(i.seconds) + "s";
   if (i.at_step >= 0)
     out += "@step=" + std::to_string(i.at_step);
   else if (i.at_s > 0)
-    out += "@t=" + text_of(i.at_s);
+    out += "@t=" + shortest(i.at_s);
   return out;
 }
 

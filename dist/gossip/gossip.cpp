@@ -8,6 +8,7 @@
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
 #include "gossamer/dist/gossip/recorder.h"
+#include "gossamer/dist/usual_distance.h"
 
 namespace gossamer::dist {
 namespace {
@@ -213,9 +214,6 @@ std::vector<NamedTensor> GossipMethod::state() {
   return all;
 }
 
-// Between exchanges the distance is estimated from the differences that partners see. For two
-// workers drawn at random, E |x_i - x_j|^2 = 2n/(n-1) * mean |x_i - mean|^2. Neighbours are closer
-// to each other than that: on a sparse graph it is a lower bound.
 MethodStats GossipMethod::stats() const {
   const std::scoped_lock lock(state_.mutex);
   MethodStats out = state_.stats;
@@ -224,8 +222,7 @@ MethodStats GossipMethod::stats() const {
   if (!finished_) out.alive = alive;
   out.edges = state_.edges.edges();
   if (state_.squared_distance >= 0)
-    out.consensus_distance =
-        std::sqrt(state_.squared_distance * std::max(1, alive - 1) / (2.0 * std::max(2, alive)));
+    out.consensus_distance = estimated_consensus_distance(state_.squared_distance, alive);
   return out;
 }
 

@@ -6,7 +6,9 @@
 #include <thread>
 #include <utility>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/time.h"
 

@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/utf8.h"
 
 namespace gossamer::dist {
@@ -148,8 +148,8 @@ void check_can_record(const std::string& folder, int rank) {
 Recorder::Recorder(const std::string& folder, const RunFacts& f)
     : path_(record_path(folder, f.rank)), file_(open(path_, "wb")) {
   const std::string names =
-      fmt::format(R"("method":{},"graph":{},"pairing":{})", Json(f.method).dump(),
-                  Json(to_text(f.graph)).dump(), Json(f.pairing).dump());
+      fmt::format(R"("method":{},"graph":{},"pairing":{})", json_text(f.method),
+                  json_text(to_text(f.graph)), json_text(f.pairing));
   write(fmt::format(R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},)"
                     R"("parameters":"{:016x}","rate":{},"batch":{},"start_samples":{},)"
                     R"("total_samples":{}}})",

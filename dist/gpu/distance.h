@@ -1,7 +1,7 @@
 // How far apart two snapshots on a device are.
 #pragma once
 
-#include "gossamer/core/update.h"
+#include "gossamer/core/exchange.h"
 
 namespace gossamer::dist {
 

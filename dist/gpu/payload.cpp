@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/host_signals.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/core/update.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {

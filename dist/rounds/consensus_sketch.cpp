@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gossamer/core/update.h"
+#include "gossamer/core/exchange.h"
 
 namespace gossamer::dist {
 

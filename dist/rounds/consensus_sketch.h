@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "gossamer/core/update.h"
+#include "gossamer/core/exchange.h"
 
 namespace gossamer::dist {
 

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer::dist {

@@ -6,9 +6,9 @@
 #include <optional>
 #include <tuple>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
-#include "gossamer/core/update.h"
 #include "gossamer/dist/exchange_trace.h"
 #include "gossamer/dist/time.h"
 
@@ -150,13 +150,13 @@ const RoundExchange::Flight& RoundExchange::complete(int slot) {
     const trace::Scope scope("wait exchange", slot);
     const double began = wall_seconds();
     // exchanges with one peer wait for each other
-    Patience patience(static_cast<double>(most_with_one_peer()) * deadline_.count() + kGrace);
+    WaitBudget budget(static_cast<double>(most_with_one_peer()) * deadline_.count() + kGrace);
     while (!done()) {
-      check<DistError>(!patience.over(), "worker ", rank_, ": an exchange of round ", f.round,
+      check<DistError>(!budget.over(), "worker ", rank_, ": an exchange of round ", f.round,
                        " did not end ", kGrace, " s after its deadline");
       const double before = wall_seconds();
-      handle(link_.next(Seconds(patience.turn())));
-      patience.waited(wall_seconds() - before);
+      handle(link_.next(Seconds(budget.turn())));
+      budget.waited(wall_seconds() - before);
     }
     waited_ += wall_seconds() - began;
   }

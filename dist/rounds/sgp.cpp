@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/rounds/mixing.h"

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <string>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
@@ -517,8 +518,6 @@ void SynchronousMethod::finish() {
   finished_ = true;
 }
 
-// As in gossip: for two workers drawn at random, E |x_i - x_j|^2 = 2n/(n-1) mean |x_i - mean|^2. On
-// sparse graphs a lower bound.
 MethodStats SynchronousMethod::stats() const {
   MethodStats out = stats_;
   out.alive = membership_.count();
@@ -526,8 +525,7 @@ MethodStats SynchronousMethod::stats() const {
   out.bytes_sent += exchange_.bytes_sent();
   out.edges = edges_.edges();
   if (squared_distance_ >= 0)
-    out.consensus_distance =
-        std::sqrt(squared_distance_ * std::max(1, alive() - 1) / (2.0 * std::max(2, alive())));
+    out.consensus_distance = estimated_consensus_distance(squared_distance_, alive());
   return out;
 }
 

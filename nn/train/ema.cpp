@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "gossamer/core/update.h"
+#include "gossamer/core/blocks.h"
 
 namespace gossamer::nn {
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/captured_step.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"

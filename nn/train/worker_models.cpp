@@ -6,9 +6,9 @@
 #include <map>
 #include <string>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
-#include "gossamer/core/update.h"
 #include "gossamer/nn/train/train_state.h"
 
 namespace fs = std::filesystem;

@@ -9,6 +9,7 @@
 #include "dist/workers.h"
 #include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/picture_step.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/core/update.h"

@@ -5,8 +5,8 @@
 #include <gmock/gmock.h>
 
 #include "apps/text_data.h"
-#include "gossamer/apps/json.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {

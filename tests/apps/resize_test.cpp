@@ -48,8 +48,7 @@ class ResizeOn : public ProgramTest {
                                      .size = 24,
                                      .augment = data::Augment::resized_crop_flip,
                                      .threads = threads,
-                                     .drop_last = false,
-                                     .seed = 3,
+                                     .epoch = {.drop_last = false, .seed = 3},
                                      .boxes = how.boxes}) {
       config.train.mixup = mixup;
       config.train.cutmix = mixup;

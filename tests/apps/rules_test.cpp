@@ -113,16 +113,61 @@ TEST(Rules, RoomsOfDistDependOnEachOtherOnlyAlongTheArrows) {
   }
 }
 
+// Tensors, the tape and ops are one room; the passes over parameters, which nvcc compiles with the
+// ops, belong to what they are passes of; cuda/cuda_* is what is behind cuda.h: devices, streams,
+// memory.
+std::string room_in_core(const std::string& path) {
+  const std::string first = path.substr(0, path.find_first_of("/.")),
+                    stem = fs::path(path).stem().string();
+  if (stem == "op_update" || stem == "op_exchange") return stem.substr(3);
+  if (path.starts_with("cuda/cuda_") || path == "cuda.h") return "memory";
+  static const std::map<std::string, std::string> rooms{{"ops", "tensor"},
+                                                        {"tensor", "tensor"},
+                                                        {"autograd", "tensor"},
+                                                        {"tape", "tensor"},
+                                                        {"backend", "tensor"},
+                                                        {"blocks", "tensor"},
+                                                        {"flat", "update"},
+                                                        {"update", "update"},
+                                                        {"memory", "memory"},
+                                                        {"io", "io"},
+                                                        {"text", "text"},
+                                                        {"cpu", "cpu"},
+                                                        {"cuda", "cuda"},
+                                                        {"trace", "trace"},
+                                                        {"input_pass", "input_pass"},
+                                                        {"exchange", "exchange"},
+                                                        {"compute", "compute"},
+                                                        {"captured_step", "captured_step"}};
+  const auto room = rooms.find(first);
+  return room == rooms.end() ? "base" : room->second;
+}
+
 // The rooms of a folder: its sub-folders, and its own files by name. X.h and X.cpp belong to the
 // room of X/. For each folder: which rooms may include which others.
 TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
   using Rooms = std::map<std::string, std::set<std::string>>;
   const std::map<std::string, Rooms> allowed{
+      {"core",
+       {{"text", {}},
+        {"base", {"text"}},
+        {"memory", {"base"}},
+        {"compute", {}},
+        {"tensor", {"base", "compute", "memory"}},
+        {"io", {"base", "tensor", "text"}},
+        {"trace", {"io", "text"}},
+        {"input_pass", {"tensor"}},
+        {"cpu", {"base", "compute", "memory", "tensor"}},
+        {"cuda", {"base", "compute", "input_pass", "io", "memory", "tensor"}},
+        {"update", {"base", "tensor"}},
+        {"exchange", {"tensor", "update"}},
+        {"captured_step", {"base", "memory", "tensor", "update"}}}},
       {"data",
        {{"errors", {}},
         {"files", {}},
         {"hash", {}},
         {"mix", {}},
+        {"source", {}},
         {"work", {}},
         {"class_difference", {}},
         {"codec", {}},
@@ -134,27 +179,26 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
         {"pack", {"codec", "dataset", "formats", "errors", "files", "hash", "work"}},
         {"split", {"dataset", "mix"}},
         {"unequal", {"augment", "dataset", "mix"}},
-        {"loader", {"augment", "codec", "dataset", "errors", "mix"}},
-        {"text", {"errors", "files", "hash", "loader", "mix", "work"}}}},
+        {"loader", {"augment", "codec", "dataset", "errors", "mix", "source"}},
+        {"text", {"errors", "files", "hash", "loader", "mix", "source", "work"}}}},
       {"apps",
-       {{"json", {}},
-        {"version", {}},
+       {{"version", {}},
         {"terminal", {}},
         {"machine", {}},
         {"shell_word", {}},
         {"amount", {}},
-        {"config", {"amount", "json"}},
+        {"config", {"amount"}},
         {"command_keys", {"config"}},
         {"config_check", {"config", "train"}},
-        {"report", {"json", "lesson", "machine", "shell_word", "terminal", "version"}},
+        {"report", {"lesson", "machine", "shell_word", "terminal", "version"}},
         {"launch", {"machine", "terminal", "version"}},
-        {"train", {"command_keys", "config", "json", "launch", "machine", "report", "version"}},
+        {"train", {"command_keys", "config", "launch", "machine", "report", "version"}},
         {"export", {"train", "version"}},
         {"lesson", {}},
         {"course", {"launch"}},
         {"paper", {"report"}},
         {"commands",
-         {"command_keys", "config", "config_check", "course", "export", "json", "launch", "lesson",
+         {"command_keys", "config", "config_check", "course", "export", "launch", "lesson",
           "machine", "paper", "report", "shell_word", "terminal", "train", "version"}},
         {"cli_help", {"commands", "config", "config_check"}},
         {"cli_options", {}},
@@ -167,7 +211,8 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
         {"cuda_entry", {"commands", "version"}},
         {"main", {"cli", "commands", "cuda_module", "terminal"}},
         {"capi", {"train"}}}}};
-  const auto room_of = [](const std::string& in_folder) {
+  const auto room_of = [](const std::string& folder, const std::string& in_folder) {
+    if (folder == "core") return room_in_core(in_folder);
     const std::string room = in_folder.substr(0, in_folder.find_first_of("/."));
     return room == "config_keys" ? "config" : room;  // the list of keys that config.cpp walks
   };
@@ -175,11 +220,11 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
   for (const SourceFile& f : sources()) {
     const auto rooms = allowed.find(f.folder());
     if (rooms == allowed.end()) continue;
-    const std::string room = room_of(f.path.string().substr(f.folder().size() + 1));
+    const std::string room = room_of(f.folder(), f.path.string().substr(f.folder().size() + 1));
     ASSERT_TRUE(rooms->second.contains(room)) << f.path << ": the table doesn't know this room";
     for (const std::string& line : f.lines)
       if (std::smatch m; std::regex_search(line, m, include) && m[1] == f.folder())
-        if (const std::string other = room_of(m[2]); other != room)
+        if (const std::string other = room_of(m[1], m[2]); other != room)
           EXPECT_TRUE(rooms->second.at(room).contains(other)) << f.path << " includes " << line;
   }
   // Rooms without arrows to others are taken away until none is left: there is no circle.
@@ -194,6 +239,43 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
       left.erase(room);
     EXPECT_TRUE(left.empty()) << folder << ": a circle around " << left.begin()->first;
   }
+}
+
+// Those of gossamer_library(NAME … HEADERS …) in CMakeLists.txt, as core/tensor.h.
+std::set<std::string> installed_headers() {
+  std::ifstream in(fs::path(GOSSAMER_SOURCE_DIR) / "CMakeLists.txt");
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const std::regex library(R"(\ngossamer_library\((\w+) [^)]*HEADERS([^)]*)\))"), word(R"(\S+)");
+  std::set<std::string> out;
+  for (std::sregex_iterator l(text.begin(), text.end(), library), end; l != end; ++l) {
+    const std::string headers = (*l)[2];
+    for (std::sregex_iterator w(headers.begin(), headers.end(), word); w != end; ++w)
+      out.insert((*l)[1].str() + "/" + w->str());
+  }
+  return out;
+}
+
+TEST(Rules, InstalledHeadersIncludeOnlyInstalledOnes) {
+  const std::set<std::string> installed = installed_headers();
+  EXPECT_GT(installed.size(), 40u);
+  EXPECT_LE(installed.size(), 64u) << "a short list, chosen for users";
+  const std::regex include(R"re(^\s*#include "gossamer/([^"]+)")re");
+  for (const SourceFile& f : sources()) {
+    if (!installed.contains(f.path.string())) continue;
+    for (const std::string& line : f.lines)
+      if (std::smatch m; std::regex_search(line, m, include))
+        EXPECT_TRUE(installed.contains(m[1])) << f.path << " includes " << line;
+  }
+}
+
+TEST(Rules, EachInstalledHeaderHasItsLineOnThePageOfTheLibrary) {
+  std::ifstream in(fs::path(GOSSAMER_SOURCE_DIR) / "apps/capi/headers.md");
+  const std::string page((std::istreambuf_iterator<char>(in)), {});
+  const std::regex header(R"(`(\w+/[\w/]+\.h)`)");
+  std::set<std::string> described;
+  for (std::sregex_iterator h(page.begin(), page.end(), header), end; h != end; ++h)
+    described.insert((*h)[1]);
+  EXPECT_EQ(described, installed_headers());
 }
 
 TEST(Rules, NoSourceFileIsLongerThanSixHundredLines) {

@@ -11,6 +11,7 @@
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/input_pass.h"
 #include "gossamer/core/random.h"
 #include "gossamer/core/update.h"

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "support/exits.h"

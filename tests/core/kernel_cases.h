@@ -9,6 +9,7 @@
 
 #include "core/kernel_helpers.h"
 #include "gossamer/core/cuda/stem.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/input_pass.h"
 #include "gossamer/core/update.h"

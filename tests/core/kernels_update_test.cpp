@@ -4,6 +4,7 @@
 
 #include "core/kernel_helpers.h"
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"
 #include "support/updates.h"

@@ -13,6 +13,7 @@
 #include "data/limits.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/augment/augment.h"
+#include "gossamer/data/augment/preparer.h"
 #include "gossamer/data/codec/resize.h"
 
 namespace gossamer::data {

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gossamer/data/augment/preparer.h"
 #include "gossamer/data/check.h"
 #include "gossamer/data/loader.h"
 
@@ -168,9 +169,11 @@ TEST(Attack, DamagedFilesAreCountedAndListed) {
   };
   all_named(check_pictures(*set, 2, [](i64) { return true; }).damaged);
   for (const bool replace : {true, false}) {
-    Loader loader(
-        set,
-        {.batch = 4, .size = 32, .threads = 2, .drop_last = false, .replace_damaged = replace});
+    Loader loader(set, {.batch = 4,
+                        .size = 32,
+                        .threads = 2,
+                        .epoch = {.drop_last = false},
+                        .replace_damaged = replace});
     i64 images = 0;
     for (Batch batch = loader.next(); batch.images.defined(); batch = loader.next())
       images += batch.images.shape(0);

@@ -13,6 +13,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/augment/policy.h"
+#include "gossamer/data/augment/preparer.h"
 
 namespace gossamer::data {
 namespace {

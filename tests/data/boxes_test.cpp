@@ -94,8 +94,11 @@ TEST(Boxes, BecomeThePicturesOfTheHostWithinOneStepOfAByte) {
         SCOPED_TRACE(testing::Message()
                      << "raw " << raw << " crop " << static_cast<int>(crop) << " size " << size);
         const auto set = std::make_shared<Photos>(23, raw);
-        LoaderOptions o{
-            .batch = 5, .size = size, .augment = crop, .threads = 2, .drop_last = false, .seed = 3};
+        LoaderOptions o{.batch = 5,
+                        .size = size,
+                        .augment = crop,
+                        .threads = 2,
+                        .epoch = {.drop_last = false, .seed = 3}};
         Loader host(set, o);
         o.boxes = true;
         Loader boxes(set, o);
@@ -114,7 +117,7 @@ TEST(Boxes, AreTheSamePicturesWhateverTheThreadsDoAndWhereverOneBegins) {
   LoaderOptions o{.batch = 4,
                   .size = 20,
                   .augment = Augment::resized_crop_flip,
-                  .seed = 5,
+                  .epoch = {.seed = 5},
                   .boxes = true,
                   .box_room = 1};
   std::vector<std::vector<float>> want;
@@ -136,7 +139,7 @@ TEST(Boxes, ABoxThatIsTooLargeIsResizedOnTheHost) {
   LoaderOptions o{.batch = 6,
                   .size = 16,
                   .augment = Augment::resized_crop_flip,
-                  .seed = 2,
+                  .epoch = {.seed = 2},
                   .boxes = true,
                   .box_room = 4};
   Loader tight(set, o);
@@ -177,8 +180,7 @@ TEST(Boxes, OfDamagedPicturesAreReplacedOrLeftOutAsEver) {
                     .size = 12,
                     .augment = Augment::resized_crop_flip,
                     .threads = 3,
-                    .drop_last = false,
-                    .seed = 9};
+                    .epoch = {.drop_last = false, .seed = 9}};
     o.replace_damaged = replace;
     Loader host(set, o);
     o.boxes = true;
@@ -200,7 +202,7 @@ TEST(Boxes, MemoryIsUsedAgain) {
                       .size = 24,
                       .augment = Augment::resized_crop_flip,
                       .threads = 2,
-                      .seed = 1,
+                      .epoch = {.seed = 1},
                       .boxes = true});
   std::set<const void*> places;
   for (int epoch = 0; epoch < 6; ++epoch)

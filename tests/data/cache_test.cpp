@@ -137,8 +137,11 @@ TEST(Cache, FeedsTheLoaderWhenTheFilesAreGone) {
   for (int i = 0; i < 12; ++i)
     folder.write("n0" + std::to_string(i % 2) + "/" + std::to_string(i) + ".jpg",
                  encode_jpeg(pattern(40 + i, 40)));
-  const LoaderOptions options{
-      .batch = 4, .size = 24, .augment = Augment::resized_crop_flip, .threads = 2, .seed = 3};
+  const LoaderOptions options{.batch = 4,
+                              .size = 24,
+                              .augment = Augment::resized_crop_flip,
+                              .threads = 2,
+                              .epoch = {.seed = 3}};
   const auto epoch = [](Loader& loader) {
     std::vector<std::uint8_t> all;
     for (Batch b = loader.next(); b.labels.defined(); b = loader.next()) {

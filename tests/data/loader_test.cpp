@@ -18,7 +18,7 @@
 #include "data/helpers.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/data/loader/affinity.h"
-#include "gossamer/data/loader/epoch_order.h"
+#include "gossamer/data/loader/epoch.h"
 
 namespace gossamer::data {
 namespace {
@@ -94,21 +94,23 @@ std::vector<int> labels(const std::vector<Copy>& batches) {
 }
 
 TEST(EpochOrder, IsAPermutationThatDependsOnSeedEpochAndRank) {
-  const auto a = epoch_order(1000, 1, 0, 0, 4, false, true);
+  const auto a = epoch_order(1000, {.rank = 0, .world = 4, .seed = 1}, 0);
   auto sorted = a;
   std::ranges::sort(sorted);
   for (i64 i = 0; i < 1000; ++i) ASSERT_EQ(sorted[static_cast<std::size_t>(i)], i);
-  EXPECT_EQ(a, epoch_order(1000, 1, 0, 0, 4, false, true));
-  EXPECT_NE(a, epoch_order(1000, 2, 0, 0, 4, false, true));
-  EXPECT_NE(a, epoch_order(1000, 1, 1, 0, 4, false, true));
-  EXPECT_NE(a, epoch_order(1000, 1, 0, 1, 4, false, true));
-  EXPECT_TRUE(std::ranges::is_sorted(epoch_order(1000, 1, 0, 0, 1, false, false)));
+  EXPECT_EQ(a, epoch_order(1000, {.rank = 0, .world = 4, .seed = 1}, 0));
+  EXPECT_NE(a, epoch_order(1000, {.rank = 0, .world = 4, .seed = 2}, 0));
+  EXPECT_NE(a, epoch_order(1000, {.rank = 0, .world = 4, .seed = 1}, 1));
+  EXPECT_NE(a, epoch_order(1000, {.rank = 1, .world = 4, .seed = 1}, 0));
+  EXPECT_TRUE(std::ranges::is_sorted(
+      epoch_order(1000, {.rank = 0, .world = 1, .shuffle = false, .seed = 1}, 0)));
 }
 
 TEST(EpochOrder, ShardsCoverEveryIndexOnce) {
   std::vector<i64> all;
   for (int rank = 0; rank < 3; ++rank) {
-    const auto part = epoch_order(100, 5, 2, rank, 3, true, true);
+    const auto part =
+        epoch_order(100, {.rank = rank, .world = 3, .share = Share::parts, .seed = 5}, 2);
     EXPECT_EQ(part.size(), rank == 0 ? 34u : 33u);
     all.insert(all.end(), part.begin(), part.end());
   }
@@ -118,7 +120,7 @@ TEST(EpochOrder, ShardsCoverEveryIndexOnce) {
 
 TEST(Loader, GivesEveryImageOnceAnEpochAndThenAnEmptyBatch) {
   Loader loader(std::make_shared<Fake>(50),
-                {.batch = 8, .size = 16, .threads = 2, .drop_last = false, .seed = 3});
+                {.batch = 8, .size = 16, .threads = 2, .epoch = {.drop_last = false, .seed = 3}});
   EXPECT_EQ(loader.steps(), 7);
   const auto first = epoch(loader), second = epoch(loader);
   EXPECT_EQ(loader.epoch(), 2);
@@ -146,8 +148,12 @@ TEST(Loader, GivesTheSameBatchesWhateverItsThreads) {
     for (const auto& steps : {all_steps(), std::vector<PixelStep>{}}) {
       const auto set = std::make_shared<Fake>(60, std::set<i64>{7, 20, 21, 22, 59});
       set->slow = true;
-      LoaderOptions options{
-          .batch = 8, .size = 20, .augment = augment, .steps = steps, .threads = 1, .seed = 9};
+      LoaderOptions options{.batch = 8,
+                            .size = 20,
+                            .augment = augment,
+                            .steps = steps,
+                            .threads = 1,
+                            .epoch = {.seed = 9}};
       Loader one(set, options);
       std::vector<std::vector<Copy>> epochs;
       for (int e = 0; e < 3; ++e) epochs.push_back(epoch(one));
@@ -166,11 +172,11 @@ TEST(Loader, GivesTheSameBatchesWhateverItsThreads) {
 TEST(Loader, DrawsOtherAugmentationInEveryEpochAndForEveryRank) {
   const auto set = std::make_shared<Fake>(16);
   const LoaderOptions options{
-      .batch = 16, .size = 20, .augment = Augment::resized_crop_flip, .shuffle = false};
+      .batch = 16, .size = 20, .augment = Augment::resized_crop_flip, .epoch = {.shuffle = false}};
   Loader a(set, options);
   LoaderOptions other = options;
-  other.rank = 1;
-  other.world = 2;
+  other.epoch.rank = 1;
+  other.epoch.world = 2;
   Loader b(set, other);
   const auto first = epoch(a), second = epoch(a), elsewhere = epoch(b);
   EXPECT_EQ(first[0].labels, second[0].labels);
@@ -185,7 +191,7 @@ TEST(Loader, SeeksExactly) {
                               .augment = Augment::pad_crop_flip,
                               .steps = all_steps(),
                               .threads = 2,
-                              .seed = 4};
+                              .epoch = {.seed = 4}};
   Loader loader(set, options);
   epoch(loader);
   epoch(loader);
@@ -212,7 +218,7 @@ TEST(Loader, ChangesItsSizeBetweenBatchesAndKeepsItsPlace) {
                               .augment = Augment::resized_crop_flip,
                               .steps = all_steps(),
                               .threads = 2,
-                              .seed = 4};
+                              .epoch = {.seed = 4}};
   Loader loader(set, options);
   loader.set_size(16);
   EXPECT_EQ(loader.size(), 16);
@@ -229,7 +235,7 @@ TEST(Loader, ChangesItsSizeBetweenBatchesAndKeepsItsPlace) {
     all.push_back(copy(b));
   }
   EXPECT_FALSE(loader.next().images.defined());
-  const auto order = epoch_order(40, 4, 0, 0, 1, false, true);
+  const auto order = epoch_order(40, {.rank = 0, .world = 1, .seed = 4}, 0);
   EXPECT_TRUE(std::ranges::equal(labels(all), order));  // none is lost or read twice
   // A run that goes on after batch 2, or 3, gets the same bytes.
   Loader resumed(set, options);
@@ -326,7 +332,8 @@ TEST(Loader, ShardsHaveAsManyStepsAsEachOther) {
   const auto set = std::make_shared<Fake>(35);
   std::vector<int> all;
   for (int rank = 0; rank < 3; ++rank) {
-    Loader loader(set, {.batch = 4, .size = 16, .rank = rank, .world = 3, .shard = true});
+    Loader loader(
+        set, {.batch = 4, .size = 16, .epoch = {.rank = rank, .world = 3, .share = Share::parts}});
     EXPECT_EQ(loader.steps(), 2);  // 11 or 12 images a rank
     const auto mine = labels(epoch(loader));
     all.insert(all.end(), mine.begin(), mine.end());
@@ -339,15 +346,11 @@ TEST(Loader, ShardsWithTheirLastBatchesCoverTheSetOnceEachEpoch) {
   const auto set = std::make_shared<Fake>(35);
   for (const bool shuffle : {false, true}) {
     std::vector<std::unique_ptr<Loader>> ranks;
-    for (int rank = 0; rank < 3; ++rank)
-      ranks.push_back(std::make_unique<Loader>(set, LoaderOptions{.batch = 4,
-                                                                  .size = 16,
-                                                                  .threads = 2,
-                                                                  .rank = rank,
-                                                                  .world = 3,
-                                                                  .shard = true,
-                                                                  .shuffle = shuffle,
-                                                                  .drop_last = false}));
+    for (int rank = 0; rank < 3; ++rank) {
+      LoaderOptions o{.batch = 4, .size = 16, .threads = 2, .epoch = in_order(rank, 3)};
+      o.epoch.shuffle = shuffle;
+      ranks.push_back(std::make_unique<Loader>(set, o));
+    }
     for (int e = 0; e < 2; ++e) {
       std::vector<int> all;
       for (auto& loader : ranks) {
@@ -363,7 +366,7 @@ TEST(Loader, ShardsWithTheirLastBatchesCoverTheSetOnceEachEpoch) {
 
 TEST(Loader, ReplacesDamagedImagesByTheNextGoodOneAndNamesThemOnce) {
   const auto set = std::make_shared<Fake>(20, std::set<i64>{3, 4, 19});
-  Loader loader(set, {.batch = 20, .size = 16, .threads = 2, .shuffle = false});
+  Loader loader(set, {.batch = 20, .size = 16, .threads = 2, .epoch = {.shuffle = false}});
   for (int e = 0; e < 2; ++e) {
     const auto batches = epoch(loader);
     EXPECT_EQ(batches[0].labels[2], 2);
@@ -378,8 +381,11 @@ TEST(Loader, ReplacesDamagedImagesByTheNextGoodOneAndNamesThemOnce) {
 
 TEST(Loader, LeavesDamagedImagesOutWhenTheyAreNotReplaced) {
   const auto set = std::make_shared<Fake>(20, std::set<i64>{0, 3, 4, 8, 9, 10, 11, 19});
-  Loader loader(set,
-                {.batch = 4, .size = 16, .threads = 2, .shuffle = false, .replace_damaged = false});
+  Loader loader(set, {.batch = 4,
+                      .size = 16,
+                      .threads = 2,
+                      .epoch = {.shuffle = false},
+                      .replace_damaged = false});
   for (int e = 0; e < 2; ++e) {
     const auto batches = epoch(loader);
     ASSERT_EQ(batches.size(), 4u);  // 8 … 11 are all damaged
@@ -389,7 +395,7 @@ TEST(Loader, LeavesDamagedImagesOutWhenTheyAreNotReplaced) {
   EXPECT_EQ(loader.stats().damaged, 8);
   EXPECT_EQ(loader.stats().images, 24);
   // The rows are those of the undamaged set.
-  Loader whole(std::make_shared<Fake>(20), {.batch = 4, .size = 16, .shuffle = false});
+  Loader whole(std::make_shared<Fake>(20), {.batch = 4, .size = 16, .epoch = {.shuffle = false}});
   loader.seek(0);
   const Batch first = loader.next(), unbroken = whole.next();
   EXPECT_THAT(first.samples, ElementsAre(1, 2));
@@ -402,15 +408,14 @@ TEST(Loader, LeavesDamagedImagesOutWhenTheyAreNotReplaced) {
 
 TEST(Loader, GivesUpWhenAllImagesAreDamagedAndNotReplaced) {
   const auto set = std::make_shared<Fake>(8, std::set<i64>{0, 1, 2, 3, 4, 5, 6, 7});
-  Loader loader(set, {.batch = 3, .size = 16, .drop_last = false, .replace_damaged = false});
+  Loader loader(set,
+                {.batch = 3, .size = 16, .epoch = {.drop_last = false}, .replace_damaged = false});
   EXPECT_THAT(error_of([&] { loader.next(); }),
               HasSubstr("8 images in a row are damaged, the first: fake/"));
   // One worker's part is no reason: others have the rest.
   Loader part(set, {.batch = 3,
                     .size = 16,
-                    .world = 4,
-                    .shard = true,
-                    .drop_last = false,
+                    .epoch = {.world = 4, .share = Share::parts, .drop_last = false},
                     .replace_damaged = false});
   EXPECT_FALSE(part.next().images.defined());
   EXPECT_EQ(part.stats().damaged, 2);
@@ -418,13 +423,7 @@ TEST(Loader, GivesUpWhenAllImagesAreDamagedAndNotReplaced) {
 
 TEST(Loader, HasNothingToDoWhenItsShardIsEmpty) {
   const auto set = std::make_shared<Fake>(2);
-  Loader loader(set, {.batch = 4,
-                      .size = 16,
-                      .rank = 2,
-                      .world = 3,
-                      .shard = true,
-                      .shuffle = false,
-                      .drop_last = false});
+  Loader loader(set, {.batch = 4, .size = 16, .epoch = in_order(2, 3)});
   EXPECT_EQ(loader.steps(), 0);
   for (int e = 1; e < 3; ++e) {
     EXPECT_FALSE(loader.next().images.defined());
@@ -477,7 +476,8 @@ TEST(Loader, SaysThatAThreadCantBeStarted) {
 
 TEST(Loader, StopsAtDamageWhenStrict) {
   const auto set = std::make_shared<Fake>(20, std::set<i64>{13});
-  Loader loader(set, {.batch = 5, .size = 16, .threads = 2, .shuffle = false, .strict = true});
+  Loader loader(
+      set, {.batch = 5, .size = 16, .threads = 2, .epoch = {.shuffle = false}, .strict = true});
   loader.next();
   loader.next();
   for (int i = 0; i < 2; ++i)
@@ -497,7 +497,7 @@ TEST(Loader, GivesUpWhenAllImagesAreDamaged) {
 TEST(Loader, PassesOtherExceptionsOfItsThreadsOn) {
   const auto set = std::make_shared<Fake>(20);
   set->broken = 7;
-  Loader loader(set, {.batch = 5, .size = 16, .threads = 2, .shuffle = false});
+  Loader loader(set, {.batch = 5, .size = 16, .threads = 2, .epoch = {.shuffle = false}});
   loader.next();
   EXPECT_EQ(error_of<std::runtime_error>([&] { loader.next(); }), "the disk is on fire");
 }
@@ -508,8 +508,11 @@ TEST(Loader, PassesOnWhatALabelThrows) {
   for (const bool background : {false, true}) {
     const auto set = std::make_shared<Fake>(20);
     set->nameless = 7;
-    Loader loader(
-        set, {.batch = 5, .size = 16, .threads = 3, .shuffle = false, .background = background});
+    Loader loader(set, {.batch = 5,
+                        .size = 16,
+                        .threads = 3,
+                        .epoch = {.shuffle = false},
+                        .background = background});
     loader.next();
     EXPECT_EQ(error_of<std::out_of_range>([&] { loader.next(); }), "no label");
     loader.seek(0, 2);
@@ -587,7 +590,7 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   EXPECT_THAT(refusal({.batch = 2, .threads = 0}), HasSubstr("0 threads"));
   EXPECT_THAT(refusal({.batch = 2, .steps = {RandAugment{.magnitude = 31}}}),
               HasSubstr("rand-augment: magnitude 31; use 0 to 30"));
-  EXPECT_THAT(refusal({.batch = 2, .rank = 2, .world = 2}), HasSubstr("rank 2 of 2"));
+  EXPECT_THAT(refusal({.batch = 2, .epoch = {.rank = 2, .world = 2}}), HasSubstr("rank 2 of 2"));
 }
 
 }  // namespace

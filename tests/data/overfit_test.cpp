@@ -21,7 +21,7 @@ namespace {
 // batch, as a broken loader would give it.
 double learn(bool labels_off, int epochs) {
   const auto set = open({photos().string()});
-  Loader loader(set, {.batch = 50, .size = 24, .threads = 2, .seed = 1});
+  Loader loader(set, {.batch = 50, .size = 24, .threads = 2, .epoch = {.seed = 1}});
   nn::Linear net(24 * 24 * 3, static_cast<i64>(set->classes().size()));
   FlatParams params(net.parameters(), net.buffers());
   const auto optimizer = nn::make_optimizer("adam", params, {.weight_decay = 0});

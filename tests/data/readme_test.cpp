@@ -14,7 +14,7 @@ i64 count_images(const std::string& folder) {
                             .size = 32,
                             .augment = data::Augment::pad_crop_flip,
                             .threads = 2,
-                            .seed = 1});
+                            .epoch = {.seed = 1}});
   i64 images = 0;
   for (data::Batch batch = loader.next(); batch.images.defined(); batch = loader.next())
     images += batch.images.shape(0);

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
+#include "gossamer/data/augment/preparer.h"
 #include "gossamer/data/loader.h"
 
 namespace gossamer::data {
@@ -41,7 +42,7 @@ TEST(RealData, CifarValidationImagesComeOutAsDecoded) {
   const auto path = data_folder() / "cifar10" / "test-0.tar";
   NEEDS(path);
   const auto set = open({path.string()});
-  Loader loader(set, {.batch = 500, .size = 32, .threads = 2, .shuffle = false});
+  Loader loader(set, {.batch = 500, .size = 32, .threads = 2, .epoch = {.shuffle = false}});
   i64 at = 0;
   for (Batch b = loader.next(); b.images.defined(); b = loader.next()) {
     Bytes buffer;

@@ -8,6 +8,7 @@
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/augment/augment.h"
+#include "gossamer/data/augment/preparer.h"
 
 namespace gossamer::data {
 namespace {

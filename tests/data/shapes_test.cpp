@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
+#include "gossamer/data/codec/resize.h"
 #include "gossamer/data/loader.h"
 
 namespace gossamer::data {

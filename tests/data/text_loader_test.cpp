@@ -56,7 +56,7 @@ Rows epoch_of(WindowLoader& loader) {
 }
 
 TEST_F(TextLoaders, ALabelIsTheNextId) {
-  WindowLoader loader(numbers(103), {}, {.batch = 3, .length = 10, .seed = 4});
+  WindowLoader loader(numbers(103), {}, {.batch = 3, .length = 10, .epoch = {.seed = 4}});
   EXPECT_EQ(loader.steps(), 3);
   for (int epoch = 0; epoch < 4; ++epoch) {
     EXPECT_EQ(loader.epoch(), epoch);
@@ -73,7 +73,7 @@ TEST_F(TextLoaders, ALabelIsTheNextId) {
 }
 
 TEST_F(TextLoaders, EpochsDifferInOrderAndInWhereWindowsBegin) {
-  WindowLoader loader(numbers(1000), {}, {.batch = 4, .length = 16, .seed = 4});
+  WindowLoader loader(numbers(1000), {}, {.batch = 4, .length = 16, .epoch = {.seed = 4}});
   std::set<Ids> first_windows;
   std::set<int> offsets;
   for (int epoch = 0; epoch < 6; ++epoch) {
@@ -87,7 +87,7 @@ TEST_F(TextLoaders, EpochsDifferInOrderAndInWhereWindowsBegin) {
 
 TEST_F(TextLoaders, EvaluationPredictsEveryIdButTheFirstOnce) {
   for (const int world : {1, 3})
-    for (const Share share : {Share::windows, Share::documents}) {
+    for (const Share share : {Share::parts, Share::documents}) {
       if (share == Share::documents && world == 3) continue;  // numbers() has no documents
       std::multiset<std::int32_t> labels;
       i64 labelled = 0;
@@ -95,11 +95,11 @@ TEST_F(TextLoaders, EvaluationPredictsEveryIdButTheFirstOnce) {
         WindowLoader loader(numbers(103), {.end = 1000},
                             {.batch = 3,
                              .length = 10,
-                             .rank = rank,
-                             .world = world,
-                             .share = share,
-                             .shuffle = false,
-                             .drop_last = false});
+                             .epoch = {.rank = rank,
+                                       .world = world,
+                                       .share = share,
+                                       .shuffle = false,
+                                       .drop_last = false}});
         for (WindowBatch b = loader.next(); b.inputs.defined(); b = loader.next()) {
           labelled += b.labelled;
           const Ids inputs = ids_in(b.inputs), next = ids_in(b.labels);
@@ -118,7 +118,8 @@ TEST_F(TextLoaders, EvaluationPredictsEveryIdButTheFirstOnce) {
 
 TEST_F(TextLoaders, ABatchDependsOnItsPlaceAlone) {
   const auto text = numbers(500);
-  const WindowLoaderOptions options{.batch = 4, .length = 8, .rank = 1, .world = 2, .seed = 9};
+  const WindowLoaderOptions options{
+      .batch = 4, .length = 8, .epoch = {.rank = 1, .world = 2, .seed = 9}};
   WindowLoader whole(text, {}, options);
   std::vector<std::vector<Ids>> epochs;
   for (int epoch = 0; epoch < 3; ++epoch) {
@@ -139,18 +140,19 @@ TEST_F(TextLoaders, ABatchDependsOnItsPlaceAlone) {
   EXPECT_EQ(ids_in(other.next().inputs), epochs[1][0]);
   EXPECT_THAT(error_of<ConfigError>([&] { other.seek(0, other.steps() + 1); }),
               HasSubstr("seek to epoch 0"));
-  WindowLoader seed(text, {}, {.batch = 4, .length = 8, .rank = 1, .world = 2, .seed = 10});
+  WindowLoader seed(text, {},
+                    {.batch = 4, .length = 8, .epoch = {.rank = 1, .world = 2, .seed = 10}});
   EXPECT_NE(ids_in(seed.next().inputs), epochs[0][0]);
 }
 
 TEST_F(TextLoaders, WorkersReadAllOrDisjointWindows) {
   const auto text = numbers(1000);
-  for (const Share share : {Share::all, Share::windows}) {
+  for (const Share share : {Share::all, Share::parts}) {
     std::map<std::int32_t, int> seen;
     std::set<i64> steps;
     for (int rank = 0; rank < 3; ++rank) {
-      WindowLoader loader(text, {},
-                          {.batch = 5, .length = 8, .rank = rank, .world = 3, .share = share});
+      WindowLoader loader(
+          text, {}, {.batch = 5, .length = 8, .epoch = {.rank = rank, .world = 3, .share = share}});
       steps.insert(loader.steps());
       for (const Ids& row : epoch_of(loader).inputs) ++seen[row[0] / 8 * 8];
     }
@@ -172,13 +174,11 @@ TEST_F(TextLoaders, DocumentsAreSharedOutWhole) {
   std::map<std::int32_t, std::set<int>> readers;
   std::set<i64> steps;
   for (int rank = 0; rank < 4; ++rank) {
-    WindowLoader loader(text, {.end = 50},
-                        {.batch = 2,
-                         .length = 4,
-                         .rank = rank,
-                         .world = 4,
-                         .share = Share::documents,
-                         .shuffle = false});
+    WindowLoader loader(
+        text, {.end = 50},
+        {.batch = 2,
+         .length = 4,
+         .epoch = {.rank = rank, .world = 4, .share = Share::documents, .shuffle = false}});
     steps.insert(loader.steps());
     for (const Ids& row : epoch_of(loader).inputs)
       for (const std::int32_t id : row) readers[id].insert(rank);
@@ -189,7 +189,8 @@ TEST_F(TextLoaders, DocumentsAreSharedOutWhole) {
   EXPECT_GT(readers.size(), 30u);
   for (const auto& [document, ranks] : readers) EXPECT_EQ(ranks.size(), 1u) << document;
 
-  const WindowLoaderOptions many{.batch = 1, .length = 1, .world = 8, .share = Share::documents};
+  const WindowLoaderOptions many{
+      .batch = 1, .length = 1, .epoch = {.world = 8, .share = Share::documents}};
   EXPECT_THAT(error_of<ConfigError>([&] { WindowLoader(text, {}, many); }),
               HasSubstr("no mark of their ends; share windows instead"));
   EXPECT_THAT(error_of<ConfigError>([&] {
@@ -203,7 +204,7 @@ TEST_F(TextLoaders, ATextThatIsTooShortIsNamed) {
               HasSubstr("20 ids do not fill one batch of 2 windows of 64"));
   EXPECT_THAT(error_of<ConfigError>([&] { WindowLoader(numbers(20), {}, {.batch = 0}); }),
               HasSubstr("batch 0"));
-  EXPECT_THAT(error_of<ConfigError>([&] { WindowLoader(numbers(20), {}, {.rank = 1}); }),
+  EXPECT_THAT(error_of<ConfigError>([&] { WindowLoader(numbers(20), {}, {.epoch = {.rank = 1}}); }),
               HasSubstr("rank 1 of 1"));
 }
 
@@ -268,7 +269,7 @@ TEST_F(Pairs, RowsAreNotFilledBeyondTheLimit) {
 
 TEST_F(Pairs, ABatchDependsOnItsPlaceAlone) {
   const TextPart part = pairs(80);
-  const PairLoaderOptions options{.tokens = 50, .rank = 1, .world = 2, .seed = 3};
+  const PairLoaderOptions options{.tokens = 50, .epoch = {.rank = 1, .world = 2, .seed = 3}};
   PairLoader whole(part, kMarks, options);
   std::vector<std::vector<std::vector<i64>>> epochs;
   std::vector<std::multiset<std::pair<i64, i64>>> shapes;
@@ -299,9 +300,12 @@ TEST_F(Pairs, WorkersReadAllOrDisjointBatches) {
       std::map<i64, int> seen;
       std::set<i64> steps;
       for (int rank = 0; rank < 3; ++rank) {
-        PairLoader loader(
-            part, kMarks,
-            {.tokens = 50, .rank = rank, .world = 3, .shard = shard, .drop_last = drop_last});
+        PairLoader loader(part, kMarks,
+                          {.tokens = 50,
+                           .epoch = {.rank = rank,
+                                     .world = 3,
+                                     .share = shard ? Share::parts : Share::all,
+                                     .drop_last = drop_last}});
         steps.insert(loader.steps());
         for (PairBatch b = loader.next(); b.source.defined(); b = loader.next())
           for (const i64 pair : b.pairs) ++seen[pair];

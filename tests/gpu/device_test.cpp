@@ -5,11 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/cuda/conv_term.h"
 #include "gossamer/core/ops.h"
-#include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {

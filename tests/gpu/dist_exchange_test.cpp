@@ -7,10 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "dist/over.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
-#include "gossamer/core/update.h"
 #include "gossamer/dist/gpu/group.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/method.h"

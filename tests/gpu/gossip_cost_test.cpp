@@ -18,6 +18,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/core/update.h"

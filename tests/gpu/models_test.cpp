@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/backend.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/update.h"
 #include "models/small_resnet.h"
 
 namespace gossamer::testing {

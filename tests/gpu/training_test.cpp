@@ -183,8 +183,7 @@ struct FedLoop {
                                            .size = 48,
                                            .augment = data::Augment::resized_crop_flip,
                                            .threads = 2,
-                                           .drop_last = drop_last,
-                                           .seed = 7,
+                                           .epoch = {.drop_last = drop_last, .seed = 7},
                                            .pinned = !device.is_cpu(),
                                            .boxes = boxes}) {
     Config config;

@@ -15,6 +15,7 @@
 
 #include "gossamer/core/random.h"
 #include "gossamer/data/augment/augment.h"
+#include "gossamer/data/augment/preparer.h"
 #include "gossamer/data/codec/resize.h"
 
 namespace {

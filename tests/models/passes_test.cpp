@@ -3,6 +3,7 @@
 // statistics, and parameters after steps of SGD.
 #include <gtest/gtest.h>
 
+#include "gossamer/core/compute.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops/grid.h"
 #include "gossamer/nn/init.h"

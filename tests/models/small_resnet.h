@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ops/op_cases.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/init.h"

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/update.h"
 #include "gossamer/models/registry.h"

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/ops.h"
 #include "support/updates.h"
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/update.h"
 
 namespace gossamer::testing {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "gossamer/core/backend.h"
+#include "gossamer/core/compute.h"
 
 namespace gossamer {
 

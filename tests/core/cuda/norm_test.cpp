@@ -1,6 +1,7 @@
 // Batch norm's fused passes against the reference backend and finite differences: emulated, through
 // the same blocks and threads as on a GPU.
 #include "core/kernel_helpers.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/ops/eight.h"
 
 namespace gossamer {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/core/blocks.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/update.h"

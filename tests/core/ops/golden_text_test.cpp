@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
 #include "support/use_backend.h"

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ops/op_cases.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/parallel.h"
 
 namespace gossamer::testing {

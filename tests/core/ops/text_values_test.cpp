@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "gossamer/core/compute.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/blocks.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/random.h"
 #include "support/updates.h"

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
-#include "gossamer/core/update.h"
 
 namespace gossamer {
 namespace {

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/core/text/json.h"
+
 namespace gossamer {
 namespace {
 

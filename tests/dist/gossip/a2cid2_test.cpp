@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/random.h"
 #include "gossamer/dist/gossip/model.h"
 #include "gossamer/dist/graph/graph.h"

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "dist/gpu/fakes.h"
+#include "gossamer/core/exchange.h"
 #include "gossamer/core/update.h"
 #include "gossamer/nn/optim.h"
 

@@ -1,5 +1,5 @@
 // Compiled for any CPU (CMakeLists.txt): on one that is too old, this must still run.
-#include "gossamer/core/cpu/least_cpu.h"
+#include "gossamer/core/least_cpu.h"
 
 #include "gossamer/core/error.h"
 

@@ -1,9 +1,8 @@
-// JSON text, written only: enough for log lines, summaries and --json. (Files of others are parsed
-// with a real parser.)
+// JSON: text that is written, for log lines, summaries, traces and --json, and text of others,
+// which nlohmann's parser reads. Threads: any.
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <concepts>
 #include <cstdio>
@@ -11,9 +10,11 @@
 #include <string_view>
 #include <vector>
 
+#include "gossamer/core/text/nesting.h"
+#include "gossamer/core/text/shortest.h"
 #include "gossamer/core/text/utf8.h"
 
-namespace gossamer::apps {
+namespace gossamer {
 
 inline std::string json_text(std::string_view s) {
   std::string out = "\"";
@@ -41,8 +42,7 @@ inline std::string json_text(bool v) { return v ? "true" : "false"; }
 template <std::floating_point T>
 std::string json_text(T v) {
   if (!std::isfinite(v)) return "null";  // JSON has no infinity
-  char buffer[40];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};
+  return shortest(v);
 }
 template <std::integral T>
 requires(!std::same_as<T, bool>) std::string json_text(T v) { return std::to_string(v); }
@@ -70,4 +70,12 @@ class JsonObject {
 };
 inline std::string json_text(const JsonObject& object) { return object.str(); }
 
-}  // namespace gossamer::apps
+// A value without text (a Json of nlohmann's, which only the callers include) if `json` is not
+// JSON, or nests deeper than kDeepestJson.
+template <class Json>
+Json parse_json(std::string_view json) {
+  return json_depth(json) > kDeepestJson ? Json(Json::value_t::discarded)
+                                         : Json::parse(json, nullptr, false);
+}
+
+}  // namespace gossamer

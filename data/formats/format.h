@@ -1,0 +1,24 @@
+// What finds the files of a format and reads them. A format is one file that defines this, and one
+// row in dataset/find.cpp.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "gossamer/data/formats/index.h"
+
+namespace gossamer::data {
+
+struct FileFormat {
+  std::string name;    // shards of different formats are never joined
+  std::string wanted;  // what users may give, for errors
+  // Files of this name are of this format; in a folder they are shards of one set. Null: its names
+  // don't say it.
+  bool (*has_name)(const std::string& name);
+  bool (*starts_with)(std::span<const std::byte> start);  // the first 512 bytes of a file, or all
+  // DataError says what is wrong with the file.
+  Index (*index)(const std::string& path);
+};
+
+}  // namespace gossamer::data
