@@ -35,11 +35,29 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   const auto chosen = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group(group);
   };
+  // Of methods: those with a dot in their names, or those without.
+  const auto settings = [&](bool dotted) {
+    for (auto& [setting, value] : c.of_methods) {
+      if ((setting.name.find('.') != setting.name.npos) != dotted) continue;
+      std::visit(
+          [&, name = simulate_option(setting.name),
+           about = with_setting_names(setting.about, simulate_option)](auto& v) {
+            CLI::Option* const made = option(name.c_str(), v, about.c_str());
+            if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::vector<double>>)
+              made->delimiter(',');
+          },
+          value);
+    }
+  };
   option("--graph", c.options.graph, "a graph that `gossamer graph --help` lists");
   option("--workers", c.options.workers, "number of workers, 2 to 4096");
-  option("--method", c.options.method,
-         "a2cid2, adpsgd, published; synchronous: dpsgd, dpsgd-atc, allreduce, sgp, local-sgd, "
-         "diloco, noloco, dadam, accum-adam, consensus-control");
+  std::string methods;
+  for (const std::string& name : dist::simulated_methods()) {
+    const bool synchronous = dist::method_traits(name).synchronous,
+               first = synchronous && methods.find("synchronous") == methods.npos;
+    methods += (methods.empty() ? "" : first ? "; synchronous: " : ", ") + name;
+  }
+  option("--method", c.options.method, methods.c_str());
   option("--pairing", c.options.pairing,
          "ideal: poisson, matching; with latencies: handshake, schedule, rounds");
   chosen("--rounds", c.options.rounds,
@@ -49,7 +67,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   app.add_flag("--rate-is-limit", c.options.rate_is_limit,
                "no worker does more than the rate (the hub of a star)")
       ->group(group);
-  option("--period", c.options.period, "local-sgd, diloco, noloco: steps between averages");
+  settings(false);
   option("--eta-scale", c.options.eta_scale, "a2cid2: factor of eta");
   option("--realised-rate", c.options.realised_rate, "fraction of exchanges that really happen");
   chosen("--staleness", c.options.staleness, "published: most age of what is sent; default: any");
@@ -76,23 +94,8 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
          "quadratic: largest curvature divided by the smallest");
   option("--samples", c.logreg.samples, "logreg: samples of each worker");
   option("--batch", c.logreg.batch, "logreg: samples of a gradient");
-  group = "Consensus control: training with --method consensus-control";
-  dist::ConsensusControlOptions& k = c.options.control;
-  option("--control-method", k.method,
-         "the synchronous method under control: dpsgd, dpsgd-atc, sgp, local-sgd");
-  option("--control-target", k.target,
-         "plateau: fractions of the distance without control; online: factor * learning rate * "
-         "gradient norm");
-  list("--control-phases", k.phases,
-       "plateau: fractions of the run at which the next phase begins, e.g. 0.3,0.6");
-  list("--control-fractions", k.fractions,
-       "plateau: target of each phase, one more than --control-phases; 0: exact averages; 1: no "
-       "control");
-  option("--control-measure", k.measure,
-         "plateau: fraction of the run at the start of a phase that measures the distance");
-  option("--control-factor", k.factor, "online: the factor above");
-  option("--control-most", k.most,
-         "most rounds of gossip after a step; if more are needed, an exact average instead");
+  group = "Settings of methods that control others: training";
+  settings(true);
   group = "Machines: timeline; pairings handshake, schedule, rounds";
   option("--compute-s", c.options.machines.compute_s, "seconds of a gradient");
   chosen("--compute", c.compute,

@@ -130,6 +130,7 @@ int graph(const GraphCommand&);
 struct SimulateCommand {
   std::string mode;
   dist::SimulationOptions options;
+  std::vector<NamedSetting> of_methods = dist::simulated_settings();  // those given are taken
   dist::QuadraticOptions quadratic;
   dist::LogisticOptions logreg;
   double time = 0;  // in mean gradient durations; 0: depends on the mode
@@ -149,6 +150,8 @@ struct SimulateCommand {
   std::vector<std::string> given;
 };
 int simulate(const SimulateCommand&);
+// The option of `simulate` for a setting of methods: "--control-method".
+std::string simulate_option(const std::string& setting);
 
 // Prints the page of apps/lesson.
 int lesson();

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <type_traits>
 
@@ -63,6 +64,10 @@ std::string amount_of(const std::string& key) {
 }
 template <class T>
 std::string type_of(const OrAuto<T>&) {
+  return type_of(T()) + " or \"auto\"";
+}
+template <class T>
+std::string type_of(const std::optional<T>&) {
   return type_of(T()) + " or \"auto\"";
 }
 std::string type_of(const std::vector<Amount>&) { return "a list of numbers or amounts"; }
@@ -125,6 +130,15 @@ void read(const toml::node& n, const std::string& where, const char* key, OrAuto
     out.value = *n.value<T>(), out.zero = out.value == 0;
 }
 template <class T>
+void read(const toml::node& n, const std::string& where, const char* key, std::optional<T>& out) {
+  if (n.value_exact<std::string>() == "auto")
+    out.reset();
+  else if (!n.is_number() || (std::is_same_v<T, i64> && !n.is_integer()))
+    wrong_type(where, key, type_of(out), type_text(n));
+  else
+    out = *n.value<T>();
+}
+template <class T>
 void read(const toml::node& n, const std::string& where, const char* key, std::vector<T>& out) {
   std::vector<T> values;
   if (const toml::array* list = n.as_array()) {
@@ -170,6 +184,11 @@ void parse(const std::string& text, const char* key, OrAuto<T>& out) {
   }
   out = given;
 }
+template <class T>
+void parse(const std::string& text, const char* key, std::optional<T>& out) {
+  out.reset();
+  if (text != "auto") parse_number(text, key, out.emplace(), type_of(out));
+}
 // a,b,c or TOML's ["a", "b", "c"].
 template <class T>
 void parse(const std::string& text, const char* key, std::vector<T>& out) {
@@ -206,6 +225,10 @@ std::string text_of(const Amount& v) {
 template <class T>
 std::string text_of(const OrAuto<T>& v) {
   return v.value != 0 || v.zero ? text_of(v.value) : "\"auto\"";
+}
+template <class T>
+std::string text_of(const std::optional<T>& v) {
+  return v ? text_of(*v) : "\"auto\"";
 }
 template <class T>
 std::string text_of(const std::vector<T>& v) {
@@ -355,8 +378,11 @@ std::vector<KeyText> key_texts(const Config& config) {
 
 std::vector<std::pair<std::string, std::string>> common_values(const Config& config) {
   std::vector<std::pair<std::string, std::string>> out;
+  std::set<std::string> own;
+  for (const MethodKey& each : config.of_methods)
+    if (!each.setting.agree) own.insert(each.key);
   for (const KeyText& key : key_texts(config))
-    if (std::ranges::find(kOwnKeys, key.name) == std::end(kOwnKeys))
+    if (std::ranges::find(kOwnKeys, key.name) == std::end(kOwnKeys) && !own.contains(key.name))
       out.emplace_back(key.name, key.value);
   return out;
 }
@@ -394,6 +420,43 @@ std::string value_text(const Config& config, const std::string& key) {
     if (k == key) text = text_of(field);
   });
   return text;
+}
+
+std::string method_key(const std::string& setting) {
+  return setting.find('.') == setting.npos ? "train." + setting : setting;
+}
+
+std::vector<MethodKey> method_keys() {
+  std::vector<MethodKey> keys;
+  for (auto& [setting, value] : dist::method_settings()) {
+    MethodKey key{setting, method_key(setting.name), with_setting_names(setting.about, method_key),
+                  value};
+    if (setting.of_run) key.about += ", or amounts", key.value = std::vector<Amount>();
+    keys.push_back(std::move(key));
+  }
+  return keys;
+}
+
+Settings Config::all_settings(const std::function<double(const Amount&)>& part_of) const {
+  Settings all;
+  for (const MethodKey& each : of_methods)
+    if (const auto* value = std::get_if<SettingValue>(&each.value)) {
+      all.set(each.setting.name, *value);
+    } else {
+      std::vector<double> fractions;
+      for (const Amount& a : std::get<std::vector<Amount>>(each.value))
+        if (const double part = part_of(a); part < 1) fractions.push_back(part);
+      all.set(each.setting.name, std::move(fractions));
+    }
+  return all;
+}
+
+Settings Config::method_settings(const std::function<double(const Amount&)>& part_of) const {
+  return all_settings(part_of).only(dist::method_settings(train.method));
+}
+
+std::string Config::stepping_method() const {
+  return dist::stepping_method(train.method, method_settings([](const Amount&) { return 1.0; }));
 }
 
 std::string Config::run_folder() const {

@@ -2,13 +2,17 @@
 // TOML. config_keys.h lists the keys. The defaults are the quickstart's recipe.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "gossamer/apps/amount.h"
 #include "gossamer/core/dtype.h"
+#include "gossamer/core/setting.h"
+#include "gossamer/dist/method.h"
 
 namespace gossamer::apps {
 
@@ -23,6 +27,15 @@ using Auto = OrAuto<i64>;
 // Gradients of a mean over a batch are mostly 1e-8 to 1e-2. f16 loses digits below 6e-5 and ends at
 // 65504. Multiplied by 2^10 the gradients fit, with a factor of more than a thousand left above.
 inline constexpr float kLossScaleOfF16 = 1024;
+
+// The key of a setting of methods (dist::method_settings()).
+struct MethodKey {
+  Setting setting;
+  std::string key, about;
+  std::variant<SettingValue, std::vector<Amount>> value;  // amounts: of a setting of the run
+};
+std::string method_key(const std::string& setting);  // "train.period"
+std::vector<MethodKey> method_keys();
 
 struct Config {
   std::string task = "pictures";
@@ -47,27 +60,18 @@ struct Config {
     bool strict_images = false;
   } data;
   struct {
-    std::string method = "a2cid2", graph = "ring", dtype = "f32", pairing = "handshake",
-                quota = "poisson", isa = "auto";
-    double rate = 1, ema = 0;
+    std::string method = dist::default_method(), graph = "ring", dtype = "f32",
+                pairing = dist::GossipOptions{}.pairing, quota = dist::GossipOptions{}.quota,
+                isa = "auto";
+    double rate = dist::GossipOptions{}.rate, ema = 0;
     Amount epochs{12};
     i64 batch = 32, accumulate = 1, seed = 0, bn_batches = 20, patience = 0;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";
     Auto threads, loss_scale;
-    bool overlap = true, tf32 = false;
-    double consensus_factor = 1, bucket_mb = 25, mixup = 0, cutmix = 0;
-    i64 period = 8, fragments = 1;
-    double outer_rate = 0.7;
-    i64 outer_delay = 0;
-    OrAuto<double> outer_momentum;
+    bool tf32 = false;
+    double mixup = 0, cutmix = 0;
   } train;
-  struct {
-    std::string method = "dpsgd", target = "plateau";
-    std::vector<Amount> phases;
-    std::vector<double> fractions{0.25};
-    double measure = 0.02, factor = 1;
-    i64 most = 100;
-  } control;
+  std::vector<MethodKey> of_methods = method_keys();  // one for each of dist::method_settings()
   struct {
     std::string name = "auto";
     OrAuto<double> learning_rate;
@@ -113,6 +117,11 @@ struct Config {
   // model.init: see find_initial_model(). No key.
   std::string resumed_from;
 
+  // What of_methods says, of all methods or of that of the run. part_of: an amount as a fraction of
+  // the run; those of 1 and more never come.
+  Settings all_settings(const std::function<double(const Amount&)>& part_of) const;
+  Settings method_settings(const std::function<double(const Amount&)>& part_of) const;
+  std::string stepping_method() const;  // dist::stepping_method() of it
   int classes_or(i64 of_data) const {
     return static_cast<int>(model.classes.value ? model.classes.value : of_data);
   }

@@ -32,34 +32,37 @@ namespace {
 
 // The keys with few values.
 std::map<std::string, std::vector<std::string>> make_choices() {
+  const std::vector<NamedSetting> gossip = settings_of(dist::GossipOptions{});
   std::vector<std::string> graphs = dist::graph_names();
   for (const std::string& rounds : dist::rounds_names())
     if (std::ranges::find(graphs, rounds) == graphs.end()) graphs.push_back(rounds);
-  return {{"task", models::tasks()},
-          {"model.name", models::names()},
-          {"model.gelu", {"tanh", "erf"}},
-          {"data.label_base", {"auto", "0", "1"}},
-          {"data.filter", {"bilinear", "area"}},
-          {"data.shard", {"auto", "true", "false", "dirichlet:ALPHA", "documents"}},
-          {"data.resize_on", {"auto", "host", "device"}},
-          {"train.method", dist::method_names()},
-          {"train.graph", graphs},
-          {"train.pairing", {"handshake", "schedule", "rounds"}},
-          {"train.quota", {"poisson", "exact"}},
-          {"train.dtype", {"f32", "bf16", "f16", "auto"}},
-          {"train.isa", {"auto", "avx512", "avx2", "neon"}},
-          {"train.device", {"auto", "cpu", "cuda", "cuda:N"}},
-          {"train.cuda_graph", {"auto", "on", "off"}},
-          {"control.method", {"dpsgd", "sgp", "local-sgd"}},
-          {"control.target", {"plateau", "online"}},
-          {"optim.name", {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"}},
-          {"optim.scaling", {"auto", "linear", "none"}},
-          {"optim.schedule", {"constant", "step", "cosine", "one-cycle", "inverse-sqrt"}},
-          {"eval.of", {"own", "mean"}},
-          {"run.best_by", {"top1", "loss"}},
-          {"dist.transport", {"auto", "peercopy", "nccl", "host"}},
-          {"dist.payload", {"f32", "bf16", "int8"}},
-          {"dist.wire", {"f32", "f16"}}};
+  std::map<std::string, std::vector<std::string>> all{
+      {"task", models::tasks()},
+      {"model.name", models::names()},
+      {"model.gelu", {"tanh", "erf"}},
+      {"data.label_base", {"auto", "0", "1"}},
+      {"data.filter", {"bilinear", "area"}},
+      {"data.shard", {"auto", "true", "false", "dirichlet:ALPHA", "documents"}},
+      {"data.resize_on", {"auto", "host", "device"}},
+      {"train.method", dist::method_names()},
+      {"train.graph", graphs},
+      {"train.pairing", gossip[1].setting.choices},
+      {"train.quota", gossip[2].setting.choices},
+      {"train.dtype", {"f32", "bf16", "f16", "auto"}},
+      {"train.isa", {"auto", "avx512", "avx2", "neon"}},
+      {"train.device", {"auto", "cpu", "cuda", "cuda:N"}},
+      {"train.cuda_graph", {"auto", "on", "off"}},
+      {"optim.name", {"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"}},
+      {"optim.scaling", {"auto", "linear", "none"}},
+      {"optim.schedule", {"constant", "step", "cosine", "one-cycle", "inverse-sqrt"}},
+      {"eval.of", {"own", "mean"}},
+      {"run.best_by", {"top1", "loss"}},
+      {"dist.transport", {"auto", "peercopy", "nccl", "host"}},
+      {"dist.payload", {"f32", "bf16", "int8"}},
+      {"dist.wire", {"f32", "f16"}}};
+  for (const MethodKey& each : method_keys())
+    if (!each.setting.choices.empty()) all[each.key] = each.setting.choices;
+  return all;
 }
 
 // Keys that only runs of these tasks read. Elsewhere they must stay as they are by default: nobody
@@ -130,6 +133,11 @@ void validate(const Config& c, int workers, int per_machine) {
             "ascending fractions of the run, above 0 and below 1, or ascending amounts of one "
             "unit");
     for (const Amount& a : parts) amount(key, a);
+  };
+  const auto check_settings_of = [&](const std::vector<NamedSetting>& settings) {
+    for (const auto& [setting, value] : settings)
+      if (const auto wanted = setting_wanted(setting, value))
+        require(false, method_key(setting.name), with_setting_names(*wanted, method_key));
   };
   // Their own checks below know the values with a number (cuda:1, aer:4, dirichlet:0.3), or name
   // what fits the other keys.
@@ -220,7 +228,8 @@ void validate(const Config& c, int workers, int per_machine) {
   auto_or("data.threads", c.data.threads, 1, 256);
   require(c.data.cache_gb >= 0 && c.data.cache_gb <= 1e6, "data.cache_gb", "0 to 1000000");
   // Synchronous methods may also follow rounds that no graph has (one-peer-exp …).
-  const bool in_rounds = dist::method_is_synchronous(c.train.method);
+  const dist::MethodTraits& method = dist::method_traits(c.train.method);
+  const bool in_rounds = method.synchronous;
   if (!dist::known_graph(c.train.graph))
     one_of("train.graph", c.train.graph, in_rounds ? dist::rounds_names() : dist::graph_names());
   const i64 scale = c.train.loss_scale.value;
@@ -232,33 +241,20 @@ void validate(const Config& c, int workers, int per_machine) {
           "false unless train.dtype=f32: the other types have short factors anyway");
   named("train.device", [&] { check_device_name(c.train.device); });
   require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");
-  require(c.train.rate >= 0 && c.train.rate <= 1000, "train.rate", "0 to 1000");
-  require(c.train.consensus_factor >= 0 && c.train.consensus_factor <= 1, "train.consensus_factor",
-          "0 to 1");
-  require(c.train.bucket_mb > 0 && c.train.bucket_mb <= 4096, "train.bucket_mb",
-          "above 0, at most 4096");
-  require(c.train.period >= 1 && c.train.period <= 1000000, "train.period", "1 to 1000000");
-  require(c.train.fragments >= 1 && c.train.fragments <= std::min<i64>(c.train.period, 4000),
-          "train.fragments",
-          "1 to train.period, " + value_text(c, "train.period") + ", and at most 4000");
-  require(c.train.outer_delay >= 0 && c.train.outer_delay < c.train.period, "train.outer_delay",
-          "0, or below train.period, " + value_text(c, "train.period"));
-  require(c.train.outer_rate > 0 && c.train.outer_rate <= 10, "train.outer_rate",
-          "above 0, at most 10");
-  require(c.train.outer_momentum.value >= 0 && c.train.outer_momentum.value < 1,
-          "train.outer_momentum", "\"auto\", or at least 0 and below 1");
-  ascending_parts("control.phases", c.control.phases);
-  require(c.control.fractions.size() == c.control.phases.size() + 1 &&
-              std::ranges::all_of(c.control.fractions, [](double f) { return f >= 0; }),
-          "control.fractions",
-          "one number of 0 or more for each phase, so one more than control.phases");
-  require(c.control.measure > 0 && c.control.measure < 1, "control.measure", "above 0 and below 1");
-  require(c.control.factor > 0, "control.factor", "above 0");
-  require(c.control.most >= 0 && c.control.most <= 100000, "control.most", "0 to 100000");
-  const std::string named_after = dist::method_optimizer(c.train.method);
-  require(c.optim.name == "auto" || dist::method_takes(c.train.method, c.optim.name), "optim.name",
-          "auto, " + named_after + " or " + named_after +
-              "w, since train.method = " + c.train.method + "; dpsgd goes with any");
+  dist::GossipOptions gossip;
+  gossip.rate = c.train.rate;
+  check_settings_of(settings_of(gossip));
+  // Fractions of the run that only need to be as many and ascending here.
+  double part = 0;
+  const auto in_turn = [&](const Amount&) { return (part += 1) / 1e9; };
+  for (const MethodKey& each : c.of_methods)
+    if (const auto* parts = std::get_if<std::vector<Amount>>(&each.value))
+      ascending_parts(each.key, *parts);
+  check_settings_of(dist::method_settings(c.all_settings(in_turn)));
+  const std::string named_after = method.usual_optimizer();
+  require(c.optim.name == "auto" || method.takes(c.optim.name), "optim.name",
+          "auto, " + named_after + " or " + named_after + "w, since train.method = " +
+              c.train.method + "; " + method.variant_of + " goes with any");
   require(c.train.mixup >= 0 && c.train.mixup <= 100, "train.mixup", "0 to 100");
   require(c.train.cutmix >= 0 && c.train.cutmix <= 100, "train.cutmix", "0 to 100");
   require(c.train.batch >= 1 && c.train.batch <= 65536, "train.batch", "1 to 65536");
@@ -306,9 +302,10 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.run.log_every >= 1, "run.log_every", "1 or more");
   for (const auto& [key, folder] :
        {std::pair{"run.record", c.run.record}, {"run.replay", c.run.replay}})
-    require(folder.empty() || !in_rounds, key,
-            "empty unless train.method is a2cid2 or adpsgd: only their order of events depends on "
-            "timing");
+    require(folder.empty() || method.records, key,
+            "empty unless train.method is " +
+                dist::methods_that([](const dist::MethodTraits& m) { return m.records; }, "or") +
+                ": only their order of events depends on timing");
   require(c.run.keep >= 1, "run.keep", "1 or more");
   require(c.run.keep_best >= 0 && c.run.keep_best <= 1000, "run.keep_best", "0 to 1000");
   require(c.dist.heartbeat_s > 0, "dist.heartbeat_s", "above 0");
@@ -319,9 +316,9 @@ void validate(const Config& c, int workers, int per_machine) {
   require(c.dist.collective_timeout_s > 0, "dist.collective_timeout_s", "above 0");
   require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers",
           "1 to the number of workers, " + std::to_string(workers));
-  require(
-      c.dist.payload == "f32" || (c.train.method != "allreduce" && c.train.method != "local-sgd"),
-      "dist.payload", "f32 for allreduce and local-sgd, whose sums are made in f32");
+  require(c.dist.payload == "f32" || method.coded, "dist.payload",
+          "f32 for " + dist::methods_that([](const dist::MethodTraits& m) { return !m.coded; }) +
+              ", whose sums are made in f32");
   require(c.dist.restart >= 0 && c.dist.restart <= 1000, "dist.restart", "0 to 1000");
   require(c.dist.nccl_ctas >= 0 && c.dist.nccl_ctas <= 32, "dist.nccl_ctas", "0 to 32");
   named("dist", [&] {
@@ -334,20 +331,22 @@ void validate(const Config& c, int workers, int per_machine) {
   const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) {
                           return f.kind == dist::Injection::Kind::restart;
                         });
-  require(!restarts || c.train.method == "a2cid2" || c.train.method == "adpsgd", "train.method",
-          "a2cid2 or adpsgd if workers are started again (dist.restart, dist.inject): with the "
-          "other methods all workers step together, so a new one cannot join; without restarts "
-          "they go on with the workers that are alive");
+  require(!restarts || method.restarts, "train.method",
+          dist::methods_that([](const dist::MethodTraits& m) { return m.restarts; }, "or") +
+              " if workers are started again (dist.restart, dist.inject): with the other methods "
+              "all workers step together, so a new one cannot join; without restarts they go on "
+              "with the workers that are alive");
   require(c.dist.restart_after_s >= 0 && c.dist.restart_after_s <= 86400, "dist.restart_after_s",
           "0 to 86400");
   if (workers < 2 || (c.train.graph == "aer" && per_machine == 0)) return;
   if (in_rounds) {
     // throws for a number of workers that the rounds do not allow
     const auto rounds = dist::make_rounds(c.train.graph, workers, std::max(1, per_machine));
-    const std::string& mixes =
-        c.train.method == "consensus-control" ? c.control.method : c.train.method;
-    require(!rounds->directed() || mixes == "sgp" || mixes == "allreduce", "train.graph",
-            "undirected, as one-peer-exp is: on directed rounds only sgp keeps the mean");
+    require(
+        !rounds->directed() || dist::method_traits(c.stepping_method()).directed, "train.graph",
+        "undirected, as one-peer-exp is: on directed rounds only " +
+            dist::methods_that([](const dist::MethodTraits& m) { return m.directed && m.graph; }) +
+            " keeps the mean");
   } else {
     const dist::Graph graph = dist::make_graph(c.train.graph, workers, 1, std::max(1, per_machine));
     if (c.train.pairing == "rounds") dist::make_rounds_agenda(0, c.train.rate, graph);

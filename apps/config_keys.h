@@ -16,6 +16,9 @@ namespace gossamer::apps {
 
 template <class C, class F>
 void each_key(C& c, F&& f) {
+  static const std::string methods =
+      dist::methods_that([](const dist::MethodTraits&) { return true; }, "|");
+  static const std::vector<NamedSetting> about_gossip = settings_of(dist::GossipOptions{});
   f("task", c.task,
     "pictures: images of classes | language: text, of which the model predicts the next piece | "
     "translation: pairs of sentences");
@@ -99,17 +102,13 @@ void each_key(C& c, F&& f) {
     "none");
   f("data.strict_images", c.data.strict_images,
     "true: a damaged image stops the run; false: it is replaced and listed");
-  f("train.method", c.train.method,
-    "a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | diloco | noloco | consensus-control | "
-    "dadam | accum-adam");
+  f("train.method", c.train.method, methods.c_str());
   f("train.graph", c.train.graph,
     "which workers exchange: ring, complete, exponential, star, hypercube, torus, chain, tree, "
     "random-regular:4, aer:8 (workers a node; aer: those of a machine), file:PATH");
-  f("train.rate", c.train.rate, "exchanges of each worker per own gradient");
-  f("train.pairing", c.train.pairing,
-    "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | rounds (fixed matchings)");
-  f("train.quota", c.train.quota,
-    "handshake: number of exchanges per gradient: poisson | exact (evenly spaced)");
+  f("train.rate", c.train.rate, about_gossip[0].setting.about.c_str());
+  f("train.pairing", c.train.pairing, about_gossip[1].setting.about.c_str());
+  f("train.quota", c.train.quota, about_gossip[2].setting.about.c_str());
   f("train.batch", c.train.batch,
     "images that one worker computes on at once; language: windows; translation: ids of a side");
   f("train.accumulate", c.train.accumulate,
@@ -151,39 +150,13 @@ void each_key(C& c, F&& f) {
     "compute threads of each worker; auto: cores of this machine / its workers");
   f("train.bn_batches", c.train.bn_batches,
     "batches per worker that re-estimate batch norm at the end; 0: merge the workers' statistics");
-  f("train.overlap", c.train.overlap,
-    "dpsgd, sgp: true: the exchange runs during the next step (AWC); false: wait for it (ATC). "
-    "allreduce: true: gradients are summed during backward");
-  f("train.bucket_mb", c.train.bucket_mb,
-    "allreduce, dpsgd with overlap: size of the pieces that are exchanged during backward");
-  f("train.consensus_factor", c.train.consensus_factor,
-    "dpsgd: how far to move towards the mean of the neighbours, 0 to 1");
-  f("train.period", c.train.period,
-    "local-sgd: steps between two averages; diloco, noloco: between two outer steps");
-  f("train.fragments", c.train.fragments,
-    "diloco, noloco: pieces of the model whose outer steps take turns, so that less is sent at "
-    "once (Streaming DiLoCo); 1 to train.period");
-  f("train.outer_delay", c.train.outer_delay,
-    "diloco, noloco: own steps that a piece is under way, beside them, before its outer step; 0: "
-    "it is waited for");
-  f("train.outer_rate", c.train.outer_rate, "diloco, noloco: learning rate of the outer steps");
-  f("train.outer_momentum", c.train.outer_momentum,
-    "diloco, noloco: momentum of the outer steps, 0 to 1; auto: 0.9, noloco 0.5");
-  f("control.method", c.control.method, "consensus-control: the synchronous method under control");
-  f("control.target", c.control.target,
-    "plateau: fractions of the distance measured without control; online: factor * learning rate * "
-    "gradient norm");
-  f("control.phases", c.control.phases,
-    "plateau: fractions of the run at which the next phase begins, or amounts");
-  f("control.fractions", c.control.fractions,
-    "plateau: target of each phase, one more than control.phases; 0: exact averages; 1: no "
-    "control");
-  f("control.measure", c.control.measure,
-    "plateau: fraction of the run in which a phase measures the distance, at its start or when the "
-    "learning rate rises no more");
-  f("control.factor", c.control.factor, "online: the factor above");
-  f("control.most", c.control.most,
-    "most rounds of gossip after a step; if more are needed, an exact average instead");
+  for (auto& each : c.of_methods) {
+    const auto visit = [&](auto& value) { f(each.key.c_str(), value, each.about.c_str()); };
+    if (auto* value = std::get_if<SettingValue>(&each.value))
+      std::visit(visit, *value);
+    else
+      visit(std::get<std::vector<Amount>>(each.value));
+  }
   f("optim.name", c.optim.name,
     "sgd | adam | adamw | accum-adam | accum-adamw | auto: the optimizer in the method's name, "
     "else sgd");

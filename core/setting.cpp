@@ -102,9 +102,10 @@ std::optional<std::string> wanted(const Setting& s, const std::optional<T>& v) {
 }
 template <class T>
 std::optional<std::string> wanted(const Setting& s, const std::vector<T>& v) {
-  for (const T& each : v)
-    if (const auto of_item = wanted(s, each)) return "a list in which each is " + *of_item;
-  return std::nullopt;
+  const bool right =
+      (!s.entries || v.size() == *s.entries) && (!s.ascending || std::ranges::is_sorted(v)) &&
+      std::ranges::none_of(v, [&](const T& each) { return wanted(s, each).has_value(); });
+  return right ? std::nullopt : std::optional(s.range.wanted);
 }
 
 }  // namespace
@@ -158,6 +159,18 @@ std::optional<std::string> setting_wanted(const Setting& setting, const SettingV
   return std::visit([&](const auto& v) { return wanted(setting, v); }, value);
 }
 
+std::string with_setting_names(const std::string& text,
+                               const std::function<std::string(const std::string&)>& key_of) {
+  std::string out;
+  for (std::size_t at = 0;;) {
+    const std::size_t open = text.find('{', at), close = text.find('}', open);
+    out += text.substr(at, open == text.npos || close == text.npos ? text.npos : open - at);
+    if (close == text.npos) return out;
+    out += key_of(text.substr(open + 1, close - open - 1));
+    at = close + 1;
+  }
+}
+
 std::optional<SettingValue> setting_as(const SettingValue& value, const SettingValue& like) {
   if (value.index() == like.index()) return value;
   if (const auto* text = std::get_if<std::string>(&value)) return read_setting(*text, like);
@@ -170,7 +183,16 @@ std::optional<SettingValue> setting_as(const SettingValue& value, const SettingV
 void check_settings(const std::vector<NamedSetting>& settings, const std::string& of) {
   for (const auto& [setting, value] : settings)
     if (const auto wanted = setting_wanted(setting, value))
-      fail<ConfigError>(of, ": ", setting.name, " ", setting_text(value), "; it must be ", *wanted);
+      fail<ConfigError>(of, ": ", setting.name, " ", setting_text(value), "; it must be ",
+                        with_setting_names(*wanted, [](const std::string& name) { return name; }));
+}
+
+Settings Settings::only(const std::vector<NamedSetting>& known) const {
+  Settings out;
+  for (const NamedSetting& each : known)
+    if (const SettingValue* value = find(each.setting.name))
+      out.values_[each.setting.name] = *value;
+  return out;
 }
 
 const SettingValue* Settings::find(const std::string& name) const {

@@ -12,6 +12,7 @@
 //       f(self.momentum, Setting{.name = "momentum", .range = Range::from_below(0, 1)});
 //     }
 //   };
+// In `about` and Range::wanted, {period} stands for another setting: programs write its key there.
 // A member's type is one of SettingValue's, its default is the initializer. The range of one may
 // depend on another: visit() sees both. A struct derived from another calls that one's visit()
 // first.
@@ -19,6 +20,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,12 +56,18 @@ struct Range {
 
 struct Setting {
   std::string name;
-  std::string about{};                 // its meaning, for help and manual
-  Range range{};                       // of a number, or of each number of a list
-  std::vector<std::string> choices{};  // of a text; none: any
-  std::string unit{};                  // "steps", "MB"; empty: none
-  bool agree = true;                   // all workers must have the same
-  std::string since = "0.1";           // the version that had it first
+  std::string about{};                   // its meaning, for help and manual
+  Range range{};                         // of a number, or of each number of a list
+  std::vector<std::string> choices{};    // of a text; none: any
+  std::string unit{};                    // "steps", "MB"; empty: none
+  bool agree = true;                     // all workers must have the same
+  std::optional<std::size_t> entries{};  // of a list: how many; none: any number
+  bool ascending = false;                // of a list
+  // false: with the values of other settings it has no effect; with which it would, in words
+  bool used = true;
+  std::string used_with{};
+  bool of_run = false;        // fractions of the run, for which programs may take amounts
+  std::string since = "0.1";  // the version that had it first
 };
 
 // std::optional: a number or "auto", which is its empty value.
@@ -76,6 +84,9 @@ std::string setting_text(const SettingValue&);
 std::optional<SettingValue> read_setting(std::string_view text, const SettingValue& like);
 // None if the value is possible; else what it must be: "1 to 8", "one of a, b".
 std::optional<std::string> setting_wanted(const Setting&, const SettingValue&);
+// `text` with what stands in {braces}, the name of a setting, replaced by key_of(name).
+std::string with_setting_names(const std::string& text,
+                               const std::function<std::string(const std::string&)>& key_of);
 // The value as one of the type that `like` has, if that loses nothing: a whole number is also a
 // number, and a text is read.
 std::optional<SettingValue> setting_as(const SettingValue&, const SettingValue& like);
@@ -85,6 +96,7 @@ struct NamedSetting {
   Setting setting;
   SettingValue value;
 };
+class Settings;
 template <class Options>
 std::vector<NamedSetting> settings_of(const Options& options) {
   std::vector<NamedSetting> out;
@@ -93,6 +105,9 @@ std::vector<NamedSetting> settings_of(const Options& options) {
   });
   return out;
 }
+// The same with the values that are given, where they fit: ranges that depend on them follow.
+template <class Options>
+std::vector<NamedSetting> settings_with(const Settings& given);
 // ConfigError "OF: period 0; it must be 1 to 8" for the first that is not possible.
 void check_settings(const std::vector<NamedSetting>&, const std::string& of);
 template <class Options>
@@ -124,6 +139,8 @@ class Settings {
       values_[each.setting.name] = std::move(each.value);
     return *this;
   }
+  // those of these names
+  Settings only(const std::vector<NamedSetting>& known) const;
   // none: nothing was said
   const SettingValue* find(const std::string& name) const;
   const std::map<std::string, SettingValue>& values() const { return values_; }
@@ -150,5 +167,16 @@ class Settings {
 
   std::map<std::string, SettingValue> values_;
 };
+
+template <class Options>
+std::vector<NamedSetting> settings_with(const Settings& given) {
+  Options options;
+  Options::visit(options, [&](auto& member, const Setting& setting) {
+    const SettingValue* value = given.find(setting.name);
+    if (const auto fits = value ? setting_as(*value, member) : std::nullopt)
+      member = std::get<std::decay_t<decltype(member)>>(*fits);
+  });
+  return settings_of(options);
+}
 
 }  // namespace gossamer

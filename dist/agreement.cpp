@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
@@ -27,10 +26,10 @@ struct Fact {
 std::string text_of(double number) { return fmt::format("{}", number); }
 
 std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, const Graph& graph,
-                           const MethodOptions& o) {
+                           const MethodOptions& o,
+                           const std::vector<std::pair<std::string, std::string>>& settings) {
   std::string edges = std::to_string(graph.n);
   for (const Edge& e : graph.edges) edges += fmt::format(";{}-{}:{}", e.a, e.b, e.rate);
-  const ConsensusControlOptions& c = o.control;
   std::vector<Fact> facts;
   for (const auto& [name, value] : o.agree) facts.push_back({name, value});
   const std::vector<Fact> own = {
@@ -41,23 +40,7 @@ std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, 
       {"the graph", edges + o.rounds, o.rounds.empty() ? graph.name : o.rounds,
        "with other edges or rates"},
       {"workers_per_node", std::to_string(o.workers_per_node)},
-      {"overlap", o.overlap ? "true" : "false"},
-      {"bucket_bytes", std::to_string(o.bucket_bytes)},
-      {"consensus_factor", text_of(o.consensus_factor)},
-      {"period", std::to_string(o.period)},
-      {"outer_delay", std::to_string(o.outer_delay)},
-      {"fragments", std::to_string(o.fragments)},
-      {"outer_rate", text_of(o.outer_rate)},
-      {"outer_momentum", o.outer_momentum ? text_of(*o.outer_momentum) : "the method's own"},
       {"payload", o.payload},
-      // they decide alike, or wait for each other in vain
-      {"the method under consensus control", c.method},
-      {"the target of consensus control", c.target},
-      {"the phases of consensus control", fmt::format("{}", c.phases)},
-      {"the fractions of consensus control", fmt::format("{}", c.fractions)},
-      {"the measure of consensus control", text_of(c.measure)},
-      {"the factor of consensus control", text_of(c.factor)},
-      {"the most gossip steps of consensus control", std::to_string(c.most)},
       {"pairing", o.pairing},
       {"quota", o.quota},
       // from which all draw one schedule; elsewhere each may have its own
@@ -66,6 +49,7 @@ std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, 
       {"total_samples (in C: total_steps)", text_of(o.total_samples)},
       {"start_samples", text_of(o.start_samples)}};
   facts.insert(facts.end(), own.begin(), own.end());
+  for (const auto& [name, value] : settings) facts.push_back({name, value});
   return facts;
 }
 
@@ -129,8 +113,9 @@ void exchange_values(Disagreement& d, const Fact& own, Collectives& all) {
 }  // namespace
 
 void begin_together(const std::string& method, FlatParams& params, Group& group, const Graph& graph,
-                    const MethodOptions& options) {
-  const std::vector<Fact> facts = facts_of(method, params, graph, options);
+                    const MethodOptions& options,
+                    const std::vector<std::pair<std::string, std::string>>& settings) {
+  const std::vector<Fact> facts = facts_of(method, params, graph, options, settings);
   Membership membership(group, options.min_workers, Membership::Lost::is_out);
   Tensor mean;
   try {

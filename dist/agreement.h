@@ -10,8 +10,10 @@ namespace gossamer::dist {
 
 // values() become the mean of all workers', except after a resume (start_samples), where each goes
 // on from its own. Who dies meanwhile is left out. DistError on every worker if two do not agree:
-// it names them, the option and both values.
+// it names them, the option and both values. settings: name and value of each setting of any
+// method, as many and in the same order on all.
 void begin_together(const std::string& method, FlatParams&, Group&, const Graph&,
-                    const MethodOptions&);
+                    const MethodOptions&,
+                    const std::vector<std::pair<std::string, std::string>>& settings);
 
 }  // namespace gossamer::dist

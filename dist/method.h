@@ -19,26 +19,26 @@
 #include <vector>
 
 #include "gossamer/core/flat.h"
+#include "gossamer/core/setting.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/control_options.h"
 #include "gossamer/dist/edge_statistics.h"
+#include "gossamer/dist/gossip_options.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
 
-struct MethodOptions {
-  double rate = 1;           // exchanges per worker per own gradient (r); 0: never
-  i64 batch = 1;             // samples of one gradient
-  double total_samples = 0;  // of all workers together: done() after that; 0: never
+// What a caller may say of a run, whatever the method. Values that belong to a method are its
+// settings: local_sgd.h, diloco.h … in methods/.
+struct MethodOptions : GossipOptions {  // rate 0: no exchanges
+  Settings settings{};                  // of the method, by name: {"period", 8}
+  i64 batch = 1;                        // samples of one gradient
+  double total_samples = 0;             // of all workers together: done() after that; 0: never
   std::uint64_t seed = 0;
-  // how partners are chosen: handshake | schedule | rounds (policy.h)
-  std::string pairing = "handshake";
-  // of the handshake: poisson (random gaps, the rate is the mean) | exact (evenly spaced)
-  std::string quota = "poisson";
   // folders: events-RANK.jsonl is written, or followed so that a run repeats bit for bit
   // (recorder.h)
-  std::string record, replay;
+  std::string record{}, replay{};
   // the longest; an exchange is given as long as those before it took (deadline.h)
   double exchange_timeout_s = 20;
   double exchange_least_s = 1;  // … but this long at least
@@ -48,32 +48,14 @@ struct MethodOptions {
   double clip_norm = 0;      // 0: no clipping
   double start_samples = 0;  // resume: samples seen so far by all
   int min_workers = 1;       // fewer alive: DistError
-  // Synchronous methods (synchronous.h):
-  // who mixes with whom, a name of rounds.h; empty: the graph's neighbours, Metropolis weights
+  // Methods in rounds: who mixes with whom, a name of rounds.h; empty: the graph's neighbours,
+  // Metropolis weights
   std::string rounds{};
   // of rounds "aer" without a number; those of a node follow one another
   int workers_per_node = 1;
-  // dpsgd, sgp: an exchange is hidden behind the next forward and backward; false: each step waits
-  // for its own. allreduce: gradients are summed during backward; false: after it
-  bool overlap = true;
-  double consensus_factor = 1;  // phi in [0, 1]: x <- (1 - phi) x + phi W x
-  // dpsgd with overlap: parameters are exchanged in pieces of this size during backward (see
-  // prepare()). allreduce: gradients are summed in pieces of this size
-  i64 bucket_bytes = 25 << 20;
-  // local-sgd: steps between two averages; diloco, noloco: between two outer steps (diloco.h)
-  int period = 1;
-  // diloco, noloco: own steps that a piece is under way, beside them, before its outer step; 0:
-  // outer steps are waited for. Below period
-  int outer_delay = 0;
-  // diloco, noloco: pieces of the parameters with outer steps in turn; the outer optimizer's
-  // learning rate and momentum (none: the method's own)
-  int fragments = 1;
-  double outer_rate = 0.7;
-  std::optional<double> outer_momentum{};
   // How parameters travel between CPUs: f32 | bf16 | int8 (coding.h)
   std::string payload = "f32";
-  ConsensusControlOptions control{};  // consensus-control
-  // a2cid2, adpsgd: type of the snapshots that travel. f16: half the bytes; between GPUs only
+  // Gossip: type of the snapshots that travel. f16: half the bytes; between GPUs only
   DType wire = DType::f32;
   // this worker was started again while the others went on: it takes its state from a neighbour
   bool rejoin = false;
@@ -81,9 +63,9 @@ struct MethodOptions {
   std::vector<std::pair<std::string, std::string>> agree{};
   // "dead", "left", "joined", "exchange failed", "exchange refused" (usual_distance.h); from the
   // communication thread
-  std::function<void(const std::string& what, int peer)> on_fault;
+  std::function<void(const std::string& what, int peer)> on_fault{};
   // every exchange, failed ones too; from the thread that did it
-  std::function<void(const ExchangeRecord&)> on_exchange;
+  std::function<void(const ExchangeRecord&)> on_exchange{};
 };
 
 struct MethodStats {
@@ -149,11 +131,53 @@ class Method {
   virtual const char* name() const = 0;
 };
 
-// name: a2cid2 | adpsgd | allreduce | dpsgd | sgp | local-sgd | diloco | noloco |
-// consensus-control; dadam and accum-adam are dpsgd with the optimizer of that name (ConfigError
-// with another). Makes values() the mean of the workers' first, and checks that all have the same
-// model (fingerprint), method, graph and options: DistError names two workers, the option that
-// differs and both values. ConfigError lists the known names.
+// What programs may ask about a method, so that they need to know none by name.
+struct MethodTraits {
+  std::string name;
+  // Workers meet in rounds (synchronous.h), and the graph may be any name of rounds.h; otherwise
+  // each exchanges with one neighbour at a time, at its own pace.
+  bool synchronous = true;
+  bool graph = true;  // false: it averages over all workers, whatever the graph
+  // Directed rounds are right for it too: its mean does not depend on them, or push-sum keeps it.
+  bool directed = false;
+  bool coded = true;            // parameters may travel coded; false: it sums them in f32
+  bool sums_gradients = false;  // instead of mixing models: all workers always hold the same one
+  bool controllable = false;    // consensus control may gossip on after its steps
+  bool controls = false;        // it is consensus control: of the method that its settings name
+  bool records = false;         // its order of events can be recorded and replayed
+  bool restarts = false;        // a worker that died can be started again by itself
+  bool simulated_only = false;  // a variant that is there for teaching and comparison
+  std::string variant_of{};     // the method that it is but for its optimizer or its order
+  // it is named after this optimizer (or its variant with decoupled weight decay); empty: any
+  std::string optimizer{};
+
+  bool takes(const std::string& optimizer_name) const {
+    return optimizer.empty() || optimizer_name == optimizer || optimizer_name == optimizer + "w";
+  }
+  // "sgd" where any goes
+  std::string usual_optimizer() const { return optimizer.empty() ? "sgd" : optimizer; }
+};
+
+// ConfigError lists the known names.
+const MethodTraits& method_traits(const std::string& name);
+// The first of the registry: what is taken where none is named.
+const std::string& default_method();
+// Of methods that train, in alphabetical order.
+std::vector<std::string> method_names();
+// The names of those with this trait in the order of the registry: "a2cid2 and adpsgd". last_word:
+// what stands before the last; "|" or ",": between all.
+std::string methods_that(const std::function<bool(const MethodTraits&)>&,
+                         const std::string& last_word = "and");
+// The settings of one method, or of all: each once, in the order of the registry, with defaults
+// where nothing is given. Of a name without a dot programs make a key "train.NAME".
+std::vector<NamedSetting> method_settings(const std::string& name, const Settings& given = {});
+std::vector<NamedSetting> method_settings(const Settings& given = {});
+// Whose steps are done with these settings: of consensus control, the method under control.
+std::string stepping_method(const std::string& name, const Settings&);
+
+// Makes values() the mean of the workers' first, and checks that all have the same model
+// (fingerprint), method, graph and options: DistError names two workers, the option that differs
+// and both values. ConfigError: as check_method().
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
                                     const Graph&, const MethodOptions& = {});
 // Throws what make_method() would throw before anything is sent, so that another try is possible.
@@ -161,17 +185,5 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimi
 // written.
 void check_method(const std::string& name, const std::string& optimizer, const Group&, const Graph&,
                   const MethodOptions&);
-std::vector<std::string> method_names();
-// The optimizer that a method is named after (dadam: "adam", accum-adam: "accum-adam"); "sgd" for
-// the others, which take any.
-std::string method_optimizer(const std::string& name);
-// False for an optimizer that a method named after one does not go with. Its variant with decoupled
-// weight decay (adamw for adam) does.
-bool method_takes(const std::string& name, const std::string& optimizer);
-// True for methods in which workers meet in rounds: the graph may be any name of rounds.h.
-bool method_is_synchronous(const std::string& name);
-// False for methods that average over all workers, whatever the graph: allreduce, local-sgd,
-// diloco.
-bool method_has_graph(const std::string& name);
 
 }  // namespace gossamer::dist

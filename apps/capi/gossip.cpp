@@ -16,7 +16,7 @@ namespace {
 class GivenUpdate final : public nn::Sgd {
  public:
   GivenUpdate(FlatParams& params, const char* method)
-      : Sgd(params, {.momentum = 0}), name_(dist::method_optimizer(method)) {}
+      : Sgd(params, {.momentum = 0}), name_(dist::method_traits(method).usual_optimizer()) {}
   const char* name() const override { return name_.c_str(); }
 
  private:

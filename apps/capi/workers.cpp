@@ -17,7 +17,7 @@ void Workers::check_new() const {
 
 namespace {
 
-dist::MethodOptions method_options(const gsm_gossip_options& o) {
+dist::MethodOptions method_options(const gsm_gossip_options& o, const std::string& method) {
   check_numbers("gsm_gossip_options", {{"total_steps", o.total_steps},
                                        {"rate", o.rate},
                                        {"period", o.period},
@@ -28,7 +28,9 @@ dist::MethodOptions method_options(const gsm_gossip_options& o) {
   options.total_samples = o.total_steps;
   options.seed = o.seed;
   if (o.rate > 0) options.rate = o.rate;
-  if (o.period > 0) options.period = o.period;
+  constexpr const char* kPeriod = "period";  // 0 means 1 here, as the header says
+  for (const NamedSetting& each : dist::method_settings(method))
+    if (each.setting.name == kPeriod) options.settings.set(kPeriod, std::max(1, o.period));
   if (o.min_workers > 0) options.min_workers = o.min_workers;
   if (o.exchange_timeout_s > 0) options.exchange_timeout_s = o.exchange_timeout_s;
   if (o.finish_timeout_s > 0) options.finish_timeout_s = o.finish_timeout_s;
@@ -44,9 +46,9 @@ dist::MethodOptions method_options(const gsm_gossip_options& o) {
 // Rounds that no graph has (one-peer-exp …) may pair any two workers.
 dist::Graph graph_of(const std::string& name, bool in_rounds, int workers) {
   check<ConfigError>(in_rounds || dist::known_graph(name) || !dist::known_rounds(name), "graph \"",
-                     name,
-                     "\" is rounds only, for methods whose workers step together, as dpsgd; "
-                     "a2cid2 and adpsgd take a graph, as ring or exponential");
+                     name, "\" is rounds only, for methods whose workers step together; ",
+                     dist::methods_that([](const dist::MethodTraits& m) { return !m.synchronous; }),
+                     " take a graph, as ring or exponential");
   return dist::make_graph(in_rounds && !dist::known_graph(name) ? "complete" : name, workers);
 }
 
@@ -93,9 +95,9 @@ Training::Training(std::shared_ptr<Workers> workers, FlatParams& params, Optimiz
                    const char* method, const char* graph, const gsm_gossip_options& given)
     : workers_(std::move(workers)) {
   dist::Group& group = workers_->group();
-  dist::MethodOptions options = method_options(given);
+  dist::MethodOptions options = method_options(given, method);
   options.rejoin = workers_->restarted();
-  const bool in_rounds = dist::method_is_synchronous(method);  // ConfigError: unknown
+  const bool in_rounds = dist::method_traits(method).synchronous;  // ConfigError: unknown
   if (in_rounds) options.rounds = graph;
   const dist::Graph edges = graph_of(graph, in_rounds, group.size());
   workers_->check_new();

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -11,6 +13,7 @@
 #include "gossamer/apps/commands/slow_workers.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
+#include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/simulation/consensus.h"
 #include "gossamer/dist/simulation/timeline.h"
 
@@ -20,25 +23,73 @@ namespace {
 constexpr int kRows = 12;  // of a table over time
 constexpr int kBar = 40;
 
+// The names of the methods for which it is so, of all that can be simulated.
+template <class F>
+std::vector<std::string> methods_with(F&& is_so) {
+  std::vector<std::string> names = dist::simulated_methods();
+  std::erase_if(names, [&](const std::string& name) { return !is_so(name); });
+  return names;
+}
+std::string listed(const std::vector<std::string>& names, const std::string& last = " and ") {
+  std::string out;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == names.size() ? last : ", ") + names[i];
+  return out;
+}
+
+const NamedSetting* find_setting(const std::vector<NamedSetting>& all, const std::string& name) {
+  const auto found = std::ranges::find_if(
+      all, [&](const NamedSetting& each) { return each.setting.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+struct OptionRule {
+  std::vector<std::string> options;
+  bool used;
+  std::string belong_to;
+};
+
+// Settings of methods: each is an option.
+std::vector<OptionRule> rules_of_settings(const SimulateCommand& c, bool any) {
+  std::vector<OptionRule> rules;
+  const std::vector<NamedSetting> own =
+      any ? dist::simulated_settings(c.options.method, c.options.settings)
+          : std::vector<NamedSetting>();
+  for (const auto& [setting, value] : c.of_methods) {
+    const NamedSetting* const here = find_setting(own, setting.name);
+    const auto with = methods_with([&, &name = setting.name](const std::string& method) {
+      return !dist::method_traits(method).controls == (name.find('.') == name.npos) &&
+             find_setting(dist::simulated_settings(method), name);
+    });
+    rules.push_back({{simulate_option(setting.name)},
+                     here && here->setting.used,
+                     (with.size() == 1 ? "method " : "") + listed(with) +
+                         (here && !here->setting.used ? " with " + here->setting.used_with : "")});
+  }
+  return rules;
+}
+
 // An option without effect is probably a mistake, so it is an error.
 void check_given(const SimulateCommand& c) {
-  const std::string& method = c.options.method;
   const bool trains = c.mode == "quadratic" || c.mode == "logreg", timeline = c.mode == "timeline",
              exchanges = c.mode == "exchanges";
-  const bool synchronous = dist::is_synchronous(method),
-             ideal = c.options.pairing == "poisson" || c.options.pairing == "matching";
-  const bool controlled = !exchanges && method == "consensus-control",
-             plateau = c.options.control.target != "online";
-  const struct {
-    std::vector<std::string> options;
-    bool used;
-    const char* belong_to;
-  } rules[] = {
+  const bool ideal = dist::is_ideal(c.options.pairing);
+  const std::vector<std::string> known = dist::simulated_methods();
+  if (std::ranges::find(known, c.options.method) == known.end()) return;  // said later
+  const dist::MethodRow& row = dist::method_row(c.options.method);
+  const bool synchronous = row.traits.synchronous;
+  const std::string gossip = listed(methods_with(
+                        [](const std::string&m) { return !dist::method_traits(m).synchronous; })),
+                    accelerated = listed(methods_with([](const std::string&m) {
+                      const dist::MethodRow& each = dist::method_row(m);
+                      return !each.traits.synchronous && each.gossip.accelerated;
+                    }));
+  std::vector<OptionRule> rules{
       {{"--graphs", "--sizes"}, exchanges, "mode exchanges; others take --graph and --workers"},
       {{"--graph", "--workers", "--method", "--time", "--seed"},
        !exchanges,
        "the other modes; exchanges compares methods by --graphs and --sizes"},
-      {{"--events"}, !exchanges && !synchronous, "a2cid2, adpsgd and published"},
+      {{"--events"}, !exchanges && !synchronous, gossip},
       {{"--from", "--dims"}, !exchanges && !timeline, "consensus, quadratic and logreg"},
       {{"--seeds"}, !timeline, "the other modes; a time line shows one run, that of --seed"},
       {{"--learning-rate", "--momentum", "--heterogeneity"}, trains, "quadratic and logreg"},
@@ -46,40 +97,43 @@ void check_given(const SimulateCommand& c) {
       {{"--samples", "--batch"}, c.mode == "logreg", "logreg"},
       {{"--pairing", "--rate", "--rate-is-limit"},
        !exchanges && !synchronous,
-       "methods whose workers meet in pairs: a2cid2, adpsgd, published"},
+       "methods whose workers meet in pairs: " + gossip},
       {{"--eta-scale"},
-       !exchanges && !timeline && !synchronous && method != "adpsgd",
-       "consensus, quadratic and logreg of a2cid2 and published"},
-      {{"--realised-rate"},
-       !exchanges && !synchronous && ideal,
-       "a2cid2, adpsgd and published with pairing poisson"},
-      {{"--staleness"}, !exchanges && method == "published", "method published"},
+       !exchanges && !timeline && !synchronous && row.gossip.accelerated,
+       "consensus, quadratic and logreg of " + accelerated},
+      {{"--realised-rate"}, !exchanges && !synchronous && ideal, gossip + " with pairing poisson"},
+      {{"--staleness"},
+       !exchanges && row.gossip.published_order,
+       "method " + listed(methods_with([](const std::string& m) {
+         return dist::method_row(m).gossip.published_order;
+       }))},
       {{"--rounds"},
        !exchanges && (synchronous || c.options.pairing == "matching"),
        "synchronous methods and to pairing matching"},
-      {{"--period"},
-       !exchanges && (dist::mixing_method(c.options) == "local-sgd" || method == "diloco" ||
-                      method == "noloco" || method == "accum-adam"),
-       "local-sgd, diloco, noloco and accum-adam"},
       {{"--compute-s", "--compute", "--slow", "--latency-s", "--bandwidth", "--bytes", "--link",
         "--node-size", "--node-bandwidth", "--node-latency-s", "--flow-bandwidth"},
        timeline || (!exchanges && !synchronous && !ideal),
        "mode timeline and to pairings with latencies: handshake, schedule, rounds"},
-      {{"--buckets"}, timeline && method == "allreduce", "timeline with method allreduce"},
-      {{"--control-method", "--control-target", "--control-most"},
-       controlled,
-       "method consensus-control"},
-      {{"--control-phases", "--control-fractions", "--control-measure"},
-       controlled && plateau,
-       "method consensus-control with target plateau"},
-      {{"--control-factor"},
-       controlled && !plateau,
-       "method consensus-control with target online"}};
-  for (const auto& rule : rules)
+      {{"--buckets"},
+       timeline && row.traits.sums_gradients,
+       "timeline with method " + listed(methods_with([](const std::string& m) {
+         return dist::method_traits(m).sums_gradients;
+       }))}};
+  std::ranges::move(rules_of_settings(c, !exchanges), std::back_inserter(rules));
+  for (const OptionRule& rule : rules)
     for (const std::string& option : rule.options)
       check<ConfigError>(rule.used || std::ranges::find(c.given, option) == c.given.end(),
                          "simulate ", c.mode, ": ", option, " would have no effect; it belongs to ",
                          rule.belong_to);
+}
+
+template <class T>
+void add(JsonObject& out, const char* name, const T& value) {
+  out.add(name, value);
+}
+template <class T>
+void add(JsonObject& out, const char* name, const std::optional<T>& value) {
+  if (value) out.add(name, *value);
 }
 
 JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int seeds) {
@@ -87,30 +141,27 @@ JsonObject head(const SimulateCommand& c, const dist::SimulationPlan& plan, int 
   JsonObject out;
   out.add("mode", c.mode).add("graph", o.graph).add("workers", o.workers).add("method", o.method);
   if (plan.rounds) out.add("rounds", plan.rounds->name());
-  if (!dist::is_synchronous(o.method))
+  if (!plan.formula)
     out.add("pairing", o.pairing).add("rate", o.rate).add("rate_is_limit", o.rate_is_limit);
-  if (o.method == "consensus-control") {
-    const dist::ConsensusControlOptions& k = o.control;
-    out.add("control_method", k.method).add("control_target", k.target);
-    if (k.target == "online")
-      out.add("control_factor", k.factor);
-    else
-      out.add("control_phases", k.phases)
-          .add("control_fractions", k.fractions)
-          .add("control_measure", k.measure);
-    out.add("control_most", k.most);
-  }
+  if (plan.traits().controls)
+    for (const auto& [setting, value] : dist::simulated_settings(o.method, o.settings)) {
+      std::string name = setting.name;
+      std::ranges::replace(name, '.', '_');
+      if (setting.used && name != setting.name)
+        std::visit([&](const auto& v) { add(out, name.c_str(), v); }, value);
+    }
   return out.add("dims", o.dims).add("seed", o.seed).add("seeds", seeds), out;
 }
 
 std::string title(const dist::SimulationPlan& plan, int seeds) {
   const dist::SimulationOptions& o = plan.options;
   const std::string rounds = plan.rounds ? "rounds " + plan.rounds->name() : "";
-  const std::string method =
-      o.method == "consensus-control" ? o.method + " of " + o.control.method : o.method;
+  const std::string method = plan.traits().controls
+                                 ? o.method + " of " + dist::stepping_method(o.method, o.settings)
+                                 : o.method;
   const std::string pairing = fmt::format("pairing {} at rate {}{}", o.pairing, o.rate,
                                           rounds.empty() ? "" : ", " + rounds);
-  const std::string& how = dist::is_synchronous(o.method) ? rounds : pairing;
+  const std::string& how = plan.formula ? rounds : pairing;
   return fmt::format("{} workers, graph {}, method {}, {}, {} seed{}", o.workers, o.graph, method,
                      how, seeds, seeds == 1 ? "" : "s");
 }
@@ -149,7 +200,7 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
         .add("fit_to", r.fit_to)
         .add("exchanges", r.exchanges);
     out.add("decay_rate_exact", r.exact.value_or(NAN));
-    if (!dist::is_synchronous(plan.options.method)) {
+    if (!plan.formula) {
       const dist::GraphConstants& k = plan.constants;
       out.add("chi1", k.chi1)
           .add("chi2", k.chi2)
@@ -328,6 +379,13 @@ int exchanges(const SimulateCommand& c) {
 
 }  // namespace
 
+std::string simulate_option(const std::string& setting) {
+  std::string name = "--" + setting;
+  std::ranges::replace(name, '.', '-');
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
 int simulate(const SimulateCommand& given) {
   SimulateCommand c = given;
   const std::vector<std::string> modes = {"consensus", "quadratic", "logreg", "timeline",
@@ -337,6 +395,9 @@ int simulate(const SimulateCommand& given) {
   const auto left_out = [&](const char* name) {
     return std::ranges::find(c.given, name) == c.given.end();
   };
+  for (const auto& [setting, value] : c.of_methods)
+    if (!left_out(simulate_option(setting.name).c_str()))
+      c.options.settings.set(setting.name, value);
   // In a time line everything takes time, so its workers pair by a handshake, as in a training run,
   // unless another pairing is given.
   if (c.mode == "timeline" && left_out("--pairing")) c.options.pairing = "handshake";

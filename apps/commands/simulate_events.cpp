@@ -5,6 +5,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/dist/methods/registry.h"
 
 namespace gossamer::apps {
 namespace {
@@ -45,7 +46,7 @@ void write_events(const std::string& file, JsonObject head, dist::SimulationPlan
     edges += (edges.empty() ? "[" : ", [") + json_text(e.a) + ", " + json_text(e.b) + ", " +
              json_text(e.rate) + "]";
   head.raw("edges", "[" + edges + "]").add("time", time).add("alpha", plan.constants.alpha);
-  if (o.method == "adpsgd")
+  if (!plan.row->gossip.accelerated)
     head.add("eta", 0);
   else
     head.add("eta", o.eta_scale * plan.constants.eta)

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands/slow_workers.h"
+#include "gossamer/apps/config.h"
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/run_record.h"
 #include "gossamer/apps/report/trace_times.h"
@@ -81,16 +82,17 @@ int what_if(const WhatIfCommand& c) {
   // The run that was made, as the model sees it.
   dist::SimulationOptions made;
   made.method = text(run.summary, "method");
-  if (made.method == "dadam" || made.method == "accum-adam") made.method = "dpsgd";
-  if (made.method == "dpsgd" && configured(run, "train.overlap") == "false")
-    made.method = "dpsgd-atc";
+  // a time line knows no optimizer
+  if (const std::string like = dist::method_traits(made.method).variant_of; !like.empty())
+    made.method = like;
+  for (const auto& [setting, value] : dist::method_settings(made.method))
+    if (const auto was = read_setting(configured(run, method_key(setting.name)), value))
+      made.settings.set(setting.name, *was);
   made.graph = text(run.summary, "graph");
   made.workers = made_of;
   made.dims = 1;
   made.pairing = "handshake";
   if (const double rate = number(run.summary, "rate"); rate > 0) made.rate = rate;
-  if (const std::string period = configured(run, "train.period"); !period.empty())
-    made.period = std::max(1, std::atoi(period.c_str()));
   dist::Machines& m = made.machines;
   double measured = 0, exposed = 0, spread = 0;
   m.compute_s = 0;
@@ -113,7 +115,10 @@ int what_if(const WhatIfCommand& c) {
   dist::SimulationOptions asked = made;
   if (c.workers > 0) asked.workers = c.workers;
   if (!c.graph.empty()) asked.graph = c.graph;
-  if (!c.method.empty()) asked.method = c.method;
+  if (!c.method.empty()) {
+    asked.method = c.method;
+    asked.settings = made.settings.only(dist::method_settings(c.method));
+  }
   if (!c.bandwidth.empty()) asked.machines.bandwidth = bytes_per_s(c.bandwidth);
   const int machines = c.machines > 0 ? c.machines : times.machines;
   if (cores > 0)

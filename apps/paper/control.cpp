@@ -26,10 +26,10 @@ dist::TrainingResult simulated(const std::vector<double>& fractions) {
   o.graph = "ring";
   o.workers = kWorkers;
   o.method = "consensus-control";
-  o.control.method = "dpsgd";
-  o.control.phases = {1. / 3, 2. / 3};
-  o.control.fractions = fractions;
-  o.control.measure = .05;
+  o.settings.set("control.method", "dpsgd")
+      .set("control.phases", std::vector<double>{1. / 3, 2. / 3})
+      .set("control.fractions", fractions)
+      .set("control.measure", .05);
   o.learning_rate = .1;
   const auto problem =
       dist::make_quadratic(kWorkers, {.dims = 64, .curvature = 0, .heterogeneity = 0, .noise = 1});
@@ -66,7 +66,7 @@ void train_really(PaperPage& page, const PaperOptions& options) {
   t.optimizer_options = {.weight_decay = 1e-4, .nesterov = true};
   t.learning_rate = .2;
   t.images = options.images;
-  t.options.control.phases = t.milestones;
+  t.options.settings.set("control.phases", t.milestones);
   page.assumptions.push_back(fmt::format(
       "Really trained: resnet20-cifar on {} ({} pictures, judged by {}), {} threads of this "
       "process "
@@ -81,7 +81,8 @@ void train_really(PaperPage& page, const PaperOptions& options) {
     t.seed = static_cast<std::uint64_t>(seed);
     for (std::size_t a = 0; a < std::size(kArms); ++a) {
       t.method = kArms[a].method;
-      t.options.control.fractions = kArms[a].fractions;
+      if (!kArms[a].fractions.empty())
+        t.options.settings.set("control.fractions", kArms[a].fractions);
       const LocalOutcome out = train_locally(t, data);
       top1[a].push_back(100 * out.top1);
       if (options.trained)

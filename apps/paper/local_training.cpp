@@ -123,7 +123,9 @@ void work(const LocalTraining& t, const LocalData& data, int rank, dist::Group& 
   options.total_samples = t.images;
   options.seed = t.seed;
   options.exchange_timeout_s = kPatience.count();
-  options.overlap = options.overlap && t.method != "allreduce";  // no threads beside 16 others
+  options.settings = t.options.settings.only(dist::method_settings(t.method));
+  if (t.method == "allreduce")
+    options.settings.set("overlap", false);  // no threads beside 16 others
   auto method = dist::make_method(t.method, params, *optimizer, group,
                                   dist::make_graph(t.graph, t.workers), options);
   const nn::Schedule schedule = nn::make_schedule({.kind = "step",

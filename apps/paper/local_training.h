@@ -25,7 +25,7 @@ LocalData read_local_data(const std::string& folder, i64 most_train, i64 most_va
 
 struct LocalTraining {
   std::string model = "resnet8-cifar", method = "allreduce", graph = "ring";
-  dist::MethodOptions options{};
+  dist::MethodOptions options;
   std::string optimizer = "sgd";
   nn::OptimizerOptions optimizer_options{};
   int workers = 16;

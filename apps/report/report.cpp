@@ -123,7 +123,8 @@ Edges edges(const RunRecord& run) {
   bool rounds = false;
   for (const auto& [key, value] : run.config)
     if (key == "train.method")
-      rounds = value.size() > 2 && dist::method_is_synchronous(value.substr(1, value.size() - 2));
+      rounds =
+          value.size() > 2 && dist::method_traits(value.substr(1, value.size() - 2)).synchronous;
   if (!summary.is_object() || !summary.contains("edges") || !summary["edges"].is_array()) return {};
   std::vector<DrawnEdge> drawn;
   HtmlTable table({"workers", "rate", "requested", "exchanges", "failed", "refused", "staleness",

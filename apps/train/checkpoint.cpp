@@ -184,7 +184,7 @@ namespace {
 nn::Position load_own(const ResumePoint& point, int rank, const nn::TrainState& alone,
                       dist::Method& method, std::optional<SampleOrder>& then) {
   const fs::path* const own = point.file_of(rank);
-  const bool equal = std::string(method.name()) == "allreduce";
+  const bool equal = dist::method_traits(method.name()).sums_gradients;
   const auto [path, file] =
       equal || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
   then = parse_order(file.metadata);

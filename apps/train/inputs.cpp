@@ -206,7 +206,8 @@ bool resizes_on_device(const Config& c, data::Augment crop, Device device) {
 }  // namespace
 
 bool shares_epochs(const Config& c) {
-  return c.data.shard == "auto" ? c.train.method == "allreduce" : c.data.shard == "true";
+  return c.data.shard == "auto" ? dist::method_traits(c.train.method).sums_gradients
+                                : c.data.shard == "true";
 }
 
 data::EpochOptions epoch_options(const Config& c, const dist::LaunchInfo& place) {

@@ -20,6 +20,14 @@ double seconds_between(std::chrono::steady_clock::time_point a,
   return std::chrono::duration<double>(b - a).count();
 }
 
+// After how many steps workers meet at the latest, of methods that have such a setting.
+double period_of(const Config& config) {
+  const Settings all = config.all_settings([](const Amount&) { return 1.0; });
+  const SettingValue* period = all.find("period");
+  const i64* steps = period ? std::get_if<i64>(period) : nullptr;
+  return steps ? static_cast<double>(*steps) : 1;
+}
+
 }  // namespace
 
 Milestones::Milestones(const Plan& plan, Journal& journal, Trainer& trainer,
@@ -99,9 +107,8 @@ void Milestones::appoint(double seen) {
   }
   // Far enough ahead that the message reaches all before they are there.
   const double step_s = seconds_between(began_, now) / static_cast<double>(steps_),
-               steps = std::max({8.0, 2.0 / step_s,
-                                 2.0 * static_cast<double>(plan_.config.train.period),
-                                 2.0 * plan_.place.size});
+               steps = std::max(
+                   {8.0, 2.0 / step_s, 2.0 * period_of(plan_.config), 2.0 * plan_.place.size});
   announced_ = save_at_ = seen + std::ceil(steps) * plan_.samples_of_a_step();
   for (int peer = 0; peer < plan_.place.size; ++peer)
     if (peer != plan_.place.rank)

@@ -13,7 +13,8 @@ namespace gossamer::apps {
 namespace {
 
 std::string optimizer_name(const Config& c) {
-  return c.optim.name == "auto" ? dist::method_optimizer(c.train.method) : c.optim.name;
+  return c.optim.name == "auto" ? dist::method_traits(c.train.method).usual_optimizer()
+                                : c.optim.name;
 }
 
 bool is_adam(const Config& c) { return optimizer_name(c).find("adam") != std::string::npos; }
@@ -50,14 +51,15 @@ double run_samples(const Config& c, int workers, double epoch) {
   return samples_of(c.train.epochs, run_units(c, workers, epoch));
 }
 
+double part_of_run(const Amount& a, const Config& c, int workers, double epoch) {
+  return part_of(a, run_samples(c, workers, epoch), run_units(c, workers, epoch));
+}
+
 std::vector<double> parts_of_run(const std::vector<Amount>& amounts, const Config& c, int workers,
                                  double epoch) {
   std::vector<double> parts;
   for (const Amount& a : amounts)
-    if (const double part =
-            part_of(a, run_samples(c, workers, epoch), run_units(c, workers, epoch));
-        part < 1)
-      parts.push_back(part);
+    if (const double part = part_of_run(a, c, workers, epoch); part < 1) parts.push_back(part);
   return parts;
 }
 
@@ -116,8 +118,10 @@ std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, in
 
 // What make_method is told. Rounds take the graph's name, which may be one that only synchronous
 // methods know.
-dist::MethodOptions method_options(const Config& c, int per_machine) {
+dist::MethodOptions method_options(const Config& c, int per_machine, int workers, double epoch) {
   dist::MethodOptions o;
+  o.settings =
+      c.method_settings([&](const Amount& a) { return part_of_run(a, c, workers, epoch); });
   // machines may hold different numbers: else nobody must agree on it
   if (c.train.graph == "aer") o.workers_per_node = per_machine;
   o.rate = c.train.rate;
@@ -130,23 +134,8 @@ dist::MethodOptions method_options(const Config& c, int per_machine) {
   o.exchange_timeout_s = c.dist.exchange_timeout_s;
   o.clip_norm = c.optim.clip_norm;
   o.min_workers = static_cast<int>(c.dist.min_workers);
-  o.overlap = c.train.overlap;
-  o.bucket_bytes = std::max<i64>(1, static_cast<i64>(c.train.bucket_mb * (1 << 20)));
-  o.consensus_factor = c.train.consensus_factor;
-  o.period = static_cast<int>(c.train.period);
-  o.fragments = static_cast<int>(c.train.fragments);
-  o.outer_delay = static_cast<int>(c.train.outer_delay);
-  o.outer_rate = c.train.outer_rate;
-  if (const auto& mu = c.train.outer_momentum; mu.value != 0 || mu.zero)
-    o.outer_momentum = mu.value;
   o.payload = c.dist.payload;
-  o.control = {.method = c.control.method,
-               .target = c.control.target,
-               .fractions = c.control.fractions,
-               .measure = c.control.measure,
-               .factor = c.control.factor,
-               .most = static_cast<int>(c.control.most)};
-  if (dist::method_is_synchronous(c.train.method)) o.rounds = c.train.graph;
+  if (dist::method_traits(c.train.method).synchronous) o.rounds = c.train.graph;
   return o;
 }
 

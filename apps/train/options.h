@@ -23,6 +23,8 @@ double scaled_rate(const Config&, int workers, double rate);
 RunUnits run_units(const Config&, int workers, double epoch);
 // The samples of a run (train.epochs).
 double run_samples(const Config&, int workers, double epoch);
+// As a fraction of the run.
+double part_of_run(const Amount&, const Config&, int workers, double epoch);
 // Parts of the run, 0 to 1, without those that begin after its end.
 std::vector<double> parts_of_run(const std::vector<Amount>&, const Config&, int workers,
                                  double epoch);
@@ -31,9 +33,9 @@ nn::Schedule run_schedule(const Config&, int workers, double epoch,
                           std::vector<std::string>& notes);
 std::vector<nn::RateFactor> rate_factors(const Config&);  // optim.factors; ConfigError
 std::unique_ptr<Optimizer> run_optimizer(const Config&, FlatParams&, int workers);
-// per_machine: workers of this machine. What depends on the run (samples, phases, callbacks) is
-// left to the caller.
-dist::MethodOptions method_options(const Config&, int per_machine);
+// per_machine: workers of this machine. What depends on the run (samples, callbacks) is left to the
+// caller.
+dist::MethodOptions method_options(const Config&, int per_machine, int workers, double epoch);
 
 // Threads of each of the workers on this machine.
 int compute_threads_for(const Config&, int workers_here);

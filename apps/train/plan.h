@@ -27,8 +27,9 @@ struct Plan {
   // When the data are open: sets what follows from the samples of an epoch. Returns notes.
   std::vector<std::string> set_epoch(double samples);
 
+  const dist::MethodTraits& method() const { return dist::method_traits(config.train.method); }
   // Whether workers exchange their models with neighbours.
-  bool exchanges() const { return place.size > 1 && config.train.method != "allreduce"; }
+  bool exchanges() const { return place.size > 1 && !method().sums_gradients; }
   double samples_of_a_step() const;        // of all workers
   double in_samples(const Amount&) const;  // of the run's keys: epochs, steps …
   // The part of the run that is over after so many samples; a dry run has all of it.

@@ -85,11 +85,11 @@ class Results {
         .add("peak_bytes_rank0", o_.totals.at(trainer_.group->rank(), RunTotals::peak_bytes))
         .add("resident_bytes_rank0",
              o_.totals.at(trainer_.group->rank(), RunTotals::resident_bytes));
-    if (c.train.method == "consensus-control") add_control(s, o_.before.control);
+    if (plan_.method().controls) add_control(s, o_.before.control);
     const dist::RealisedRates rates = o_.totals.rates();
     if (plan_.place.size > 1) {
       add_rates(s, rates, trainer_.graph);
-      const double asked = dist::method_is_synchronous(c.train.method) ? 0 : c.train.rate,
+      const double asked = plan_.method().synchronous ? 0 : c.train.rate,
                    done = leg.exchanges + leg.refused;
       s.add("rate_reached", dist::rate_reached(asked, done, leg.gradients));
       s.add("left_out", o_.left_out);
@@ -105,7 +105,7 @@ class Results {
                            {"edges", "edge_asymmetry", "staleness_mean", "staleness_max"});
       if (plan_.place.size > 1 && rates.constants)  // none if some edge had no exchange
         of_last_leg.insert(of_last_leg.end(), {"chi1_hat", "chi2_hat"});
-      if (c.train.method == "consensus-control") of_last_leg.push_back("control");
+      if (plan_.method().controls) of_last_leg.push_back("control");
       s.raw("last_leg", leg.json()).add("of_last_leg", of_last_leg);
     }
     if (const std::string launch = last_launch(journal_.folder.file("log.jsonl"));

@@ -12,6 +12,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/dist/method.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace fs = std::filesystem;
@@ -26,6 +27,13 @@ std::vector<int> parse_ranks(const std::string& text) {
   std::istringstream in(text);
   for (int rank = 0; in >> rank;) ranks.push_back(rank);
   return ranks;
+}
+
+// The method may be one of another version.
+bool sums_gradients(const std::string& method) {
+  const std::vector<std::string> known = dist::method_names();
+  return std::ranges::find(known, method) != known.end() &&
+         dist::method_traits(method).sums_gradients;
 }
 
 }  // namespace
@@ -46,7 +54,7 @@ ResumePoint checkpoint_in(const fs::path& folder) {
   struct File {
     fs::path path;
     double world, rank, samples;
-    bool allreduce;
+    bool all_equal;  // models, but for a step
     RunFigures earlier, leg;
     std::vector<int> alive;
   };
@@ -69,7 +77,7 @@ ResumePoint checkpoint_in(const fs::path& folder) {
                       checkpoint_number(meta, "world", path),
                       checkpoint_number(meta, "rank", path),
                       checkpoint_number(meta, "samples", path),
-                      method != meta.end() && method->second == "allreduce",
+                      method != meta.end() && sums_gradients(method->second),
                       figures("earlier_legs"),
                       figures("this_leg"),
                       meta.contains("alive") ? parse_ranks(meta.at("alive")) : std::vector<int>{}};
@@ -102,7 +110,7 @@ ResumePoint checkpoint_in(const fs::path& folder) {
     sum += f.samples;
   }
   found.world = static_cast<int>(newest.world);
-  found.samples = all[0].allreduce ? most : sum / static_cast<double>(all.size());
+  found.samples = all[0].all_equal ? most : sum / static_cast<double>(all.size());
   found.figures = all[0].earlier;
   found.figures += leg;
   std::erase_if(found.damaged_ranks, [&](int rank) { return rank >= found.world; });

@@ -32,7 +32,7 @@ namespace {
 
 double asked_rate(const Plan& plan, const Trainer& trainer) {
   double sum = 0;
-  if (plan.config.train.rate > 0 && !dist::method_is_synchronous(plan.config.train.method))
+  if (plan.config.train.rate > 0 && !plan.method().synchronous)
     for (const int peer : trainer.graph.neighbours(plan.place.rank))
       sum += trainer.graph.rate(plan.place.rank, peer);
   return sum;
@@ -139,7 +139,7 @@ void StepLog::log_step(double seen, double learning_rate) {
       .add("exposed_s", s.exposed_s);
   row.add("damaged_images", d.damaged).add("eta", s.eta).add("alive", s.alive);
   row.add("consensus_distance", s.consensus_distance);
-  if (plan_.config.train.method == "consensus-control") log_control(row, s);
+  if (plan_.method().controls) log_control(row, s);
   log_skipped(row);
   journal_.folder.log("step", row);
   list_damaged();

@@ -110,13 +110,12 @@ void Trainer::inject(const Plan& plan, Journal& journal) {
 
 void Trainer::use_gpu_group(const Plan& plan, Journal& journal) {
   const char* hostid = std::getenv("NCCL_HOSTID");
-  const bool rounds = dist::method_is_synchronous(plan.config.train.method);
   on_host = std::move(group);
   group = dist::gpu_group(
       *on_host, plan.device,
-      {.traffic = plan.config.train.method == "allreduce" ? dist::GpuTraffic::all_reduce
-                  : rounds                                ? dist::GpuTraffic::rounds
-                                                          : dist::GpuTraffic::gossip,
+      {.traffic = plan.method().sums_gradients ? dist::GpuTraffic::all_reduce
+                  : plan.method().synchronous  ? dist::GpuTraffic::rounds
+                                               : dist::GpuTraffic::gossip,
        .transport = plan.config.dist.transport,
        .wire = plan.config.dist.wire,
        .nccl_hostid = hostid ? hostid : "",
@@ -133,9 +132,8 @@ void Trainer::make_method(const Plan& plan, Journal& journal) {
     graph = dist::make_graph(graph_name, plan.place.size,
                              plan.config.train.rate > 0 ? plan.config.train.rate : 1,
                              plan.place.local_size);
-  dist::MethodOptions options = method_options(plan.config, plan.place.local_size);
-  options.control.phases =
-      parts_of_run(plan.config.control.phases, plan.config, plan.place.size, task.data->epoch());
+  dist::MethodOptions options =
+      method_options(plan.config, plan.place.local_size, plan.place.size, task.data->epoch());
   options.total_samples = plan.total_samples;
   options.start_samples = plan.start_samples;
   options.rejoin = plan.place.rejoin;
@@ -158,7 +156,7 @@ void Trainer::resume_from(const Plan& plan, Journal& journal, const ResumePoint&
     journal.warn(
         fmt::format("its file of the checkpoint is {}, so it goes on from {}{}",
                     damaged ? "damaged" : "missing",
-                    plan.config.train.method == "allreduce"
+                    plan.method().sums_gradients
                         ? fmt::format("worker {}'s", resume.ranks[0])
                         : fmt::format("the mean of the other {} and worker {}'s momentum",
                                       counted(resume.files.size(), "model"), resume.ranks[0]),

@@ -73,10 +73,9 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
         fmt::format("device   cuda:{}, {}", plan.device.index, cuda::properties(plan.device).name));
   if (plan.place.size > 1) {
     std::string exchanges_text;
-    const bool controlled = plan.config.train.method == "consensus-control";
-    if (dist::method_has_graph(controlled ? plan.config.control.method : plan.config.train.method))
+    if (dist::method_traits(plan.config.stepping_method()).graph)
       exchanges_text = " on " + plan.config.train.graph;
-    if (!dist::method_is_synchronous(plan.config.train.method)) {
+    if (!plan.method().synchronous) {
       const dist::GraphConstants k = dist::constants(trainer.graph);
       exchanges_text +=
           fmt::format(" at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}",

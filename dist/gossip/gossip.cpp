@@ -1,4 +1,4 @@
-// The training thread's side of a2cid2 and adpsgd.
+// The training thread's side of gossip.
 #include "gossamer/dist/gossip/gossip.h"
 
 #include <algorithm>
@@ -16,18 +16,24 @@ namespace {
 constexpr double kTakeoverPatience = 3;
 }  // namespace
 
-GossipMethod::GossipMethod(bool accelerated, FlatParams& params, Optimizer& optimizer, Group& group,
-                           const Graph& graph, const MethodOptions& options, GossipParts parts)
-    : accelerated_(accelerated),
-      params_(params),
-      optimizer_(optimizer),
-      group_(group),
-      options_(options),
-      membership_(group, options.min_workers),
-      state_(params.values(), params.buffers(), accelerated && group.size() > 1 && options.rate > 0,
-             Roster(group.rank(), group.size(),
-                    options.start_samples / (static_cast<double>(options.batch) * group.size()),
-                    options.finish_timeout_s)) {
+GossipMethod::GossipMethod(const MethodTraits& traits, bool accelerated, const MethodContext& with,
+                           GossipParts parts)
+    : name_(traits.name),
+      accelerated_(accelerated),
+      params_(with.params),
+      optimizer_(with.optimizer),
+      group_(with.group),
+      options_(with.options),
+      membership_(group_, options_.min_workers),
+      state_(params_.values(), params_.buffers(),
+             accelerated && group_.size() > 1 && options_.rate > 0,
+             Roster(group_.rank(), group_.size(),
+                    options_.start_samples / (static_cast<double>(options_.batch) * group_.size()),
+                    options_.finish_timeout_s)) {
+  const MethodOptions& options = options_;
+  FlatParams& params = params_;
+  Group& group = group_;
+  const Graph& graph = with.graph;
   const bool exchanges = group.size() > 1 && options.rate > 0;
   // exchanges change the parameters while gradients are computed, and a gradient belongs to one
   // point

@@ -1,8 +1,9 @@
-// a2cid2 and adpsgd: every worker trains at its own pace and averages with one neighbour at a time,
+// Gossip: every worker trains at its own pace and averages with one neighbour at a time,
 // beside the computation.
 #pragma once
 
 #include "gossamer/dist/gossip/exchanger.h"
+#include "gossamer/dist/method_context.h"
 
 namespace gossamer::dist {
 
@@ -16,8 +17,7 @@ class GossipMethod : public Method {
  public:
   // accelerated: A2CiD2 (a twin x~ and the drift between both); otherwise the asynchronous
   // baseline, AD-PSGD: eta = 0, no twin.
-  GossipMethod(bool accelerated, FlatParams&, Optimizer&, Group&, const Graph&,
-               const MethodOptions&, GossipParts = {});
+  GossipMethod(const MethodTraits&, bool accelerated, const MethodContext&, GossipParts = {});
   ~GossipMethod() override;
   void step(double learning_rate) override;
   double samples_seen() const override;
@@ -28,13 +28,14 @@ class GossipMethod : public Method {
   void read_model(const std::function<void()>& f) override;
   std::vector<NamedTensor> state() override;
   MethodStats stats() const override;
-  const char* name() const override { return accelerated_ ? "a2cid2" : "adpsgd"; }
+  const char* name() const override { return name_.c_str(); }
 
  private:
   std::vector<Event> start_again(const RunDigest& digest, const Graph&);
   void wait_for_exchanges();
   void complete() const;  // under the mutex: training is over
 
+  const std::string name_;
   const bool accelerated_;
   FlatParams& params_;
   Optimizer& optimizer_;

@@ -244,9 +244,11 @@ class ReplayedMethod final : public Method {
 
 }  // namespace
 
-std::unique_ptr<Method> make_gossip(bool accelerated, FlatParams& params, Optimizer& optimizer,
-                                    Group& group, const Graph& graph, MethodOptions options) {
-  const RunFacts facts{.method = accelerated ? "a2cid2" : "adpsgd",
+std::unique_ptr<Method> make_gossip(const MethodTraits& traits, bool accelerated,
+                                    const MethodContext& with) {
+  MethodOptions options = with.options;
+  const auto& [params, optimizer, group, graph, given] = with;
+  const RunFacts facts{.method = traits.name,
                        .graph = graph.name,
                        .pairing = options.pairing,
                        .rank = group.rank(),
@@ -272,8 +274,9 @@ std::unique_ptr<Method> make_gossip(bool accelerated, FlatParams& params, Optimi
   // first: a record of a replay that fails has an end all the same
   if (!options.record.empty())
     parts.logs.insert(parts.logs.begin(), std::make_unique<Recorder>(options.record, facts));
-  auto method = std::make_unique<GossipMethod>(accelerated, params, optimizer, group, graph,
-                                               options, std::move(parts));
+  auto method = std::make_unique<GossipMethod>(
+      traits, accelerated, MethodContext{params, optimizer, group, graph, options},
+      std::move(parts));
   if (!replay) return method;
   return std::make_unique<ReplayedMethod>(std::move(method), *replay, group.size());
 }

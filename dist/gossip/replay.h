@@ -10,16 +10,15 @@
 
 #include <memory>
 
-#include "gossamer/dist/method.h"
+#include "gossamer/dist/method_context.h"
 
 namespace gossamer::dist {
 
-// a2cid2 (accelerated) or adpsgd, recorded or replayed as options.record and options.replay say.
-// ConfigError: the record is of another run (names the difference), or a worker was lost in it.
-// IoError: see read_record(). While it replays, DistError with the file, the event and the peer:
-// nothing happens for long, or another event happens than was recorded; at the end, the parameters
-// are others, or a worker is missing because its own replay failed.
-std::unique_ptr<Method> make_gossip(bool accelerated, FlatParams&, Optimizer&, Group&, const Graph&,
-                                    MethodOptions);
+// A GossipMethod, recorded or replayed as options.record and options.replay say. ConfigError: the
+// record is of another run (names the difference), or a worker was lost in it. IoError: see
+// read_record(). While it replays, DistError with the file, the event and the peer: nothing happens
+// for long, or another event happens than was recorded; at the end, the parameters are others, or a
+// worker is missing because its own replay failed.
+std::unique_ptr<Method> make_gossip(const MethodTraits&, bool accelerated, const MethodContext&);
 
 }  // namespace gossamer::dist

@@ -142,14 +142,14 @@ void check_gpu_options(const GpuOptions& o) {
       o.nccl_ctas >= 0 && o.nccl_ctas <= 32 && (o.nccl_ctas & (o.nccl_ctas - 1)) == 0,
       "nccl_ctas=", o.nccl_ctas, "; it must be 1, 2, 4, 8, 16 or 32, or 0: as many as NCCL likes");
   check<ConfigError>(o.traffic == GpuTraffic::gossip || o.wire == "f32", "wire=", o.wire,
-                     " is for a2cid2 and adpsgd; other methods move f32");
+                     " is for gossip, each worker at its own pace; other methods move f32");
   check<ConfigError>(o.traffic != GpuTraffic::all_reduce || o.transport != "peercopy",
-                     "transport=peercopy is for exchanges of two; the sums of allreduce go "
+                     "transport=peercopy is for exchanges of two; sums of gradients go "
                      "over nccl or host");
   check<ConfigError>(
       o.traffic != GpuTraffic::rounds || o.transport == "auto" || o.transport == "host",
       "transport=", o.transport,
-      " is for a2cid2 and adpsgd; methods that meet in rounds exchange over the "
+      " is for gossip, each worker at its own pace; methods that meet in rounds exchange over the "
       "host: use auto or host");
 }
 

@@ -46,24 +46,7 @@ double part_of_round(double before, double after, double theta, double target) {
 
 ConsensusController::ConsensusController(const ConsensusControlOptions& options)
     : options_(options) {
-  const bool plateau = options.target == "plateau";
-  check<ConfigError>(plateau || online(), "consensus-control: target \"", options.target,
-                     "\" is unknown; known are: plateau, online");
-  check<ConfigError>(
-      std::ranges::is_sorted(options.phases) &&
-          std::ranges::all_of(options.phases, [](double p) { return p > 0 && p < 1; }),
-      "consensus-control: phases begin at ascending fractions of the run, above 0 and below 1");
-  check<ConfigError>(!plateau || options.fractions.size() == options.phases.size() + 1,
-                     "consensus-control: ", options.fractions.size(), " fractions for ",
-                     options.phases.size() + 1, " phases; each phase needs one");
-  check<ConfigError>(std::ranges::all_of(options.fractions, [](double f) { return f >= 0; }),
-                     "consensus-control: a fraction is negative");
-  check<ConfigError>(options.factor > 0, "consensus-control: factor ", options.factor,
-                     "; it must be above 0");
-  check<ConfigError>(options.measure > 0 && options.measure < 1, "consensus-control: measure ",
-                     options.measure, "; it must be between 0 and 1");
-  check<ConfigError>(options.most >= 0, "consensus-control: most ", options.most,
-                     "; it must be 0 or more");
+  check_settings(options, "consensus control");
 }
 
 void ConsensusController::forget() {

@@ -35,18 +35,17 @@ std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, in
 
 // [1, n]: what has the shape of values() would start as a copy of the model where another number of
 // workers goes on.
-Tensor coding_error(const Group& group, const FlatParams& params, const MethodOptions& options,
-                    bool feedback) {
-  const Coding coding = coding_of(options.payload);
-  const bool keeps = coding == Coding::int8 || (coding == Coding::bf16 && feedback);
-  return keeps && group.size() > 1 ? Tensor::zeros({1, params.size()}) : Tensor();
+Tensor coding_error(const MethodContext& with, const RoundTraffic& traffic) {
+  const Coding coding = coding_of(with.options.payload);
+  const bool keeps = coding == Coding::int8 || (coding == Coding::bf16 && traffic.keeps_bf16_error);
+  return keeps && with.group.size() > 1 ? Tensor::zeros({1, with.params.size()}) : Tensor();
 }
 
-std::vector<Coded> codes_of(const Group& group, const MethodOptions& options,
-                            const std::vector<FlatRange>& pieces, const Tensor& error) {
-  const Coding coding = coding_of(options.payload);
+std::vector<Coded> codes_of(const MethodContext& with, const std::vector<FlatRange>& pieces,
+                            const Tensor& error) {
+  const Coding coding = coding_of(with.options.payload);
   std::vector<Coded> out;
-  if (coding == Coding::f32 || group.size() < 2) return out;
+  if (coding == Coding::f32 || with.group.size() < 2) return out;
   for (const FlatRange& r : pieces)
     out.emplace_back(coding, r.end - r.begin,
                      error.defined() ? error.reshape({-1}).slice(r.begin, r.end) : Tensor());
@@ -55,30 +54,36 @@ std::vector<Coded> codes_of(const Group& group, const MethodOptions& options,
 
 }  // namespace
 
-SynchronousMethod::SynchronousMethod(std::string name, FlatParams& params, Optimizer& optimizer,
-                                     Group& group, const Graph& graph, const MethodOptions& options,
-                                     std::vector<FlatRange> pieces, bool directed, bool feedback)
-    : params_(params),
-      optimizer_(optimizer),
-      group_(group),
-      options_(options),
-      membership_(group, options.min_workers, Membership::Lost::is_out),
-      name_(std::move(name)),
-      graph_(graph),
-      directed_(directed),
-      pieces_(std::move(pieces)),
-      error_(coding_error(group, params, options, feedback)),
-      exchange_(group, slots(), Seconds(options.exchange_timeout_s),
-                codes_of(group, options, pieces_, error_), [this](const Event& e) { handle(e); }),
-      members_(static_cast<std::size_t>(group.size())),
-      samples_(options.start_samples),
+SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodContext& with,
+                                     std::unique_ptr<RoundFormula> formula)
+    : SynchronousMethod(traits, with, std::move(formula), {{{0, with.params.size()}}}) {}
+
+SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodContext& with,
+                                     std::unique_ptr<RoundFormula> formula, RoundTraffic traffic)
+    : params_(with.params),
+      optimizer_(with.optimizer),
+      group_(with.group),
+      options_(with.options),
+      membership_(group_, options_.min_workers, Membership::Lost::is_out),
+      outer_(params_.values(), formula->has_outer_steps() && group_.size() > 1),
+      traits_(traits),
+      formula_(std::move(formula)),
+      graph_(with.graph),
+      consensus_factor_(traffic.consensus_factor),
+      pieces_(traffic.pieces),
+      error_(coding_error(with, traffic)),
+      exchange_(group_, slots(), Seconds(options_.exchange_timeout_s),
+                codes_of(with, pieces_, error_), [this](const Event& e) { handle(e); }),
+      members_(static_cast<std::size_t>(group_.size())),
+      resumed_(steps_before() == 0),
+      samples_(options_.start_samples),
       usual_(pieces_.size()),
       limits_(pieces_.size()) {
-  check<ConfigError>(slots() < 1 << kSlotBits, name_, ": the parameters are cut into ", slots(),
+  check<ConfigError>(slots() < 1 << kSlotBits, name(), ": the parameters are cut into ", slots(),
                      " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
   std::iota(members_.begin(), members_.end(), 0);
   adopt_members();
-  next_ = steps_before();
+  next_ = k_ = steps_before();
   if (rounds_) validate(*rounds_);
 }
 
@@ -89,8 +94,9 @@ SynchronousMethod::~SynchronousMethod() {
 }
 
 std::vector<NamedTensor> SynchronousMethod::state() {
-  if (!error_.defined()) return {};
-  return {{kPayloadError, error_}};
+  std::vector<NamedTensor> all = outer_.state();
+  if (error_.defined()) all.push_back({kPayloadError, error_});
+  return all;
 }
 
 void SynchronousMethod::adopt_members() {
@@ -103,29 +109,73 @@ void SynchronousMethod::adopt_members() {
     for (const int m : members_) dead[static_cast<std::size_t>(m)] = false;
     rounds_ = make_rounds(shrunk ? heal(graph_, dead) : graph_);
   } else {
-    rounds_ = rounds_over(options_.rounds, alive(), options_.workers_per_node, shrunk, directed_);
+    rounds_ =
+        rounds_over(options_.rounds, alive(), options_.workers_per_node, shrunk, traits_.directed);
   }
 }
 
-void SynchronousMethod::step(double learning_rate) {
-  check<Error>(!finished_, name_, ": step after finish");
+// --- a step
+
+void SynchronousMethod::begin_step(double learning_rate) {
+  check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
-  update(learning_rate);
-  const std::uint32_t epoch = epoch_;
-  if (after_update_) {
-    after_update_(learning_rate);
-    params_.refresh();
-  }
-  // Rounds that began anew in the midst of this step: others are at its beginning. A worker that
+  learning_rate_ = learning_rate;
+  local_step();
+  epoch_of_step_ = epoch_;
+}
+
+void SynchronousMethod::end_step() {
+  // Rounds that began anew since the local step: others are at its beginning. A worker that
   // launched now would wait for them in the next step, while they wait for its measurements in this
   // one.
-  if (epoch_ == epoch) launch_ahead();
+  if (epoch_ == epoch_of_step_ && formula_->sends_ahead() && !pending(0)) launch_all(next_round());
   samples_ += static_cast<double>(alive()) * static_cast<double>(options_.batch);
   ++steps_;
   ++stats_.gradients;
   if (group_.size() < 2) return;
   exchange_.poll();
   restart_if_needed();
+}
+
+void SynchronousMethod::local_step() {
+  const i64 k = k_++;  // first: rounds that begin anew begin at 0
+  formula_->step(*this, k);
+}
+
+void SynchronousMethod::average_gradients() {
+  constexpr int kTag = 1;
+  average_parts({params_.grads()}, kTag);
+}
+
+void SynchronousMethod::update() {
+  optimizer_.step(static_cast<float>(learning_rate_), nullptr, {.clip = options_.clip_norm});
+}
+
+void SynchronousMethod::mix() {
+  mix_round();
+  params_.refresh();
+}
+
+void SynchronousMethod::mix_ahead() {
+  resume_ahead();
+  mix_pending();
+}
+
+void SynchronousMethod::resume_ahead() {
+  if (std::exchange(resumed_, true)) return;
+  set_next_round(steps_before() - 1);
+  launch_all(next_round());
+}
+
+void SynchronousMethod::average() {
+  if (!alone() && average_exactly()) params_.refresh();
+}
+
+void SynchronousMethod::outer_step(const OuterStep& numbers) {
+  if (!outer_.defined() || alone()) return;
+  outer_.step(everything(), params_.values(), numbers);
+  Tensor(params_.values()).copy_from(outer_.model(everything()));
+  params_.refresh();
 }
 
 i64 SynchronousMethod::steps_before() const {
@@ -147,7 +197,7 @@ Round SynchronousMethod::next_round() {
   Round round = rounds_->round(place, k);
   for (Neighbour& n : round.in) n.worker = rank_at(n.worker);
   for (Neighbour& n : round.out) n.worker = rank_at(n.worker);
-  return with_consensus_factor(std::move(round), options_.consensus_factor);
+  return with_consensus_factor(std::move(round), consensus_factor_);
 }
 
 void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece,
@@ -176,7 +226,7 @@ bool SynchronousMethod::refuses(int slot, const RoundExchange::Part& p) const {
   if (!p.ok) return false;
   if (!may_refuse()) return !std::isfinite(p.squared_distance);
   double theirs = 0;
-  check<DistError>(p.note.size() == sizeof theirs, name_, ": worker ", p.peer, " sent a note of ",
+  check<DistError>(p.note.size() == sizeof theirs, name(), ": worker ", p.peer, " sent a note of ",
                    p.note.size(), " bytes; wanted its limit of distances");
   std::memcpy(&theirs, p.note.data(), sizeof theirs);
   return too_far(std::sqrt(p.squared_distance), limits_[static_cast<std::size_t>(slot)], theirs);
@@ -261,7 +311,7 @@ void SynchronousMethod::launch_all(const Round& round) {
 
 void SynchronousMethod::mix_round() {
   launch_all(next_round());
-  for (int slot = 0; slot < slots(); ++slot) mix(slot);
+  mix_pending();
 }
 
 void SynchronousMethod::mix_pending() {
@@ -392,8 +442,9 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     stopped_.clear();
     restart_ = false;
     adopt_members();
+    k_ = 0;
+    ++restarts_;
     begin_anew();
-    if (restarted_) restarted_();
   }
   stats_.exposed_s += wall_seconds() - began - (exchange_.waited() - waited);
   return same;
@@ -406,7 +457,7 @@ void SynchronousMethod::count_sum(const Tensor& t) {
 }
 
 void SynchronousMethod::check_average(const std::string& ruined) const {
-  check<Error>(ruined.empty(), name_, ", step ", steps_ + 1, ": ", ruined);
+  check<Error>(ruined.empty(), name(), ", step ", steps_ + 1, ": ", ruined);
 }
 
 bool SynchronousMethod::average_exactly() {

@@ -1,6 +1,6 @@
 // What synchronous methods have in common: rounds in which each worker mixes with the neighbours of
-// that round, one count of samples for all, deaths, and the end. A method adds what it does in a
-// step. All in the training thread.
+// that round, one count of samples for all, deaths, and the end. A method adds the formula of a
+// step (step.h). All in the training thread.
 //
 // A death, or a worker that was late beyond the deadline, costs its neighbours that round: they use
 // their own value in its place (after a deadline perhaps on one side only, which moves the mean a
@@ -14,16 +14,36 @@
 
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/membership.h"
-#include "gossamer/dist/method.h"
+#include "gossamer/dist/method_context.h"
+#include "gossamer/dist/rounds/controllable.h"
+#include "gossamer/dist/rounds/outer_model.h"
 #include "gossamer/dist/rounds/round_exchange.h"
+#include "gossamer/dist/rounds/step.h"
 #include "gossamer/dist/usual_distance.h"
 
 namespace gossamer::dist {
 
-class SynchronousMethod : public Method {
+// What a method in rounds adds to its formula.
+struct RoundTraffic {
+  std::vector<FlatRange> pieces;  // of values(), in the order in which they are exchanged
+  double consensus_factor = 1;    // phi in [0, 1]: x <- (1 - phi) x + phi W x
+  // Coded in bf16, too, it sends later what rounding took. (In int8 all methods do.)
+  bool keeps_bf16_error = false;
+};
+
+// The formula run on one worker's tensors. A method that computes in another way than the whole
+// model at once derives from it.
+class SynchronousMethod : public Method, public Controllable, protected RoundWorker {
  public:
+  // Everything in one piece.
+  SynchronousMethod(const MethodTraits&, const MethodContext&, std::unique_ptr<RoundFormula>);
+  SynchronousMethod(const MethodTraits&, const MethodContext&, std::unique_ptr<RoundFormula>,
+                    RoundTraffic);
   ~SynchronousMethod() override;
-  void step(double learning_rate) final;
+  void step(double learning_rate) final {
+    begin_step(learning_rate);
+    end_step();
+  }
   double samples_seen() const final { return samples_; }
   bool done() const final {
     return options_.total_samples > 0 && samples_ >= options_.total_samples;
@@ -33,50 +53,33 @@ class SynchronousMethod : public Method {
   void quiesce(const std::function<void()>& f) override { f(); }
   std::vector<NamedTensor> state() override;
   MethodStats stats() const override;
-  const char* name() const override { return name_.c_str(); }
+  const char* name() const override { return traits_.name.c_str(); }
 
-  // --- for consensus control: more averaging after the local update of a step, before what is
-  // exchanged beside the next one. restarted: rounds began anew; some workers may be a step further
-  // than others.
-  void after_update(std::function<void(double learning_rate)> f, std::function<void()> restarted) {
-    after_update_ = std::move(f);
-    restarted_ = std::move(restarted);
-  }
-  // One more round, waited for. Returns |x' - x|^2 of this worker.
-  double gossip();
-  // Of the round of the last gossip(), if nothing came after it: x <- x + part (x' - x). All
-  // workers take the same part, 0 to 1: then sums over workers stay what they are.
-  void keep_part_of_gossip(double part);
-  // Replaces values() by their mean over all living workers, each with its weight_in_mean(): so the
-  // mean stays what it was, and the weights stay too. False if a death came in between (then it did
-  // not happen).
-  bool average_exactly();
-  // Replaces each of these tensors by its mean over all living workers. False as above. tag: what
-  // they are; workers that come for different things begin anew.
-  bool average_parts(const std::vector<Tensor>& parts, int tag);
-  // Replaces `values` by the mean of what all sent as these codes. False as above.
-  bool average_coded(const Coded&, Tensor values, int tag);
-  // Sums over the living workers; nothing if a death came in between.
-  std::optional<std::vector<double>> sum_over_workers(std::vector<double> own);
-  FlatParams& params() { return params_; }
-  int alive() const { return static_cast<int>(members_.size()); }
-  const MethodOptions& options() const { return options_; }
+  void begin_step(double learning_rate) final;
+  void end_step() final;
+  double gossip() final;
+  void keep_part_of_gossip(double part) final;
+  bool average_exactly() final;
+  std::optional<std::vector<double>> sum_over_workers(std::vector<double> own) final;
+  FlatParams& params() final { return params_; }
+  int alive() const final { return static_cast<int>(members_.size()); }
+  i64 restarts() const final { return restarts_; }
 
  protected:
-  // pieces: of values(), in the order in which they are exchanged; each has its own slot. directed:
-  // can do with directed rounds. feedback: bf16 has it too.
-  SynchronousMethod(std::string name, FlatParams&, Optimizer&, Group&, const Graph&,
-                    const MethodOptions&, std::vector<FlatRange> pieces, bool directed,
-                    bool feedback = false);
-
   // the step's update, and the mixing that belongs to it
-  virtual void update(double learning_rate) = 0;
-  virtual void launch_ahead() {}  // begins what runs beside the next step
-  virtual void mix_round();       // one round over all values, waited for
+  virtual void local_step();
+  void average_gradients() override;
+  void update() override;
+  void mix() override;
+  void mix_ahead() override;
+  void average() override;
+  void outer_step(const OuterStep&) override;
+
+  virtual void launch_all(const Round&);  // every piece of values()
+  // Mixes what is on its way; also at the end, since some others may have done so.
+  virtual void mix_pending();
   // keep_part_of_gossip(): what it means for values()
   virtual double part_of_values(double part) { return part; }
-  // the end: mixes what is still on its way, since some others may have done so
-  virtual void mix_pending();
   virtual void begin_anew() {}  // rounds begin at 0 with the living
   // Whether two that exchange may both do without (usual_distance.h). False where what one sends is
   // lost if the other does not take it, or where all must take the same.
@@ -84,12 +87,17 @@ class SynchronousMethod : public Method {
   // push-sum: the mean is sum w x / sum w; none: 1 each
   virtual std::optional<double> weight_in_mean() const { return {}; }
 
+  void mix_round();  // one round over all values, waited for
+  // Replaces each of these tensors by its mean over all living workers. False if a death came in
+  // between. tag: what they are; workers that come for different things begin anew.
+  bool average_parts(const std::vector<Tensor>& parts, int tag);
+  // Replaces `values` by the mean of what all sent as these codes. False as above.
+  bool average_coded(const Coded&, Tensor values, int tag);
   // of this worker, by real ranks, with the consensus factor; counts rounds
   Round next_round();
   void set_next_round(i64 k) { next_ = k; }
   i64 rounds_begun() const { return next_; }
   void launch(int slot, const Round&, const Tensor& piece, std::span<const char> note = {});
-  void launch_all(const Round&);  // every piece of values()
   bool pending(int slot) const { return exchange_.pending(slot); }
   const RoundExchange::Flight& flight(int slot) const { return exchange_.flight(slot); }
   int slots() const { return static_cast<int>(pieces_.size()); }
@@ -108,15 +116,19 @@ class SynchronousMethod : public Method {
   Coded* codes(int slot) {  // none: values travel as they are
     return exchange_.codes().empty() ? nullptr : &exchange_.codes()[static_cast<std::size_t>(slot)];
   }
-  bool controlled() const { return static_cast<bool>(after_update_); }
   bool alone() const { return members_.size() < 2; }
   i64 steps_before() const;  // resume: steps that were done
+  // a resumed run begins with the exchange that its checkpoint was waiting for
+  void resume_ahead();
+  double learning_rate() const { return learning_rate_; }
+  FlatRange everything() const { return {0, params_.size()}; }
 
   FlatParams& params_;
   Optimizer& optimizer_;
   Group& group_;
   const MethodOptions options_;
   Membership membership_;
+  OuterModel outer_;
 
  private:
   enum class Purpose { restart = 1, average = 2, sum = 3, finish = 4 };
@@ -136,9 +148,10 @@ class SynchronousMethod : public Method {
   void adopt_members();
   void lose(int peer, const std::string& what);
 
-  const std::string name_;
+  const MethodTraits traits_;
+  const std::unique_ptr<RoundFormula> formula_;
   const Graph graph_;
-  const bool directed_;
+  const double consensus_factor_;
   const std::vector<FlatRange> pieces_;
   const Tensor error_;  // of coding, of all pieces, f32 [1, n]; undefined: there is none
   RoundExchange exchange_;
@@ -151,11 +164,13 @@ class SynchronousMethod : public Method {
   // workers that wait for the next meeting, and the first round that each did not begin
   std::map<int, i64> stopped_;
   std::uint32_t epoch_ = 0;
-  i64 next_ = 0, steps_ = 0;
+  // k_: the step that the formula is at
+  i64 next_ = 0, steps_ = 0, k_ = 0, restarts_ = 0;
+  std::uint32_t epoch_of_step_ = 0;
+  double learning_rate_ = 0;
+  bool resumed_;
   double samples_;
   bool restart_ = false, finished_ = false;
-  std::function<void(double)> after_update_;
-  std::function<void()> restarted_;
   MethodStats stats_;
   EdgeStatistics edges_;
   // of the round being mixed: its slots together

@@ -6,6 +6,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/graph/theory.h"
+#include "gossamer/dist/methods/registry.h"
 
 namespace gossamer::dist {
 namespace {
@@ -24,12 +25,13 @@ constexpr int kMostWorkersExactly = 256;
 
 std::optional<double> exact_decay(const SimulationPlan& plan) {
   const SimulationOptions& o = plan.options;
-  if (o.pairing != "poisson" || o.workers > kMostWorkersExactly ||
-      (o.method != "a2cid2" && o.method != "adpsgd"))
+  if (o.pairing != "poisson" || o.workers > kMostWorkersExactly || plan.formula ||
+      plan.row->gossip.published_order)
     return std::nullopt;
   Graph g = plan.graph;
   for (Edge& e : g.edges) e.rate *= o.realised_rate;
-  if (o.method == "adpsgd") return decay_exponent(g, 0, plan.constants.alpha, plan.constants.alpha);
+  if (!plan.row->gossip.accelerated)
+    return decay_exponent(g, 0, plan.constants.alpha, plan.constants.alpha);
   return decay_exponent(g, o.eta_scale * plan.constants.eta, plan.constants.alpha,
                         plan.constants.alpha_tilde);
 }
@@ -105,10 +107,9 @@ ConsensusResult simulate_consensus(const SimulationPlan& plan, double time, int 
                                    double fit_from) {
   check<ConfigError>(time >= 0 && std::isfinite(time), "simulate consensus: a time of ", time,
                      "; it must be above 0");
-  check<ConfigError>(
-      plan.options.method != "consensus-control",
-      "simulate consensus: consensus-control has nothing to do without gradients, which ",
-      "drive workers apart; quadratic and logreg have them");
+  check<ConfigError>(!plan.traits().controls, "simulate consensus: ", plan.options.method,
+                     " has nothing to do without gradients, which ",
+                     "drive workers apart; quadratic and logreg have them");
   check<ConfigError>(seeds >= 0, "simulate consensus: ", seeds, " seeds; at least 1 is needed");
   ConsensusResult out;
   out.exact = exact_decay(plan);
@@ -122,7 +123,7 @@ ConsensusResult simulate_consensus(const SimulationPlan& plan, double time, int 
                   ? seeds
                   : static_cast<int>(std::clamp(kEventsOfAllSeeds / events, 1., 1. * kMostSeeds));
   // Rounds happen at whole times; between them nothing changes.
-  const bool rounds = is_synchronous(plan.options.method) || plan.options.pairing == "matching";
+  const bool rounds = plan.formula || plan.options.pairing == "matching";
   for (int k = 0; k <= kSamples; ++k) {
     const double t = rounds ? std::floor(time * k / kSamples) : time * k / kSamples;
     if (out.time.empty() || t > out.time.back()) out.time.push_back(t);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/simulation/simulated_worker.h"
 #include "gossamer/dist/simulation/simulator.h"
 
@@ -57,9 +58,9 @@ class EventSimulation final : public Simulation {
         edges_(plan.graph.edges),
         random_(seed, 1),
         noise_(seed, 2),
-        published_(plan.options.method == "published"),
+        published_(plan.row->gossip.published_order),
         matching_(plan.options.pairing == "matching") {
-    const bool twin = plan.options.method != "adpsgd";
+    const bool twin = plan.row->gossip.accelerated;
     A2cid2 numbers;
     numbers.alpha = plan.constants.alpha;
     if (twin) {

@@ -6,6 +6,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/methods/registry.h"
 
 namespace gossamer::dist {
 namespace {
@@ -35,7 +36,7 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
       random_(seed, 1),
       noise_(seed, 2),
       crossing_(static_cast<std::size_t>(workers_)) {
-  const bool twin = plan.options.method != "adpsgd";
+  const bool twin = plan.row->gossip.accelerated;
   const double rate = mean_rate(plan.graph);
   if (twin) eta_at_rate_1_ = plan.options.eta_scale * plan.constants.eta / rate;
   MethodOptions options;

@@ -200,7 +200,7 @@ TrainingResult simulate_training(const SimulationPlan& plan, const Problem& prob
   SimulationPlan whole = plan;
   whole.options.steps = std::floor(time);
   const std::vector<double> zeros(out.time.size(), 0.0);
-  if (plan.options.method == "consensus-control") {
+  if (plan.traits().controls) {
     out.control.emplace();
     out.control->xi = out.control->target = zeros;
   }

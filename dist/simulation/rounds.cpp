@@ -1,12 +1,13 @@
-// Synchronous methods in simulated time: one gradient of every worker and one round of mixing per
-// unit of time.
+// Synchronous methods in simulated time: one gradient of every worker and one step of the method's
+// formula per unit of time.
 #include <algorithm>
 #include <cmath>
 #include <optional>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/method.h"
+#include "gossamer/dist/methods/mixing_options.h"
+#include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {
@@ -49,55 +50,39 @@ struct SparseRound {
 
 constexpr i64 kMostRoundsKept = 64;  // of a period; longer ones are made anew each time
 
-enum class Method {
-  combine_while_adapting,
-  adapt_then_combine,
-  all_reduce,
-  push_sum,
-  local_sgd,
-  outer_all,        // diloco
-  outer_neighbours  // noloco
-};
-
-Method method_of(const std::string& name) {
-  if (name == "dpsgd" || name == "dadam" || name == "accum-adam")
-    return Method::combine_while_adapting;
-  if (name == "diloco") return Method::outer_all;
-  if (name == "noloco") return Method::outer_neighbours;
-  if (name == "dpsgd-atc") return Method::adapt_then_combine;
-  if (name == "sgp") return Method::push_sum;
-  return name == "allreduce" ? Method::all_reduce : Method::local_sgd;
-}
-
-class RoundSimulation final : public Simulation, private ControlledWorkers {
+class RoundSimulation final : public Simulation, private ControlledWorkers, private RoundWorker {
  public:
   RoundSimulation(const SimulationPlan& plan, const Problem* problem, std::uint64_t seed)
       : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims),
         plan_(plan),
         problem_(problem),
-        method_(method_of(mixing_method(plan.options))),
+        formula_(*plan.formula),
         noise_(seed, 2) {
-    if (plan.options.method == "consensus-control") controller_.emplace(plan.options.control);
+    if (plan.row->traits.controls)
+      controller_.emplace(plan.options.settings.only(settings_of(ConsensusControlOptions{}))
+                              .as<ConsensusControlOptions>("simulate"));
     for (int i = 0; i < workers_; ++i) {
       const std::vector<double> start = simulated_start(plan, problem, seed, i);
       x_.insert(x_.end(), start.begin(), start.end());
     }
     mixed_.resize(x_.size());
-    step_.assign(x_.size(), 0.0);
-    if (problem)
-      momentum_.assign(x_.size(), 0.0), gradient_.resize(static_cast<std::size_t>(dims_));
-    if (plan.options.method == "dadam" || plan.options.method == "accum-adam")
+    if (problem) momentum_.assign(x_.size(), 0.0), all_gradients_.resize(x_.size());
+    if (const std::string& optimizer = plan.row->traits.optimizer; !optimizer.empty()) {
       second_.assign(momentum_.size(), 0.0), sum_ = second_;
-    if (method_ == Method::outer_all || method_ == Method::outer_neighbours)
-      outer_ = x_, velocity_.assign(x_.size(), 0.0);
+      if (optimizer.starts_with("accum-"))
+        accumulated_ = plan.options.settings.only(plan.row->simulated_settings({}))
+                           .as<PeriodOptions>(plan.options.method)
+                           .period;
+    }
+    if (formula_.has_outer_steps()) outer_ = x_, velocity_.assign(x_.size(), 0.0);
     weight_.assign(static_cast<std::size_t>(workers_), 1.0);
     mixed_weight_ = weight_;
   }
 
   void run_until(double t) override {
     for (; static_cast<double>(step_number_) + 1 <= t; ++step_number_) {
-      if (problem_) compute_steps();
-      advance();
+      if (problem_) compute_gradients();
+      formula_.step(*this, step_number_);
       if (controller_) control();
     }
   }
@@ -130,9 +115,9 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
                     .learning_rate = o.learning_rate};
   }
   void gossip() override {
-    combine();
+    mix();
     const auto d = static_cast<std::size_t>(dims_);
-    double moved = 0;  // combine() has left the values of before in mixed_
+    double moved = 0;  // mix() has left the values of before in mixed_
     for (std::size_t k = 0; k < x_.size(); ++k) {
       const double by = x_[k] / weight_[k / d] - mixed_[k] / mixed_weight_[k / d];
       moved += by * by;
@@ -150,92 +135,44 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
   }
   double steps() const override { return plan_.options.steps; }
 
-  // step_ = learning rate * direction, of every worker, at its own x (push-sum: at u / w).
-  void compute_steps() {
+  // Of every worker at its own x (push-sum: at u / w).
+  void compute_gradients() {
     const auto n = static_cast<std::size_t>(workers_), d = static_cast<std::size_t>(dims_);
     std::vector<double> z(d);
-    const bool shared = method_ == Method::all_reduce;
-    if (shared) std::ranges::fill(step_, 0.0);
     squared_gradients_ = 0;
     for (std::size_t i = 0; i < n; ++i) {
       for (std::size_t k = 0; k < d; ++k) z[k] = x_[i * d + k] / weight_[i];
-      problem_->gradient(static_cast<int>(i), z, noise_, gradient_);
+      const std::span<double> g(all_gradients_.data() + i * d, d);
+      problem_->gradient(static_cast<int>(i), z, noise_, g);
       ++gradients_;
-      for (const double g : gradient_) squared_gradients_ += g * g;
-      for (std::size_t k = 0; k < d; ++k) {
-        // the mean gradient, in the first row
-        if (shared)
-          step_[k] += gradient_[k] / static_cast<double>(n);
-        else
-          step_[i * d + k] = own_direction(z[k], gradient_[k], i * d + k);
-      }
-    }
-    if (!shared) return;
-    for (std::size_t k = 0; k < d; ++k) step_[k] = direction(z[k], step_[k], momentum_[k]);
-    for (std::size_t i = 1; i < n; ++i)
-      std::copy_n(step_.begin(), d, step_.begin() + static_cast<std::ptrdiff_t>(i * d));
-  }
-  double own_direction(double x, double g, std::size_t at) {
-    if (second_.empty()) return direction(x, g, momentum_[at]);
-    const bool accumulates = plan_.options.method == "accum-adam";
-    const auto f = AdamFactors<double>::at(step_number_ + 1, accumulates ? plan_.options.period : 1,
-                                           plan_.options.learning_rate, .9, .999, 1e-8);
-    return accumulates ? adam_direction<true>(f, g, momentum_[at], second_[at], sum_[at])
-                       : adam_direction<false>(f, g, momentum_[at], second_[at], sum_[at]);
-  }
-  double direction(double x, double g, double& m) const {
-    return plan_.options.learning_rate * sgd_direction(plan_.options.momentum, 0.0, false, x, g, m);
-  }
-
-  void advance() {
-    switch (method_) {
-      case Method::combine_while_adapting:
-        combine();
-        return subtract_steps();
-      case Method::adapt_then_combine:
-      case Method::push_sum:
-        subtract_steps();
-        return combine();
-      case Method::all_reduce:
-        if (problem_) return subtract_steps(), count_all_reduce();
-        return average();
-      case Method::local_sgd:
-        subtract_steps();
-        if (ends_period()) average();
-        return;
-      case Method::outer_all:
-      case Method::outer_neighbours:
-        subtract_steps();
-        if (ends_period()) outer_step();
-        return;
-    }
-  }
-  bool ends_period() const { return (step_number_ + 1) % plan_.options.period == 0; }
-
-  // As rounds/diloco.h writes it: d = o - (mean of the models), v <- mu v + d, o <- o - r u, x <-
-  // o.
-  void outer_step() {
-    const bool all = method_ == Method::outer_all;
-    if (all)
-      average();
-    else
-      combine();
-    const MethodOptions presets;
-    const double mu = all ? .9 : .5, r = presets.outer_rate;
-    for (std::size_t k = 0; k < x_.size(); ++k) {
-      const double way = outer_[k] - x_[k];
-      double& v = velocity_[k];
-      v = mu * v + way;
-      x_[k] = outer_[k] -= r * (all ? way + mu * v : v);
+      for (const double each : g) squared_gradients_ += each * each;
     }
   }
 
-  void subtract_steps() {
+  // --- what all workers do in a step (step.h)
+  void average_gradients() override {
+    if (!problem_) return average();  // they only agree
+    const auto d = static_cast<std::size_t>(dims_);
+    std::vector<double> mean(d, 0.0);
+    for (std::size_t k = 0; k < all_gradients_.size(); ++k)
+      mean[k % d] += all_gradients_[k] / workers_;
+    for (std::size_t k = 0; k < all_gradients_.size(); ++k) all_gradients_[k] = mean[k % d];
+    count_all_reduce();
+  }
+  void update() override {
     if (!problem_) return;
-    for (std::size_t k = 0; k < x_.size(); ++k) x_[k] -= step_[k];
+    for (std::size_t k = 0; k < x_.size(); ++k) x_[k] -= direction(x_[k], all_gradients_[k], k);
   }
-
-  void combine() {
+  double direction(double x, double g, std::size_t at) {
+    const double rate = plan_.options.learning_rate;
+    if (second_.empty())
+      return rate * sgd_direction(plan_.options.momentum, 0.0, false, x, g, momentum_[at]);
+    const auto f =
+        AdamFactors<double>::at(step_number_ + 1, accumulated_.value_or(1), rate, .9, .999, 1e-8);
+    return accumulated_ > 1 ? adam_direction<true>(f, g, momentum_[at], second_[at], sum_[at])
+                            : adam_direction<false>(f, g, momentum_[at], second_[at], sum_[at]);
+  }
+  void mix() override {
     const SparseRound& w = round();
     const auto d = static_cast<std::size_t>(dims_);
     w.apply(x_, mixed_, d);
@@ -243,17 +180,27 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
     ++round_;
     exchanges_half_ += static_cast<i64>(w.entries.size());
     exchanges_ = exchanges_half_ / 2;
-    if (method_ != Method::push_sum) return;
+    if (!formula_.is_push_sum()) return;
     w.apply(weight_, mixed_weight_, 1);
     weight_.swap(mixed_weight_);
   }
-
-  void average() {
+  // What was sent after the step before is what x is now.
+  void mix_ahead() override { mix(); }
+  void average() override {
     const auto d = static_cast<std::size_t>(dims_);
     std::vector<double> all(d, 0.0);  // push-sum: x_ is u = w z, and the weights' mean is 1
     for (std::size_t k = 0; k < x_.size(); ++k) all[k % d] += x_[k] / workers_;
     for (std::size_t k = 0; k < x_.size(); ++k) x_[k] = all[k % d] * weight_[k / d];
     count_all_reduce();
+  }
+  void outer_step(const OuterStep& by) override {
+    for (std::size_t k = 0; k < x_.size(); ++k) {
+      const double way = outer_[k] - x_[k];
+      double& v = velocity_[k];
+      v = by.mu * v + way;
+      // one rounding, whether the compiler joins products and sums or not
+      x_[k] = outer_[k] -= by.rate * std::fma(by.velocity, v, by.way * way);
+    }
   }
   // Each worker sends about two models' worth of data and receives as much.
   void count_all_reduce() {
@@ -270,14 +217,14 @@ class RoundSimulation final : public Simulation, private ControlledWorkers {
 
   const SimulationPlan& plan_;
   const Problem* problem_;
-  const Method method_;
+  const RoundFormula& formula_;
   Rng noise_;
   std::vector<SparseRound> kept_;
   SparseRound anew_;
-  std::vector<double> x_, mixed_, step_, momentum_;  // [workers, dims]
-  std::vector<double> second_, sum_;                 // of Adam; momentum_ is its first moment
-  std::vector<double> outer_, velocity_;             // of outer steps
-  std::vector<double> gradient_;                     // [dims]
+  std::vector<double> x_, mixed_, all_gradients_, momentum_;  // [workers, dims]
+  std::vector<double> second_, sum_;      // of Adam; momentum_ is its first moment
+  std::vector<double> outer_, velocity_;  // of outer steps
+  std::optional<i64> accumulated_;        // steps of accumulated Adam's moments
   // push-sum: x_ is u, the model is u / weight
   std::vector<double> weight_, mixed_weight_;
   // round_: of mixing; control has rounds between two steps

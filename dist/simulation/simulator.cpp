@@ -10,32 +10,46 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/plural.h"
+#include "gossamer/dist/methods/registry.h"
 
 namespace gossamer::dist {
 namespace {
 
 constexpr int kMostWorkers = 4096;
-constexpr auto kSynchronous =
-    std::to_array<std::string_view>({"dpsgd", "dpsgd-atc", "dadam", "accum-adam", "allreduce",
-                                     "sgp", "local-sgd", "diloco", "noloco", "consensus-control"});
-constexpr auto kControlled =
-    std::to_array<std::string_view>({"dpsgd", "dpsgd-atc", "sgp", "local-sgd"});
-constexpr auto kAsynchronous = std::to_array<std::string_view>({"a2cid2", "adpsgd", "published"});
 constexpr auto kPairings =
     std::to_array<std::string_view>({"poisson", "matching", "handshake", "schedule", "rounds"});
 
-std::string listed(std::span<const std::string_view> names) {
+template <class Names>
+std::string listed(const Names& names) {
   std::string out;
-  for (const std::string_view each : names) (out += out.empty() ? "" : ", ") += each;
+  for (const auto& each : names) (out += out.empty() ? "" : ", ") += each;
   return out;
 }
 
-std::string rounds_for(const SimulationOptions& o) {
+std::string rounds_for(const SimulationPlan& plan) {
+  const SimulationOptions& o = plan.options;
   if (!o.rounds.empty()) return o.rounds;
-  if (mixing_method(o) == "sgp") return "one-peer-exp-directed";
-  if (o.pairing == "matching" && !is_synchronous(o.method))
-    return o.graph == "ring" ? "ring-matching" : "one-peer-exp";
+  if (plan.formula) return plan.formula->is_push_sum() ? "one-peer-exp-directed" : "";
+  if (o.pairing == "matching") return o.graph == "ring" ? "ring-matching" : "one-peer-exp";
   return "";
+}
+
+// ConfigError for a method that can't be simulated, or settings that it doesn't have.
+const MethodRow& row_of(const SimulationOptions& o) {
+  const std::vector<std::string> known = simulated_methods();
+  check<ConfigError>(std::ranges::find(known, o.method) != known.end(), "simulate: method \"",
+                     o.method, "\" is unknown; known are: ", listed(known));
+  const MethodRow& row = method_row(o.method);
+  if (row.traits.controls) {
+    const std::string inner = stepping_method(o.method, o.settings);
+    std::vector<std::string> controllable;
+    for (const MethodRow& each : method_rows())
+      if (each.traits.controllable) controllable.push_back(each.traits.name);
+    check<ConfigError>(std::ranges::find(controllable, inner) != controllable.end(),
+                       "simulate: ", o.method, " of \"", inner,
+                       "\" is not possible; it can control: ", listed(controllable));
+  }
+  return row;
 }
 
 double largest_row(const Graph& g) {
@@ -61,32 +75,48 @@ bool in_pairs(const Rounds& rounds) {
 
 }  // namespace
 
-bool is_synchronous(const std::string& method) {
-  return std::ranges::find(kSynchronous, method) != kSynchronous.end();
+std::vector<std::string> simulated_methods() {
+  std::vector<std::string> names;
+  for (const bool synchronous : {false, true})
+    for (const MethodRow& row : method_rows())
+      if (row.traits.synchronous == synchronous) names.push_back(row.traits.name);
+  return names;
 }
+
+// Consensus control hands on what the method under control takes.
+std::vector<NamedSetting> simulated_settings(const std::string& method, const Settings& given) {
+  const MethodRow& of = method_row(method);
+  std::vector<NamedSetting> all = of.simulated_settings(given);
+  for (const MethodRow& row : method_rows())
+    if (of.traits.controls && row.traits.controllable)
+      for (NamedSetting& each : row.simulated_settings(given)) all.push_back(std::move(each));
+  return all;
+}
+
+std::vector<NamedSetting> simulated_settings() {
+  std::vector<NamedSetting> all;
+  for (const MethodRow& row : method_rows())
+    for (NamedSetting& each : row.simulated_settings({}))
+      if (std::ranges::none_of(
+              all, [&](const NamedSetting& s) { return s.setting.name == each.setting.name; }))
+        all.push_back(std::move(each));
+  return all;
+}
+
 bool is_ideal(const std::string& pairing) { return pairing == "poisson" || pairing == "matching"; }
-const std::string& mixing_method(const SimulationOptions& o) {
-  return o.method == "consensus-control" ? o.control.method : o.method;
-}
 
 SimulationPlan plan_simulation(const SimulationOptions& o) {
   check<ConfigError>(o.workers >= 2 && o.workers <= kMostWorkers,
                      "simulate: ", counted(o.workers, "worker"), "; from 2 to ", kMostWorkers,
                      " can be simulated");
-  check<ConfigError>(
-      is_synchronous(o.method) || std::ranges::find(kAsynchronous, o.method) != kAsynchronous.end(),
-      "simulate: method \"", o.method, "\" is unknown; known are: ", listed(kAsynchronous), ", ",
-      listed(kSynchronous));
-  check<ConfigError>(o.method != "consensus-control" ||
-                         std::ranges::find(kControlled, o.control.method) != kControlled.end(),
-                     "simulate: consensus-control of \"", o.control.method,
-                     "\" is not possible; it can control: ", listed(kControlled));
+  const MethodRow& row = row_of(o);
+  const bool synchronous = row.traits.synchronous;
   check<ConfigError>(std::ranges::find(kPairings, o.pairing) != kPairings.end(),
                      "simulate: pairing \"", o.pairing,
                      "\" is unknown; known are: ", listed(kPairings));
   check<ConfigError>(o.realised_rate == 1 || o.pairing == "poisson",
                      "simulate: a realised rate can be set with pairing poisson only");
-  check<ConfigError>(o.method != "published" || o.pairing == "poisson",
+  check<ConfigError>(!row.gossip.published_order || o.pairing == "poisson",
                      "simulate: the published order of events is there with pairing poisson only");
   const auto positive = [](double value, const char* what) {
     check<ConfigError>(value > 0 && std::isfinite(value), "simulate: ", what, " ", value,
@@ -122,23 +152,25 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
                      " shall be slow, but the workers are 0 to ", o.workers - 1);
   check<ConfigError>(o.dims >= 1 && o.dims <= 1 << 20, "simulate: ", o.dims,
                      " dimensions; from 1 to 2^20 can be simulated");
-  check<ConfigError>(o.period >= 1, "simulate: a period of ", o.period,
-                     " steps; it must be at least 1");
   check<ConfigError>(o.momentum >= 0 && o.momentum < 1, "simulate: momentum ", o.momentum,
                      "; it must be from 0 to below 1");
 
-  SimulationPlan plan{o, make_graph(o.graph, o.workers, o.rate), {}, nullptr, {}};
+  SimulationPlan plan;
+  plan.options = o;
+  plan.row = &row;
+  if (synchronous) plan.formula = row.formula(o.settings);
+  plan.graph = make_graph(o.graph, o.workers, o.rate);
   if (o.rate_is_limit) {
     const double factor = o.rate / largest_row(plan.graph);
     for (Edge& e : plan.graph.edges) e.rate *= factor;
   }
-  if (!is_synchronous(o.method)) plan.constants = constants(plan.graph);
-  if (const std::string name = rounds_for(o); !name.empty())
+  if (!synchronous) plan.constants = constants(plan.graph);
+  if (const std::string name = rounds_for(plan); !name.empty())
     plan.rounds = make_rounds(name, o.workers, o.machines.node_size);
-  else if (is_synchronous(o.method))
+  else if (synchronous)
     plan.rounds = make_rounds(plan.graph);
   check<ConfigError>(
-      is_synchronous(o.method) || !plan.rounds || in_pairs(*plan.rounds),
+      synchronous || !plan.rounds || in_pairs(*plan.rounds),
       "simulate: pairing matching by the rounds ", o.rounds,
       ", in which workers do not meet in pairs; ring-matching and one-peer-exp are such");
   return plan;
@@ -158,7 +190,7 @@ std::vector<double> simulated_start(const SimulationPlan& plan, const Problem* p
 
 std::unique_ptr<Simulation> make_simulation(const SimulationPlan& plan, const Problem* problem,
                                             std::uint64_t seed) {
-  if (is_synchronous(plan.options.method)) return make_round_simulation(plan, problem, seed);
+  if (plan.formula) return make_round_simulation(plan, problem, seed);
   return is_ideal(plan.options.pairing) ? make_event_simulation(plan, problem, seed)
                                         : make_network_simulation(plan, problem, seed);
 }

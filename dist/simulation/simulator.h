@@ -22,19 +22,22 @@
 #include "gossamer/core/random.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
+#include "gossamer/dist/method.h"
 #include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/simulation/machines.h"
 
 namespace gossamer::dist {
 
+struct MethodRow;
+class RoundFormula;
+
 struct SimulationOptions {
   std::string graph = "ring";
   int workers = 64;
-  // a2cid2, adpsgd, published (A2CiD2 with the events in the order of the published code: for
-  // teaching); synchronous: dpsgd (adapt while communicating), dpsgd-atc (adapt, then combine),
-  // allreduce, sgp (push-sum), local-sgd, diloco, noloco, consensus-control (of one of these, see
-  // `control`); dadam and accum-adam are dpsgd with Adam's directions (betas .9, .999)
-  std::string method = "a2cid2";
+  // one of simulated_methods(). Methods named after an optimizer take Adam's directions (betas .9,
+  // .999)
+  std::string method = default_method();
+  Settings settings{};  // of the method: values for simulated_settings()
   // Of asynchronous methods. Ideal: poisson, or matching (by rounds of pairs, at whole times); with
   // latencies, as in training: handshake, schedule, rounds (policy.h).
   std::string pairing = "poisson";
@@ -44,11 +47,7 @@ struct SimulationOptions {
   double rate = 1;
   // no worker does more than `rate`: the hub of a star then slows down the network
   bool rate_is_limit = false;
-  // local-sgd: steps between averages; diloco, noloco: between outer steps, whose rate and momentum
-  // are those of MethodOptions; accum-adam: s
-  int period = 8;
-  ConsensusControlOptions control{};  // its method may be dpsgd-atc as well
-  // of the whole run: what its phases are fractions of; 0: it has no end
+  // of the whole run: what phases of consensus control are fractions of; 0: it has no end
   double steps = 0;
   int dims = 16;
   std::uint64_t seed = 0;
@@ -92,20 +91,25 @@ struct SimulatedEvent {
 // instead.
 struct SimulationPlan {
   SimulationOptions options;
+  const MethodRow* row = nullptr;
+  std::shared_ptr<const RoundFormula> formula;  // of synchronous methods
   Graph graph;
   GraphConstants constants;
   std::shared_ptr<const Rounds> rounds;  // synchronous methods and matching
+  const MethodTraits& traits() const { return method_traits(options.method); }
   // [workers, dims]: to agree from here; empty: independent normal values
   std::vector<double> start;
   // of asynchronous methods: called after each event
   std::function<void(const SimulatedEvent&)> watch{};
 };
 SimulationPlan plan_simulation(const SimulationOptions&);
-bool is_synchronous(const std::string& method);
+// Those of make_method(), and variants that are there for teaching; first those without rounds.
+std::vector<std::string> simulated_methods();
+// Which settings of the method, or of any, the simulator follows.
+std::vector<NamedSetting> simulated_settings(const std::string& method, const Settings& given = {});
+std::vector<NamedSetting> simulated_settings();
 // whose exchanges take no time: poisson, matching
 bool is_ideal(const std::string& pairing);
-// The method that mixes: of consensus-control, the one under control.
-const std::string& mixing_method(const SimulationOptions&);
 
 class Simulation {
  public:
@@ -117,7 +121,7 @@ class Simulation {
   // pairwise; a message in one direction is half
   i64 exchanges() const { return exchanges_; }
   i64 gradients() const { return gradients_; }
-  // Of consensus-control; and how many of the exchanges are its own.
+  // Of consensus control; and how many of the exchanges are its own.
   virtual const ConsensusController* controller() const { return nullptr; }
   virtual i64 control_exchanges() const { return 0; }
 

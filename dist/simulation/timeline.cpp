@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/rounds/step.h"
 #include "gossamer/dist/simulation/network.h"
 
 namespace gossamer::dist {
@@ -90,7 +91,7 @@ TimedRound timed_round(const Rounds& rounds, i64 k, const Machines& m) {
   return out;
 }
 
-class Synchronous {
+class Synchronous final : private RoundWorker {
  public:
   explicit Synchronous(const SimulationPlan& plan)
       : plan_(plan),
@@ -111,21 +112,19 @@ class Synchronous {
       ended_[i] = began_[i] + took;
       workers_[i].computed += took;
     }
-    const std::string& method = plan_.options.method;
-    const int period = plan_.options.period;
-    if (method == "allreduce") return all_reduce(m_.buckets);
-    if (method == "local-sgd" || method == "diloco")
-      return (k + 1) % period == 0 ? all_reduce(1) : go_on();
-    if (method == "noloco") return (k + 1) % period == 0 ? mix(k / period, ended_) : go_on();
-    const bool overlaps = method == "dpsgd" || method == "dadam" || method == "accum-adam";
-    mix(k, overlaps ? began_ : ended_);
+    for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i].now = ended_[i];
+    plan_.formula->step(*this, k);
   }
   const std::vector<Clocks>& workers() const { return workers_; }
 
  private:
-  void go_on() {
-    for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i].now = ended_[i];
-  }
+  // --- what takes time in a step
+  void average_gradients() override { all_reduce(m_.buckets); }
+  void average() override { all_reduce(1); }
+  void mix() override { mix_with(ended_); }
+  void mix_ahead() override { mix_with(began_); }
+  void update() override {}
+  void outer_step(const OuterStep&) override {}
 
   // Bucket b of the gradients is ready when its part of backward is done on all workers.
   void all_reduce(int buckets) {
@@ -142,13 +141,14 @@ class Synchronous {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       workers_[i].waited += all_there - ended_[i];
       workers_[i].exposed += done - all_there;
-      workers_[i].now = done;
+      workers_[i].now = ended_[i] = done;
     }
   }
 
-  // Worker i needs the models that its neighbours in round k had at their `ready` time.
-  void mix(i64 k, const std::vector<double>& ready) {
-    const TimedRound& round = timed(k);
+  // Worker i needs the models that its neighbours in this round had at their `ready` time.
+  void mix_with(const std::vector<double>& ready_by_now) {
+    const std::vector<double> ready = ready_by_now;
+    const TimedRound& round = timed(round_++);
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       const TimedRound::Met& met = round.of[i];
       std::vector<std::pair<double, double>> at;  // when it is there, how long the transfer takes
@@ -167,7 +167,7 @@ class Synchronous {
       const double late = std::max(0.0, here - ended_[i]);
       workers_[i].exposed += busy;
       workers_[i].waited += std::max(0.0, late - busy);
-      workers_[i].now = ended_[i] + late;
+      workers_[i].now = ended_[i] += late;
     }
   }
 
@@ -186,6 +186,7 @@ class Synchronous {
   std::vector<Clocks> workers_;
   std::vector<double> began_, ended_;
   std::vector<int> everyone_;
+  i64 round_ = 0;
   std::vector<TimedRound> kept_;
   TimedRound anew_;
 };
@@ -204,15 +205,15 @@ TimelineResult simulate_timeline(const SimulationPlan& plan, double seconds) {
   check<ConfigError>(seconds > 0 && std::isfinite(seconds), "simulate timeline: ", seconds,
                      " seconds; it must be above 0");
   check<ConfigError>(
-      plan.options.method != "consensus-control",
-      "simulate timeline: how often consensus-control gossips depends on how far apart ",
+      !plan.traits().controls, "simulate timeline: how often ", plan.options.method,
+      " gossips depends on how far apart ",
       "the workers are, and a time line has no parameters; quadratic and logreg have them");
-  check<ConfigError>(is_synchronous(plan.options.method) || !is_ideal(plan.options.pairing),
+  check<ConfigError>(plan.formula || !is_ideal(plan.options.pairing),
                      "simulate timeline: with pairing ", plan.options.pairing,
                      " an exchange takes no time; a time line is of handshake, schedule or rounds");
   TimelineResult out;
   out.seconds = seconds;
-  if (is_synchronous(plan.options.method)) {
+  if (plan.formula) {
     Synchronous run(plan);
     i64 steps = 0;
     for (; run.workers()[0].now < seconds; ++steps) run.step(steps);

@@ -21,16 +21,13 @@ struct TimelineResult {
   double perfect_steps_per_s = 0;
   double efficiency = 0;  // the first by the second
 };
-// seconds: simulated for about so long. What each method waits for:
-//   a2cid2, adpsgd     by plan.options.pairing (poisson, which takes no time, counts as handshake)
-//   allreduce          all-reduce of each bucket (machines.h) once the slowest has it and the
-//   bucket
-//                      before is through; forward takes a third of the computation
-//   local-sgd, diloco  the same of the whole model, every `period` steps
-//   dpsgd, dadam,      own end of step k, and the models that the neighbours had at the beginning
-//   accum-adam         of step k
-//   dpsgd-atc, sgp     the models that the neighbours have at the end of step k
-//   noloco             the same, every `period` steps
+// seconds: simulated for about so long. A method without rounds pairs by plan.options.pairing
+// (poisson, which takes no time, counts as handshake). For a step of the others (rounds/step.h):
+//   average_gradients  all-reduce of each bucket (machines.h) once the slowest has it and the
+//                      bucket before is through; forward takes a third of the computation
+//   average            the same of the whole model
+//   mix                the models that the neighbours have at the end of the step
+//   mix_ahead          own end of the step, and the models that they had at its beginning
 // Transfers with several neighbours follow one another on the wire; four or more that take the mean
 // of the same models meet in an all-reduce. The link of a node is shared by the transfers of a
 // round that use it.

@@ -361,7 +361,7 @@ TEST(Config, AmountsThatMakeNoSenseAreRefusedWithTheReason) {
 TEST(Config, SynchronousMethodsRefuseRestartsBeforeTheStart) {
   for (const char* wish : {"dist.restart=1", "dist.inject=kill:rank=1@step=5,restart:rank=1@t=2"})
     for (const std::string& method : dist::method_names()) {
-      if (!dist::method_is_synchronous(method)) continue;
+      if (!dist::method_traits(method).synchronous) continue;
       Config c;
       set_key(c, wish);
       EXPECT_EQ(error_of([&] { validate(c, 4); }), "no error") << "the default method can";

@@ -413,8 +413,8 @@ TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInEagerSteps) {
       Training& run = *runs[static_cast<std::size_t>(rank)];
       run.graphs.losses = &run.gradient.losses();
       dist::MethodOptions options;
-      options.overlap = overlap;
-      options.bucket_bytes = 1 << 16;
+      options.settings.set("overlap", overlap);
+      options.settings.set("bucket_mb", 1 / 16.);
       options.clip_norm = .5;
       const auto method = dist::make_method("allreduce", run.params, *run.sgd, group,
                                             dist::make_graph("ring", 2), options);

@@ -108,8 +108,8 @@ TEST_F(PaperTest, WorkersAreTrainedAsThreadsOfOneProcess) {
   t.workers = 4;
   t.images = 4 * 8 * 12;
   t.method = "consensus-control";
-  t.options.control.fractions = {0, 0, 0};
-  t.options.control.phases = {.5, .75};
+  t.options.settings.set("control.fractions", std::vector<double>{0, 0, 0})
+      .set("control.phases", std::vector<double>{.5, .75});
   const LocalOutcome out = train_locally(t, data);
   EXPECT_GT(out.train_loss, 0);
   EXPECT_LE(out.top1, 1);

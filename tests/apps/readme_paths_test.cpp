@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gossamer/apps/config.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
 
@@ -162,6 +163,7 @@ TEST(Readmes, EveryConfigurationKeyExists) {
   for (const auto& entry : fs::directory_iterator(root / "apps"))
     if (entry.path().filename().string().starts_with("config") && entry.path().extension() == ".h")
       config += text_of(entry.path());
+  for (const apps::MethodKey& each : apps::method_keys()) config += '"' + each.key + '"';
   static const std::set<std::string> files{"bin", "toml", "cpp",   "h",  "sh",
                                            "py",  "json", "jsonl", "md", "safetensors"};
   for (const Page& page : pages())

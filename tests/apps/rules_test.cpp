@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/apps/config_keys.h"
+#include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer {
 namespace {
@@ -81,7 +82,7 @@ std::string room_in_dist(const fs::path& path) {  // dist/gpu/edge.h -> gpu
   static const std::set<std::string> transport{"transport", "clock_offset", "device_port",
                                                "reducer", "time"};
   if (transport.contains(path.stem().string())) return "transport";
-  return path.filename() == "method.cpp" ? "list of methods" : "method";
+  return path.filename() == "method.cpp" ? "make_method" : "method";
 }
 
 TEST(Rules, RoomsOfDistDependOnEachOtherOnlyAlongTheArrows) {
@@ -95,8 +96,9 @@ TEST(Rules, RoomsOfDistDependOnEachOtherOnlyAlongTheArrows) {
       {"method", {"transport", "graph"}},
       {"gossip", {"transport", "graph", "method"}},
       {"rounds", {"transport", "graph", "method"}},
-      {"list of methods", {"transport", "graph", "method", "gossip", "rounds"}},
-      {"simulation", {"transport", "graph", "method", "gossip", "rounds"}}};
+      {"methods", {"transport", "graph", "method", "gossip", "rounds"}},
+      {"make_method", {"transport", "graph", "method", "gossip", "methods"}},
+      {"simulation", {"transport", "graph", "method", "gossip", "rounds", "methods"}}};
   const std::regex include(R"re(^\s*#include "gossamer/(dist/[\w/.]+)")re");
   std::map<std::string, fs::path> homes;
   for (const SourceFile& f : sources()) {
@@ -409,6 +411,8 @@ TEST(Rules, ErrorsOfLibrariesDoNotSpeakOfTheProgram) {
   std::set<std::string> keys;
   apps::Config config;
   apps::each_key(config, [&](const char* key, auto&, const char*) { keys.insert(key); });
+  // Names of settings, which embedders give, too.
+  for (const NamedSetting& each : dist::method_settings()) keys.erase(each.setting.name);
   std::string program;
   for (const SourceFile& f : sources())
     if (f.path.string().starts_with("apps/cli"))
@@ -430,6 +434,42 @@ TEST(Rules, ErrorsOfLibrariesDoNotSpeakOfTheProgram) {
       for (const auto& [pattern, names] : forbidden)
         for (const std::string& name : all_matches(text, pattern))
           EXPECT_FALSE(names.contains(name)) << f.path << ": " << line;
+    }
+  }
+}
+
+// What others must know of a method is a trait, a setting or its formula, in its row.
+TEST(Rules, NamesOfMethodsStandOnlyWithTheMethods) {
+  const std::vector<std::string> names = dist::simulated_methods();
+  ASSERT_GT(names.size(), 10u);
+  // Help gives examples; papers and the course are about certain methods.
+  const auto speaks_of_methods = [](const std::string& path) {
+    for (const char* part :
+         {"dist/methods/", "apps/paper/", "apps/course/", "apps/cli", "apps/config_keys.h"})
+      if (path.starts_with(part)) return true;
+    return false;
+  };
+  const std::set<std::pair<std::string, std::string>> exceptions{
+      {"dist/gossip_options.h", "a2cid2"},  // meaning of keys
+      {"dist/gossip_options.h", "adpsgd"},
+      {"dist/control_options.h", "consensus-control"},
+      {"dist/control_options.h", "dpsgd"},  // the default
+      {"nn/optim.cpp", "accum-adam"},       // the optimizer
+      {"apps/config_check.cpp", "accum-adam"},
+      {"apps/commands/simulate.cpp", "a2cid2"},   // whose exchanges are counted
+      {"apps/commands/paper.cpp", "published"}};  // what a paper says
+  for (const SourceFile& f : sources()) {
+    if (is_test(f) || speaks_of_methods(f.path.string())) continue;
+    for (const std::string& line : f.lines) {
+      if (line.starts_with("#include") || line.find('"') == line.npos) continue;
+      const std::string text = '\n' + literals_of(line);
+      for (const std::string& name : names) {
+        // "published" is also a word
+        const std::regex known(name == "published" ? "\n" + name + "\n"
+                                                   : "(^|[^\\w.-])" + name + "($|[^\\w-])");
+        if (!exceptions.contains({f.path.string(), name}))
+          EXPECT_FALSE(std::regex_search(text, known)) << f.path << ": " << line;
+      }
     }
   }
 }

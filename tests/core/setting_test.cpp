@@ -33,7 +33,8 @@ struct Example : Basis {
     f(self.overlap, Setting{.name = "overlap", .agree = false});
     f(self.target, Setting{.name = "target", .choices = {"plateau", "online"}});
     f(self.momentum, Setting{.name = "momentum", .range = Range::from_below(0, 1)});
-    f(self.fractions, Setting{.name = "fractions", .range = Range::at_least(0)});
+    f(self.fractions,
+      Setting{.name = "fractions", .range = Range::at_least(0).said("numbers of 0 or more")});
   }
 };
 
@@ -105,6 +106,32 @@ TEST(Setting, RangesSayWhatTheyHold) {
   EXPECT_EQ(at(Range::at_least(0), INFINITY), "0 or more");
 }
 
+TEST(Setting, SentencesNameOtherSettingsAsTheReaderKnowsThem) {
+  const auto key = [](const std::string& name) { return "train." + name; };
+  EXPECT_EQ(with_setting_names("1 to {period}, 8; see {pieces}", key),
+            "1 to train.period, 8; see train.pieces");
+  EXPECT_EQ(with_setting_names("none", key), "none");
+  EXPECT_EQ(with_setting_names("open { only", key), "open { only");
+}
+
+TEST(Setting, AListMayHaveANumberOfEntriesAndAnOrder) {
+  const Setting setting{.name = "phases",
+                        .range = Range::between(0, 1).said("two ascending fractions"),
+                        .entries = 2,
+                        .ascending = true};
+  const auto wanted = [&](std::vector<double> v) {
+    return setting_wanted(setting, std::move(v)).value_or("");
+  };
+  EXPECT_EQ(wanted({.25, .5}), "");
+  for (const auto& wrong : std::vector<std::vector<double>>{{.5}, {.5, .25}, {.5, 1}})
+    EXPECT_EQ(wanted(wrong), "two ascending fractions");
+}
+
+TEST(Setting, GivenValuesMoveTheRangesThatDependOnThem) {
+  const auto pieces = settings_with<Example>(Settings().set("period", 3).set("rate", "much")).at(1);
+  EXPECT_EQ(pieces.setting.range.most, 3);
+}
+
 TEST(Setting, ValuesByNameFillAStruct) {
   const auto made = Settings()
                         .set("period", 4)
@@ -135,7 +162,7 @@ TEST(Setting, ValuesThatAStructCannotTakeAreNamed) {
   EXPECT_EQ(with("period", 1.5), "diloco: period wants a whole number, not 1.5");
   EXPECT_EQ(with("overlap", 1), "diloco: overlap wants true or false, not 1");
   EXPECT_EQ(with("fractions", std::vector<double>{1, -1}),
-            "diloco: fractions [1, -1]; it must be a list in which each is 0 or more");
+            "diloco: fractions [1, -1]; it must be numbers of 0 or more");
   EXPECT_EQ(with("perod", 1),
             "diloco has no setting perod; it has: period, pieces, rate, overlap, target, momentum, "
             "fractions");

@@ -131,7 +131,7 @@ class Payloads : public testing::TestWithParam<Case> {};
 TEST_P(Payloads, KeepTheMean) {
   const Case c = GetParam();
   constexpr int kWorkers = 4;
-  const bool rounds = method_is_synchronous(c.method);
+  const bool rounds = method_traits(c.method).synchronous;
   const int steps = rounds ? 40 : 400;
   constexpr std::size_t kDims = 600;
   std::vector<Tensor> first;
@@ -146,10 +146,11 @@ TEST_P(Payloads, KeepTheMean) {
     options.batch = 2;
     options.total_samples = 2.0 * kWorkers * steps;
     options.exchange_timeout_s = 5;
-    options.period = 2;
-    options.outer_rate = 1;
-    options.outer_momentum = 0;
-    options.overlap = c.overlap;
+    options.settings.set("period", 2);
+    options.settings.set("outer_rate", 1);
+    options.settings.set("outer_momentum", 0);
+    options.settings.set("overlap", c.overlap);
+    options.settings = options.settings.only(method_settings(c.method));
     options.payload = c.payload;
     if (rounds) options.rounds = c.method == "sgp" ? "one-peer-exp-directed" : "one-peer-exp";
     auto method =

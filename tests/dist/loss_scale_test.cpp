@@ -25,9 +25,10 @@ std::vector<End> train(const std::string& name, int workers, float loss_scale, d
     MethodOptions options;
     options.total_samples = 30.0 * workers;
     options.clip_norm = clip;
-    options.period = 3;
-    options.bucket_bytes = 64;
-    options.control.target = "online";
+    options.settings.set("period", 3);
+    options.settings.set("bucket_mb", 64. / (1 << 20));
+    options.settings.set("control.target", "online");
+    options.settings = options.settings.only(method_settings(name));
     const auto method =
         make_method(name, q.params, q.sgd, group, make_graph("ring", workers), options);
     for (int step = 0; !method->done(); ++step) {
@@ -50,7 +51,8 @@ TEST(LossScaleOfMethods, LeavesEveryStepAsItIs) {
   for (const std::string& name : method_names())
     for (const double clip : {0.0, 0.5}) {
       // alone below; dpsgd by another name
-      if (!method_is_synchronous(name) || method_optimizer(name) != "sgd") continue;
+      if (!method_traits(name).synchronous || method_traits(name).usual_optimizer() != "sgd")
+        continue;
       SCOPED_TRACE(testing::Message() << name << " clip " << clip);
       const auto plain = train(name, 3, 1, clip), scaled = train(name, 3, 1024, clip);
       for (std::size_t w = 0; w < 3; ++w) {

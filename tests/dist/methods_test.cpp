@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, MethodsOnFourWorkers,
 TEST(Methods, T27_OneWorkerIsThePlainOptimizerBitForBit) {
   for (const std::string& name : method_names())
     for (const double rate : {0.0, 1.0}) {
-      if (method_optimizer(name) != "sgd") continue;  // dpsgd by another name
+      if (method_traits(name).usual_optimizer() != "sgd") continue;  // dpsgd by another name
       Quadratic plain(1, 50, .9f), q(1, 50, .9f);
       LocalCluster cluster(1);
       auto method = make_method(name, q.params, q.sgd, cluster.group(0), make_graph("ring", 1),
@@ -237,7 +237,7 @@ TEST(Methods, DisagreementNamesTheWorkersTheOptionAndBothValues) {
   struct Job {
     std::string name = "adpsgd", parameter = "x";
     int dims = 5;
-    MethodOptions options{};
+    MethodOptions options;
     Graph graph = make_graph("ring", 3);
   };
   const auto start = [](const std::function<void(int, Job&)>& change) {
@@ -271,15 +271,21 @@ TEST(Methods, DisagreementNamesTheWorkersTheOptionAndBothValues) {
   expect("the graph: ring and star", [](Job& job) { job.graph = make_graph("star", 3); });
   expect("the graph: ring and ring, with other edges or rates",
          [](Job& job) { job.graph.edges.pop_back(); });
-  expect("period: 1 and 3000000", [](Job& job) { job.options.period = 3000000; });
-  expect("outer_momentum: the method's own and 0.25",
-         [](Job& job) { job.options.outer_momentum = .25; });
   expect("payload: f32 and int8", [](Job& job) { job.options.payload = "int8"; });
-  expect("overlap: true and false", [](Job& job) { job.options.overlap = false; });
   expect("total_samples (in C: total_steps): 0 and 1000000",
          [](Job& job) { job.options.total_samples = 1e6; });
-  expect("the fractions of consensus control: [0.25] and [0.5]",
-         [](Job& job) { job.options.control.fractions = {0.5}; });
+  const auto setting = [&](const char* method, const char* difference, const Settings& other) {
+    EXPECT_EQ(start([&](int rank, Job& job) {
+                job.name = method;
+                if (rank == 1) job.options.settings = other;
+              }),
+              text(0, 1, difference));
+  };
+  setting("diloco", "period: 8 and 300000", Settings().set("period", 300000));
+  setting("diloco", "outer_momentum: auto and 0.25", Settings().set("outer_momentum", .25));
+  setting("dpsgd", "overlap: true and false", Settings().set("overlap", false));
+  setting("consensus-control", "control.fractions: [0.25] and [0.5]",
+          Settings().set("control.fractions", std::vector<double>{.5}));
   expect("pairing: handshake and schedule", [](Job& job) { job.options.pairing = "schedule"; });
   EXPECT_EQ(start([](int rank, Job& job) {
               job.options.pairing = "schedule";
@@ -319,39 +325,42 @@ TEST(Methods, BadOptionsAreRefusedWithTheReason) {
     EXPECT_THAT(make(name, make_graph("ring", 2), options), HasSubstr(error)) << name;
   };
   expect("a2cid2", "rate -1", [](auto& o) { o.rate = -1; });
-  expect("a2cid2", "rate 1e+09; it is exchanges per step, from 0 to 1000",
-         [](auto& o) { o.rate = 1e9; });
+  expect("a2cid2", "rate 1e+09; it must be 0 to 1000", [](auto& o) { o.rate = 1e9; });
   expect("a2cid2", "batch 0", [](auto& o) { o.batch = 0; });
   expect("a2cid2", "min_workers is 3, and the group has 2", [](auto& o) { o.min_workers = 3; });
-  expect("adpsgd", "handshake, rounds, schedule", [](auto& o) { o.pairing = "none"; });
-  expect("adpsgd", "known are: exact, poisson", [](auto& o) { o.quota = "none"; });
+  expect("adpsgd", "one of handshake, schedule, rounds", [](auto& o) { o.pairing = "none"; });
+  expect("adpsgd", "one of poisson, exact", [](auto& o) { o.quota = "none"; });
   expect("adpsgd", "known are: f32, bf16, int8", [](auto& o) { o.payload = "int4"; });
   expect("allreduce", "f32 for allreduce and local-sgd", [](auto& o) { o.payload = "bf16"; });
   expect("dpsgd", "are for a2cid2 and adpsgd", [](auto& o) { o.replay = "x"; });
   expect("dpsgd", "none can be started again", [](auto& o) { o.rejoin = true; });
-  expect("dpsgd", "consensus_factor 2; it must be", [](auto& o) { o.consensus_factor = 2; });
-  expect("dpsgd", "bucket_bytes 0", [](auto& o) { o.bucket_bytes = 0; });
+  expect("dpsgd", "consensus_factor 2; it must be",
+         [](auto& o) { o.settings.set("consensus_factor", 2); });
+  expect("dpsgd", "bucket_mb 0", [](auto& o) { o.settings.set("bucket_mb", 0); });
+  expect("dpsgd", "has no setting period", [](auto& o) { o.settings.set("period", 2); });
   expect("dpsgd", "one-peer-exp, one-peer-exp-directed", [](auto& o) { o.rounds = "ring-match"; });
   expect("dpsgd", "can't fill nodes of 3", [](auto& o) { o.rounds = "aer:3"; });
   expect("noloco", "only sgp keeps", [](auto& o) { o.rounds = "one-peer-exp-directed"; });
-  expect("local-sgd", "period 0", [](auto& o) { o.period = 0; });
+  expect("local-sgd", "period 0", [](auto& o) { o.settings.set("period", 0); });
   for (const char* outer : {"diloco", "noloco"}) {
-    expect(outer, "period 0", [](auto& o) { o.period = 0; });
-    expect(outer, "2 fragments in a period of 1", [](auto& o) { o.fragments = 2; });
-    expect(outer, "outer_delay 1 in a period of 1", [](auto& o) { o.outer_delay = 1; });
-    expect(outer, "outer_rate 0", [](auto& o) { o.outer_rate = 0; });
-    expect(outer, "outer_momentum 1", [](auto& o) { o.outer_momentum = 1; });
+    expect(outer, "period 0", [](auto& o) { o.settings.set("period", 0); });
+    expect(outer, "fragments 9; it must be 1 to period, 8",
+           [](auto& o) { o.settings.set("fragments", 9); });
+    expect(outer, "outer_delay 8; it must be 0, or below period, 8",
+           [](auto& o) { o.settings.set("outer_delay", 8); });
+    expect(outer, "outer_rate 0", [](auto& o) { o.settings.set("outer_rate", 0); });
+    expect(outer, "outer_momentum 1", [](auto& o) { o.settings.set("outer_momentum", 1); });
   }
   expect("consensus-control", "it can: dpsgd, sgp, local-sgd",
-         [](auto& o) { o.control.method = "a2cid2"; });
-  expect("consensus-control", "factor 0", [](auto& o) { o.control.factor = 0; });
+         [](auto& o) { o.settings.set("control.method", "a2cid2"); });
+  expect("consensus-control", "factor 0", [](auto& o) { o.settings.set("control.factor", 0); });
 }
 
 // As the README writes it, with a net: nothing but make_method says that exchanges run beside the
 // computation.
 TEST(Methods, TheDecentralizedLoopNeedsNoPreparation) {
   for (const std::string& name : method_names()) {
-    if (method_optimizer(name) != "sgd" || name == "consensus-control") continue;
+    if (method_traits(name).usual_optimizer() != "sgd" || name == "consensus-control") continue;
     SCOPED_TRACE(name);
     LocalCluster cluster(2);
     std::vector<std::vector<float>> x(2);

@@ -117,7 +117,8 @@ TEST_P(OneWorkerSends, NeitherSideTakesItAndTheMeanStays) {
     MethodOptions options;
     options.start_samples = kWorkers;  // each goes on from its own model
     options.total_samples = 60 * kWorkers;
-    options.overlap = false;
+    options.settings.set("overlap", false);
+    options.settings = options.settings.only(method_settings(s.method));
     auto method =
         make_method(s.method, q.params, q.sgd, group, make_graph("complete", kWorkers), options);
     while (!method->done()) {
@@ -212,7 +213,8 @@ TEST(Refusals, MethodsThatSumStopWithTheNameOfTheWorkerThatRuinedTheSum) {
       Quadratic q(rank, kDims);
       MethodOptions options;
       options.total_samples = 40 * kWorkers;
-      options.period = 4;
+      options.settings.set("period", 4);
+      options.settings = options.settings.only(method_settings(name));
       auto method =
           make_method(name, q.params, q.sgd, group, make_graph("complete", kWorkers), options);
       errors[static_cast<std::size_t>(rank)] = error_of([&] {
@@ -250,12 +252,13 @@ i64 refused_in_a_run(const std::string& name, int run) {
     options.seed = static_cast<std::uint64_t>(run);
     options.start_samples = apart ? n : 0;
     options.total_samples = n * steps;
-    options.period = 3;
-    options.overlap = run % 2 == 1;
+    options.settings.set("period", 3);
+    options.settings.set("overlap", run % 2 == 1);
+    options.settings = options.settings.only(method_settings(name));
     options.pairing = std::array{"handshake", "schedule"}[static_cast<std::size_t>(run % 2)];
     options.exchange_least_s = options.exchange_timeout_s;
-    const std::unique_ptr<Optimizer> optimizer =
-        nn::make_optimizer(method_optimizer(name), q.params, {.momentum = run % 4 == 0 ? .9 : 0});
+    const std::unique_ptr<Optimizer> optimizer = nn::make_optimizer(
+        method_traits(name).usual_optimizer(), q.params, {.momentum = run % 4 == 0 ? .9 : 0});
     auto method = make_method(name, q.params, *optimizer, group, make_graph(graph, n), options);
     for (int step = 0; !method->done(); ++step) {
       q.gradient(.1f);

@@ -113,6 +113,12 @@ void run(Group& host, const std::string& transport, const std::string& wire, i64
   EXPECT_TRUE(std::isfinite(x.span<float>()[0]));
 }
 
+// Two buckets for each of so many parts.
+double bucket_mb(i64 size, int parts) {
+  const i64 bytes = size / parts * static_cast<i64>(sizeof(float)) / 2;
+  return static_cast<double>(bytes) / (1 << 20);
+}
+
 // Gradients of a real backward pass, summed under it, against the sum of the host: after every
 // step, until a worker dies. On a GPU most of the passes are launches of a graph.
 void run_all_reduce(Group& host, const std::string& transport, i64 size, int steps, int dies) {
@@ -141,7 +147,7 @@ void run_all_reduce(Group& host, const std::string& transport, i64 size, int ste
   FlatParams params(named);
   nn::Sgd sgd(params, {.momentum = 0});
   MethodOptions options;
-  options.bucket_bytes = size / kParts * static_cast<i64>(sizeof(float)) / 2;  // a bucket for each
+  options.settings.set("bucket_mb", bucket_mb(size, kParts));
   auto method =
       make_method("allreduce", params, sgd, group, make_graph("complete", group.size()), options);
   Rng random(11, static_cast<std::uint64_t>(group.rank()));
@@ -230,9 +236,10 @@ Mixed mix_in_rounds(Group& host, const std::string& name, Device device,
   MethodOptions options;
   options.total_samples = 1.0 * steps * group.size();
   options.rounds = name == "sgp" ? "one-peer-exp-directed" : "ring";
-  options.bucket_bytes = size / kParts * static_cast<i64>(sizeof(float)) / 2;  // a piece for each
-  options.period = 3;
-  options.control = {.target = "online", .factor = .5, .most = 2};
+  options.settings.set("bucket_mb", bucket_mb(size, kParts));
+  options.settings.set("period", 3);
+  options.settings.set_all(ConsensusControlOptions{.target = "online", .factor = .5, .most = 2});
+  options.settings = options.settings.only(method_settings(name));
   auto method = make_method(name, params, sgd, group, make_graph("ring", group.size()), options);
   Rng random(11, static_cast<std::uint64_t>(group.rank()));
   const auto values = [&] {

@@ -109,10 +109,12 @@ Outcome train(const Trial& t, bool gpu) {
       auto optimizer =
           nn::make_optimizer(t.optimizer, *net.params, {.weight_decay = .01, .period = 2});
       MethodOptions options = options_of(t.rounds, t.workers, t.steps, t.overlap);
-      options.bucket_bytes = 1200;
+      options.settings.set("bucket_mb", 1200. / (1 << 20));
       options.clip_norm = t.clip;
-      options.period = 3;
-      options.control = {.method = t.controlled, .target = "online", .factor = .7, .most = 8};
+      options.settings.set("period", 3);
+      options.settings.set_all(ConsensusControlOptions{
+          .method = t.controlled, .target = "online", .factor = .7, .most = 8});
+      options.settings = options.settings.only(method_settings(t.method));
       auto method = make_method(t.method, *net.params, *optimizer, group,
                                 make_graph("complete", t.workers), options);
       std::optional<std::thread> reaper;

@@ -84,7 +84,8 @@ void together(const LaunchInfo& info, const Say& say) {
   const auto g = process_group(info, healing());
   Quadratic q(info.rank, 8);
   MethodOptions options;
-  options.period = 2;
+  options.settings.set("period", 2);
+  options.settings = options.settings.only(method_settings(name));
   std::atomic<bool> dead = false;
   options.on_fault = [&](const std::string& what, int peer) {
     say(what + " " + std::to_string(peer)), dead = true;

@@ -176,7 +176,7 @@ inline Outcome train(const Trial& t) {
       Net net(rank);
       auto optimizer = nn::make_optimizer(t.optimizer, *net.params, {.weight_decay = .01});
       MethodOptions options = options_of("", t.workers, t.steps);
-      options.bucket_bytes = kBucket;
+      options.settings.set("bucket_mb", 1. * kBucket / (1 << 20));
       options.clip_norm = t.clip;
       auto method = make_method("allreduce", *net.params, *optimizer, group,
                                 make_graph("complete", t.workers), options);

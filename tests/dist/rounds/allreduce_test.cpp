@@ -98,7 +98,7 @@ TEST_P(AllReduceWays, NoGradientIsLostOrAppliedTwiceWhenAWorkerDies) {
         params.zero_grad();
         params.settle_grads();
         MethodOptions options = options_of("", n, steps);
-        options.bucket_bytes = 256;
+        options.settings.set("bucket_mb", 256. / (1 << 20));
         auto method =
             make_method("allreduce", params, sgd, group, make_graph("complete", n), options);
         for (int step = 0; step < steps; ++step) {
@@ -189,7 +189,7 @@ Launched train_launched(Way way, int n, int steps, bool never, std::uint64_t see
       LanePass pass(gpu, rank, by_step);
       nn::Sgd sgd(*pass.params, {.momentum = 0});
       MethodOptions options = options_of("", n, steps);
-      options.bucket_bytes = LanePass::kFloats * static_cast<i64>(sizeof(float));
+      options.settings.set("bucket_mb", 1. * LanePass::kFloats * sizeof(float) / (1 << 20));
       auto method =
           make_method("allreduce", *pass.params, sgd, group, make_graph("complete", n), options);
       std::optional<fake::Gpu::Graph> graph;

@@ -7,8 +7,7 @@
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/rounds/consensus_sketch.h"
-#include "gossamer/dist/rounds/dpsgd.h"
-#include "gossamer/dist/rounds/sgp.h"
+#include "gossamer/dist/rounds/controllable.h"
 
 namespace gossamer::dist {
 namespace {
@@ -109,17 +108,14 @@ TEST(ConsensusControl, KeepsAPartOfARoundOfEveryMethod) {
       Quadratic q(rank, 8);
       MethodOptions options;
       options.start_samples = 1;  // resumed: each keeps its own values
-      options.overlap = false;
+      options.settings.set("overlap", false);
       const Graph ring = make_graph("ring", n);
-      std::unique_ptr<SynchronousMethod> m;
-      if (name == std::string("dpsgd"))
-        m = std::make_unique<DpsgdMethod>(name, q.params, q.sgd, group, ring, options);
-      else
-        m = std::make_unique<SgpMethod>(q.params, q.sgd, group, ring, options);
+      const auto m = make_method(name, q.params, q.sgd, group, ring, options);
+      auto& controllable = dynamic_cast<Controllable&>(*m);
       const bool weights = !m->state().empty();
       if (weights) m->state()[0].tensor.fill(static_cast<float>(.7 + .2 * rank));
-      m->gossip();
-      m->keep_part_of_gossip(part);
+      controllable.gossip();
+      controllable.keep_part_of_gossip(part);
       const auto r = static_cast<std::size_t>(rank);
       z[r] = static_cast<double>(q.params.values().span<float>()[0]);
       w[r] = weights ? static_cast<double>(m->state()[0].tensor.item()) : 1;
@@ -163,7 +159,7 @@ Kept train(int n, const ConsensusControlOptions& control, int steps,
     options.batch = 1;
     options.total_samples = 1.0 * n * steps;
     options.rounds = "ring";
-    options.control = control;
+    if (method == std::string("consensus-control")) options.settings.set_all(control);
     auto m = make_method(method, q.params, q.sgd, group, make_graph("ring", n), options);
     while (!m->done()) {
       for (float& g : q.params.grads().span<float>().first(512)) g = q.noise.normal();
@@ -268,7 +264,7 @@ TEST(ConsensusControl, RefusesWhatItCantDo) {
   const auto error = [&](const ConsensusControlOptions& control) {
     Quadratic q(0, 4);
     MethodOptions options;
-    options.control = control;
+    options.settings.set_all(control);
     try {
       make_method("consensus-control", q.params, q.sgd, cluster.group(0), make_graph("ring", 1),
                   options);
@@ -280,7 +276,7 @@ TEST(ConsensusControl, RefusesWhatItCantDo) {
   EXPECT_EQ(error({}), "no error");
   EXPECT_NE(error({.method = "a2cid2"}).find("it can: dpsgd, sgp, local-sgd"), std::string::npos);
   EXPECT_NE(error({.target = "offline"}).find("plateau, online"), std::string::npos);
-  EXPECT_NE(error({.phases = {.5}}).find("1 fractions for 2 phases"), std::string::npos);
+  EXPECT_NE(error({.phases = {.5}}).find("one more than control.phases"), std::string::npos);
   EXPECT_NE(error({.phases = {.5, .2}, .fractions = {1, 1, 1}}).find("ascending"),
             std::string::npos);
 }

@@ -25,12 +25,12 @@ void PrintTo(const Case& c, std::ostream* out) { *out << c.method << " " << c.fr
 
 MethodOptions options_for(const Case& c, int steps) {
   MethodOptions o = options_of("one-peer-exp", c.n, steps);
-  o.period = c.period;
-  o.fragments = c.fragments;
-  o.outer_rate = c.rate;
-  o.outer_momentum = c.momentum;
+  o.settings.set("period", c.period);
+  o.settings.set("fragments", c.fragments);
+  o.settings.set("outer_rate", c.rate);
+  o.settings.set("outer_momentum", c.momentum);
   o.payload = c.payload;
-  o.outer_delay = c.delay;
+  o.settings.set("outer_delay", c.delay);
   return o;
 }
 
@@ -230,15 +230,17 @@ TEST(OuterSteps, SaysWhatItsOptionsMayBe) {
       make_method("diloco", q.params, q.sgd, cluster.group(0), make_graph("ring", 1), options);
     });
   };
-  EXPECT_NE(
-      error([](auto& o) { o.period = 2, o.fragments = 3; }).find("3 fragments in a period of 2"),
-      std::string::npos);
   EXPECT_NE(error([](auto& o) {
-              o.period = 3, o.outer_delay = 3;
-            }).find("outer_delay 3 in a period of 3"),
+              o.settings.set("period", 2).set("fragments", 3);
+            }).find("fragments 3; it must be 1 to period, 2"),
             std::string::npos);
-  EXPECT_NE(error([](auto& o) { o.period = 0; }).find("period 0"), std::string::npos);
-  EXPECT_NE(error([](auto& o) { o.outer_momentum = 1; }).find("outer_momentum 1"),
+  EXPECT_NE(error([](auto& o) {
+              o.settings.set("period", 3).set("outer_delay", 3);
+            }).find("outer_delay 3; it must be 0, or below period, 3"),
+            std::string::npos);
+  EXPECT_NE(error([](auto& o) { o.settings.set("period", 0); }).find("period 0"),
+            std::string::npos);
+  EXPECT_NE(error([](auto& o) { o.settings.set("outer_momentum", 1); }).find("outer_momentum 1"),
             std::string::npos);
   EXPECT_NE(error([](auto& o) { o.payload = "int4"; }).find("known are: f32, bf16, int8"),
             std::string::npos);

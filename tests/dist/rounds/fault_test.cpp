@@ -11,6 +11,8 @@
 namespace gossamer::dist {
 namespace {
 
+constexpr int kPeriod = 4;
+
 struct Drill {
   std::string method, rounds;
   bool overlap = true;
@@ -27,9 +29,10 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
   on_workers(cluster, d.n, [&](int rank, Group& group) {
     Quadratic q(rank, 40);
     MethodOptions options = options_of(d.rounds, d.n, d.steps, d.overlap);
-    options.period = 4;
-    options.outer_momentum = 0.3;
-    options.outer_delay = d.delay;
+    options.settings.set("period", kPeriod);
+    options.settings.set("outer_momentum", 0.3);
+    options.settings.set("outer_delay", d.delay);
+    options.settings = options.settings.only(method_settings(d.method));
     options.on_fault = [&](const std::string& what, int peer) {
       reports += what == "dead" && peer == d.dies;
       EXPECT_NE(what, "exchange failed") << rank << " waited for " << peer << " until the deadline";
@@ -44,7 +47,7 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
     x[static_cast<std::size_t>(rank)] = copy(q.params.values());
     EXPECT_EQ(method->stats().alive, d.n - 1);
     // Seven did what was left of the budget of eight.
-    EXPECT_NEAR(method->samples_seen(), options.total_samples, 2.0 * d.n * options.period);
+    EXPECT_NEAR(method->samples_seen(), options.total_samples, 2.0 * d.n * kPeriod);
     // local-sgd: workers may be a period apart
     EXPECT_GT(method->stats().gradients, d.steps - 4);
   });
@@ -161,7 +164,8 @@ TEST_P(Ends, WaitForAWorkerThatComesLate) {
   on_workers(cluster, 3, [&](int rank, Group& group) {
     Quadratic q(rank, 20);
     MethodOptions options = options_of("", 3, 8);
-    options.period = 4;
+    options.settings.set("period", kPeriod);
+    options.settings = options.settings.only(method_settings(GetParam()));
     auto method =
         make_method(GetParam(), q.params, q.sgd, group, make_graph("complete", 3), options);
     for (int step = 0; step < 8; ++step) q.gradient(), method->step(.1);
@@ -179,7 +183,8 @@ TEST_P(Ends, NameAWorkerThatNeverComesAtTheirOwnDeadline) {
   on_workers(cluster, 3, [&](int rank, Group& group) {
     Quadratic q(rank, 20);
     MethodOptions options = options_of("", 3, 0);
-    options.period = 4;
+    options.settings.set("period", kPeriod);
+    options.settings = options.settings.only(method_settings(GetParam()));
     options.finish_timeout_s = 1;
     auto method =
         make_method(GetParam(), q.params, q.sgd, group, make_graph("complete", 3), options);

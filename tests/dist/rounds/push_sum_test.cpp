@@ -5,8 +5,8 @@
 #include "dist/rounds/synchronous.h"
 #include "gossamer/core/random.h"
 #include "gossamer/dist/local/local_cluster.h"
+#include "gossamer/dist/methods/sgp.h"
 #include "gossamer/dist/rounds/mixing.h"
-#include "gossamer/dist/rounds/sgp.h"
 
 namespace gossamer::dist {
 namespace {
@@ -179,7 +179,10 @@ TEST(Sgp, TheExactMeanIsOfTheMassesAndMovesNothing) {
   LocalCluster cluster(n);
   on_workers(cluster, n, [&](int rank, Group& group) {
     Quadratic q(0, 4);
-    SgpMethod method(q.params, q.sgd, group, make_graph("ring", n), options_of("", n, 10, false));
+    SgpOptions waits;
+    waits.overlap = false;
+    SgpMethod method(method_traits("sgp"),
+                     {q.params, q.sgd, group, make_graph("ring", n), options_of("", n, 10)}, waits);
     Tensor(q.params.values()).slice(0, 4).fill(static_cast<float>(rank));
     method.state()[0].tensor.fill(static_cast<float>(1 + rank));
     ASSERT_TRUE(method.average_exactly());

@@ -11,7 +11,7 @@ inline MethodOptions options_of(const std::string& rounds, int n, int steps, boo
   o.total_samples = 2.0 * n * steps;
   o.rounds = rounds;
   o.exchange_timeout_s = 5;
-  o.overlap = overlap;
+  if (!overlap) o.settings.set("overlap", false);
   return o;
 }
 

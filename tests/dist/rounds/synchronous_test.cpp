@@ -68,7 +68,7 @@ TEST_P(Mixing, T26_InAClusterIsTheMatrixProduct) {
   on_workers(cluster, c.n, [&](int rank, Group& group) {
     Quadratic q(0, kDims);
     MethodOptions options = options_of(c.rounds, c.n, steps, c.overlap);
-    options.consensus_factor = c.phi;
+    options.settings.set("consensus_factor", c.phi);
     auto method =
         make_method(c.method, q.params, q.sgd, group, make_graph("complete", c.n), options);
     for (int step = 0; !method->done(); ++step) {
@@ -192,7 +192,7 @@ std::vector<std::vector<float>> train_layers(const std::string& optimizer_name, 
     auto optimizer =
         nn::make_optimizer(optimizer_name, *net.params, {.weight_decay = .01, .period = 2});
     MethodOptions options = options_of("one-peer-exp", n, steps);
-    options.bucket_bytes = bucket_bytes;
+    options.settings.set("bucket_mb", static_cast<double>(bucket_bytes) / (1 << 20));
     options.clip_norm = clip;
     auto method =
         make_method("dpsgd", *net.params, *optimizer, group, make_graph("complete", n), options);
@@ -285,7 +285,7 @@ TEST(LocalSgd, AveragesTheParametersEveryPeriod) {
     on_workers(cluster, 3, [&](int rank, Group& group) {
       Quadratic q(0, kDims);
       MethodOptions options = options_of("complete", 3, 7);
-      options.period = period;
+      options.settings.set("period", period);
       auto method =
           make_method("local-sgd", q.params, q.sgd, group, make_graph("complete", 3), options);
       std::vector<double> x(3, 0.0);
@@ -322,9 +322,9 @@ TEST(AllReduce, T28_WithAdamFourWorkersAreOneWithTheMeanGradient) {
 }
 
 TEST(Methods, ThatAreNamedAfterAnOptimizerWantIt) {
-  EXPECT_EQ(method_optimizer("dadam"), "adam");
-  EXPECT_EQ(method_optimizer("accum-adam"), "accum-adam");
-  EXPECT_EQ(method_optimizer("dpsgd"), "sgd");
+  EXPECT_EQ(method_traits("dadam").usual_optimizer(), "adam");
+  EXPECT_EQ(method_traits("accum-adam").usual_optimizer(), "accum-adam");
+  EXPECT_EQ(method_traits("dpsgd").usual_optimizer(), "sgd");
   LocalCluster cluster(1);
   Quadratic q(0, 5);
   try {
@@ -335,11 +335,13 @@ TEST(Methods, ThatAreNamedAfterAnOptimizerWantIt) {
         << e.what();
   }
   for (const char* taken : {"adam", "adamw"})
-    EXPECT_TRUE(method_takes("dadam", taken) && !method_takes("accum-adam", taken)) << taken;
+    EXPECT_TRUE(method_traits("dadam").takes(taken) && !method_traits("accum-adam").takes(taken))
+        << taken;
   for (const char* taken : {"accum-adam", "accum-adamw"})
-    EXPECT_TRUE(method_takes("accum-adam", taken) && !method_takes("dadam", taken)) << taken;
+    EXPECT_TRUE(method_traits("accum-adam").takes(taken) && !method_traits("dadam").takes(taken))
+        << taken;
   for (const char* any : {"sgd", "adam", "accum-adamw"})
-    EXPECT_TRUE(method_takes("dpsgd", any) && method_takes("a2cid2", any)) << any;
+    EXPECT_TRUE(method_traits("dpsgd").takes(any) && method_traits("a2cid2").takes(any)) << any;
   nn::Adam plain(q.params, {});
   EXPECT_THROW(make_method("accum-adam", q.params, plain, cluster.group(0), make_graph("ring", 1)),
                ConfigError);

@@ -18,7 +18,7 @@ SimulationOptions controlled(int n, const ConsensusControlOptions& control) {
   o.workers = n;
   o.method = "consensus-control";
   o.learning_rate = .1;
-  o.control = control;
+  o.settings.set_all(control);
   return o;
 }
 

@@ -286,7 +286,7 @@ TEST(SimulatedTimeline, OuterStepsMeetOncePerPeriod) {
   o.machines.compute = {};
   o.machines.latency_s = 0;
   o.machines.bytes = 1e9;
-  o.period = 4;
+  o.settings.set("period", 4);
   EXPECT_NEAR(timeline(o, "diloco", 400).efficiency, 4 / (4 + 14. / 8), .01);
   o.rounds = "one-peer-exp";
   EXPECT_NEAR(timeline(o, "noloco", 400).efficiency, 4 / (4 + 1.), .01);

@@ -117,9 +117,9 @@ TEST(SimulatedTraining, AllReduceKeepsWorkersEqualAndLocalSgdOnlyOnAverage) {
   o.learning_rate = .02;
   EXPECT_LT(simulate_training(plan_simulation(o), *problem, 100, 1).stationary_distance, 1e-25);
   o.method = "local-sgd";
-  o.period = 1;  // H = 1 is parameter averaging
+  o.settings.set("period", 1);  // H = 1 is parameter averaging
   EXPECT_LT(simulate_training(plan_simulation(o), *problem, 100, 1).stationary_distance, 1e-25);
-  o.period = 10;
+  o.settings.set("period", 10);
   EXPECT_GT(simulate_training(plan_simulation(o), *problem, 99, 1).stationary_distance, 1e-4);
 }
 
@@ -131,10 +131,10 @@ TEST(SimulatedTraining, AccumulatedAdamOfPeriodOneIsDecentralizedAdam) {
   const auto adam = simulate_training(plan_simulation(o), *problem, 400, 2);
   EXPECT_LT(adam.stationary_loss, .2 * adam.loss.front());
   o.method = "accum-adam";
-  o.period = 1;
+  o.settings.set("period", 1);
   const auto one = simulate_training(plan_simulation(o), *problem, 400, 2);
   EXPECT_EQ(one.loss, adam.loss);
-  o.period = 4;
+  o.settings.set("period", 4);
   const auto four = simulate_training(plan_simulation(o), *problem, 400, 2);
   EXPECT_NE(four.loss, adam.loss);
   EXPECT_LT(four.stationary_loss, .2 * four.loss.front());

@@ -7,38 +7,47 @@
 
 #include <memory>
 
+#include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/consensus_controller.h"
-#include "gossamer/dist/rounds/synchronous.h"
+#include "gossamer/dist/rounds/controllable.h"
 
 namespace gossamer::dist {
 
 class ConsensusControl final : public Method, private ControlledWorkers {
  public:
-  ConsensusControl(std::unique_ptr<SynchronousMethod> method, const ConsensusControlOptions&);
-  void prepare(double learning_rate) override { method_->prepare(learning_rate); }
-  void step(double learning_rate) override { method_->step(learning_rate); }
+  // method: a Controllable
+  ConsensusControl(std::unique_ptr<Method> method, const MethodOptions&,
+                   const ConsensusControlOptions&);
+  // no prepare(): what is controlled after the local update can't be sent before it is over
+  void step(double learning_rate) override;
   double samples_seen() const override { return method_->samples_seen(); }
   bool done() const override { return method_->done(); }
   void finish() override;
   void quiesce(const std::function<void()>& f) override { method_->quiesce(f); }
   std::vector<NamedTensor> state() override { return method_->state(); }
   MethodStats stats() const override;
-  const char* name() const override { return "consensus-control"; }
+  const char* name() const override;
 
  private:
   std::optional<Measured> measure(bool gradients) override;
-  void gossip() override { moved_ = method_->gossip(); }
-  void keep_part(double part) override { method_->keep_part_of_gossip(part); }
-  bool average_exactly() override { return method_->average_exactly(); }
+  void gossip() override { moved_ = inner_.gossip(); }
+  void keep_part(double part) override { inner_.keep_part_of_gossip(part); }
+  bool average_exactly() override;
   double steps() const override;
+  void follow_restarts();
 
-  const std::unique_ptr<SynchronousMethod> method_;
+  const std::unique_ptr<Method> method_;
+  Controllable& inner_;
+  const MethodOptions run_;
   ConsensusController controller_;
+  i64 restarts_ = 0;            // that the controller knows of
   std::uint64_t sketches_ = 0;  // since all began anew: the seed of the next one
   double learning_rate_ = 0;    // of this step
   // |x' - x|^2 of this worker in its last gossip step
   double moved_ = 0;
   bool finished_ = false;
 };
+
+MethodRow consensus_control_row();
 
 }  // namespace gossamer::dist

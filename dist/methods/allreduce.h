@@ -5,14 +5,23 @@
 #include <map>
 
 #include "gossamer/dist/membership.h"
-#include "gossamer/dist/method.h"
+#include "gossamer/dist/methods/mixing_options.h"
+#include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/gradient_sum.h"
 
 namespace gossamer::dist {
 
+struct AllReduceOptions : OverlapOptions, BucketOptions {
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {
+    OverlapOptions::visit(self, f);
+    BucketOptions::visit(self, f);
+  }
+};
+
 class AllReduceMethod : public Method {
  public:
-  AllReduceMethod(FlatParams&, Optimizer&, Group&, const MethodOptions&);
+  AllReduceMethod(const MethodContext&, const AllReduceOptions&);
   ~AllReduceMethod() override;
   // With overlap: buckets of the next backward pass are summed as it makes them. The first step,
   // and the first after a change of the members, sums when it is over.
@@ -26,7 +35,7 @@ class AllReduceMethod : public Method {
   void quiesce(const std::function<void()>& f) override { f(); }
   std::vector<NamedTensor> state() override { return {}; }
   MethodStats stats() const override;
-  const char* name() const override { return "allreduce"; }
+  const char* name() const override;
 
  private:
   // over how many; 0: this worker took over another's model instead
@@ -42,6 +51,7 @@ class AllReduceMethod : public Method {
   Optimizer& optimizer_;
   Group& group_;
   const MethodOptions options_;
+  const bool overlap_;
   Membership membership_;
   std::unique_ptr<GradientSum> sum_;  // none for a worker alone
   double samples_;
@@ -53,5 +63,7 @@ class AllReduceMethod : public Method {
   bool finished_ = false, gave_up_ = false;
   MethodStats stats_;
 };
+
+MethodRow allreduce_row();
 
 }  // namespace gossamer::dist

@@ -1,5 +1,5 @@
 // Stochastic gradient push.
-#include "gossamer/dist/rounds/sgp.h"
+#include "gossamer/dist/methods/sgp.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,35 +12,25 @@
 
 namespace gossamer::dist {
 
-SgpMethod::SgpMethod(FlatParams& params, Optimizer& optimizer, Group& group, const Graph& graph,
-                     const MethodOptions& options)
-    : SynchronousMethod("sgp", params, optimizer, group, graph, options, {{0, params.size()}},
-                        true),
-      weight_(Tensor::full({1}, 1)),
-      resumed_(steps_before() == 0) {}
-
-void SgpMethod::update(double learning_rate) {
-  // a resumed run begins with the exchange that its checkpoint was waiting for
-  if (options_.overlap && !resumed_) {
-    set_next_round(steps_before() - 1);
-    send();
-  }
-  resumed_ = true;
-  if (pending(0)) receive();
-  optimizer_.step(static_cast<float>(learning_rate / static_cast<double>(weight_.item())), nullptr,
-                  {.clip = options_.clip_norm});
-  if (options_.overlap) return;
-  mix_round();
-  params_.refresh();
+MethodRow sgp_row() {
+  const MethodTraits traits{.name = "sgp", .directed = true, .controllable = true};
+  MethodRow row = row_with<SgpOptions>(traits);
+  row.make = [traits](const MethodContext& with) {
+    return std::make_unique<SgpMethod>(traits, with,
+                                       with.options.settings.as<SgpOptions>(traits.name));
+  };
+  row.formula = [](const Settings&) { return std::make_unique<Sgp>(false); };
+  return row;
 }
 
-void SgpMethod::launch_ahead() {
-  if (options_.overlap) send();
-}
+SgpMethod::SgpMethod(const MethodTraits& traits, const MethodContext& with, const SgpOptions& o)
+    : SynchronousMethod(traits, with, std::make_unique<Sgp>(o.overlap),
+                        {{{0, with.params.size()}}, o.consensus_factor}),
+      weight_(Tensor::full({1}, 1)) {}
 
-void SgpMethod::mix_round() {
-  send();
-  receive();
+void SgpMethod::update() {
+  optimizer_.step(static_cast<float>(learning_rate() / static_cast<double>(weight_.item())),
+                  nullptr, {.clip = options_.clip_norm});
 }
 
 // u and w go back alike, z = u / w by what is left of them: (1 - part) w z + part w' z' over (1 -
@@ -52,12 +42,12 @@ double SgpMethod::part_of_values(double part) {
   return after / weight;
 }
 
-void SgpMethod::send() {
-  launch(0, next_round(), params_.values(),
-         {static_cast<const char*>(weight_.data()), weight_.bytes()});
+void SgpMethod::launch_all(const Round& round) {
+  launch(0, round, params_.values(), {static_cast<const char*>(weight_.data()), weight_.bytes()});
 }
 
-void SgpMethod::receive() {
+void SgpMethod::mix_pending() {
+  if (!pending(0)) return;
   Tensor values = params_.values();
   std::vector<std::pair<double, Tensor>> others;  // W_ij w_j, z_j
   double incoming = 0, kept = 0, shared = 0;

@@ -8,13 +8,40 @@
 // otherwise each step waits for its own round.
 #pragma once
 
+#include "gossamer/dist/methods/mixing_options.h"
+#include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
 
+struct SgpOptions : OverlapOptions, ConsensusFactor {
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {
+    OverlapOptions::visit(self, f);
+    ConsensusFactor::visit(self, f);
+  }
+};
+
+// The simulator's own steps wait for their round (mixing u and w).
+class Sgp final : public RoundFormula {
+ public:
+  explicit Sgp(bool overlap) : overlap_(overlap) {}
+  bool sends_ahead() const override { return overlap_; }
+  bool is_push_sum() const override { return true; }
+  void step(RoundWorker& worker, i64) const override {
+    if (overlap_) worker.mix_ahead();
+    worker.update();
+    if (!overlap_) worker.mix();
+  }
+
+ private:
+  const bool overlap_;
+};
+
+// (z, w) on tensors.
 class SgpMethod final : public SynchronousMethod {
  public:
-  SgpMethod(FlatParams&, Optimizer&, Group&, const Graph&, const MethodOptions&);
+  SgpMethod(const MethodTraits&, const MethodContext&, const SgpOptions&);
   std::vector<NamedTensor> state() override {
     std::vector<NamedTensor> all = SynchronousMethod::state();
     all.insert(all.begin(), {"push_sum.weight", weight_});
@@ -22,23 +49,19 @@ class SgpMethod final : public SynchronousMethod {
   }
 
  private:
-  void update(double learning_rate) override;
-  void launch_ahead() override;
+  void update() override;
+  void launch_all(const Round&) override;
+  void mix_pending() override;
   bool may_refuse() const override { return false; }
-  void mix_round() override;
   double part_of_values(double part) override;
-  void mix_pending() override {
-    if (pending(0)) receive();
-  }
   std::optional<double> weight_in_mean() const override {
     return static_cast<double>(weight_.item());
   }
-  void send();
-  void receive();
 
   Tensor weight_;             // f32 [1], on the CPU; it travels as the note of the values
-  double weight_before_ = 1;  // the last receive()
-  bool resumed_ = false;
+  double weight_before_ = 1;  // the last mix_pending()
 };
+
+MethodRow sgp_row();
 
 }  // namespace gossamer::dist

@@ -1,5 +1,5 @@
 // AR-SGD, and how it goes on when a worker dies.
-#include "gossamer/dist/rounds/allreduce.h"
+#include "gossamer/dist/methods/allreduce.h"
 
 #include <algorithm>
 #include <numeric>
@@ -11,20 +11,47 @@
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
-AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group& group,
-                                 const MethodOptions& options)
-    : params_(params),
-      optimizer_(optimizer),
-      group_(group),
-      options_(options),
-      membership_(group, options.min_workers, Membership::Lost::is_out),
-      samples_(options.start_samples),
-      known_(static_cast<std::size_t>(group.size())) {
+namespace {
+
+const char* const kName = "allreduce";
+
+class AllReduce final : public RoundFormula {
+ public:
+  void step(RoundWorker& worker, i64) const override {
+    worker.average_gradients();
+    worker.update();
+  }
+};
+
+}  // namespace
+
+MethodRow allreduce_row() {
+  MethodRow row = row_with<AllReduceOptions>(
+      {.name = kName, .graph = false, .directed = true, .coded = false, .sums_gradients = true});
+  row.make = [](const MethodContext& with) {
+    return std::make_unique<AllReduceMethod>(with,
+                                             with.options.settings.as<AllReduceOptions>(kName));
+  };
+  row.formula = [](const Settings&) { return std::make_unique<AllReduce>(); };
+  return row;
+}
+
+const char* AllReduceMethod::name() const { return kName; }
+
+AllReduceMethod::AllReduceMethod(const MethodContext& with, const AllReduceOptions& options)
+    : params_(with.params),
+      optimizer_(with.optimizer),
+      group_(with.group),
+      options_(with.options),
+      overlap_(options.overlap),
+      membership_(group_, options_.min_workers, Membership::Lost::is_out),
+      samples_(options_.start_samples),
+      known_(static_cast<std::size_t>(group_.size())) {
   std::iota(known_.begin(), known_.end(), 0);
   if (group_.size() < 2 || params_.size() == 0) return;
-  const std::vector<FlatRange> buckets = params_.buckets(options_.bucket_bytes);
+  const std::vector<FlatRange> buckets = params_.buckets(options.bucket_bytes());
   sum_ = std::make_unique<GradientSum>(params_.grads(), buckets, group_.reducer(buckets.size()));
-  if (options_.overlap) {
+  if (overlap_) {
     params_.on_ready(
         buckets, [this](std::size_t bucket) { sum_->ready(bucket); },
         [this](std::size_t bucket) { sum_->mark(bucket); });
@@ -32,11 +59,11 @@ AllReduceMethod::AllReduceMethod(FlatParams& params, Optimizer& optimizer, Group
 }
 
 AllReduceMethod::~AllReduceMethod() {
-  if (sum_ && options_.overlap) params_.on_ready({}, nullptr);
+  if (sum_ && overlap_) params_.on_ready({}, nullptr);
 }
 
 void AllReduceMethod::prepare(double) {
-  if (!sum_ || !options_.overlap || opened_ != membership_.rebuilds()) return;
+  if (!sum_ || !overlap_ || opened_ != membership_.rebuilds()) return;
   sum_->begin();
   params_.arm_ready();
 }

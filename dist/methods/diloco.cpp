@@ -1,5 +1,5 @@
 // Own steps, and now and then an outer one.
-#include "gossamer/dist/rounds/diloco.h"
+#include "gossamer/dist/methods/diloco.h"
 
 #include <algorithm>
 #include <functional>
@@ -13,45 +13,73 @@
 namespace gossamer::dist {
 namespace {
 
-const char* name_of(DilocoMethod::With with) {
-  return with == DilocoMethod::With::all ? "diloco" : "noloco";
-}
+using With = Diloco::With;
 
-std::vector<FlatRange> fragments_of(const FlatParams& params, const MethodOptions& options) {
+std::vector<FlatRange> fragments_of(const FlatParams& params, i64 count) {
   std::vector<FlatRange> out;
-  const i64 n = params.size(), count = options.fragments;
+  const i64 n = params.size();
   for (i64 f = 0; f < count; ++f) out.push_back({n * f / count, n * (f + 1) / count});
   return out;
 }
 
+double factor_of(const DilocoOptions&) { return 1; }
+double factor_of(const NolocoOptions& o) { return o.consensus_factor; }
+
+template <class Options>
+MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
+  MethodRow row = row_with<Options>(traits);
+  row.simulated_settings = settings_with<PeriodOptions>;
+  row.formula = [with, name = traits.name](const Settings& s) {
+    return std::make_unique<Diloco>(with, s.as<Options>(name));
+  };
+  row.make = [with, traits](const MethodContext& context) {
+    const auto own = context.options.settings.as<Options>(traits.name);
+    return std::make_unique<DilocoMethod>(traits, context, Diloco(with, own), own, factor_of(own));
+  };
+  return row;
+}
+
 }  // namespace
 
-DilocoMethod::DilocoMethod(With with, FlatParams& params, Optimizer& optimizer, Group& group,
-                           const Graph& graph, const MethodOptions& options)
-    : SynchronousMethod(name_of(with), params, optimizer, group, graph, options,
-                        fragments_of(params, options), false, with == With::all),
-      with_(with),
-      momentum_(options.outer_momentum.value_or(with == With::all ? 0.9 : 0.5)),
-      since_(steps_before() % options.period),
+MethodRow diloco_row() {
+  return row_with_outer_steps<DilocoOptions>(With::all, {.name = "diloco", .graph = false});
+}
+MethodRow noloco_row() {
+  return row_with_outer_steps<NolocoOptions>(With::neighbours, {.name = "noloco"});
+}
+
+Diloco::Diloco(With all_or_neighbours, const DilocoOptions& o)
+    : with(all_or_neighbours),
+      period(o.period),
+      outer(with == With::all
+                ? OuterStep::nesterov(o.outer_rate, o.outer_momentum.value_or(0.9))
+                : OuterStep::heavy_ball(o.outer_rate, o.outer_momentum.value_or(0.5))) {}
+
+DilocoMethod::DilocoMethod(const MethodTraits& traits, const MethodContext& context, Diloco formula,
+                           const DilocoOptions& own, double consensus_factor)
+    : SynchronousMethod(traits, context, std::make_unique<Diloco>(formula),
+                        {.pieces = fragments_of(context.params, own.fragments),
+                         .consensus_factor = consensus_factor,
+                         .keeps_bf16_error = formula.with == With::all}),
+      formula_(formula),
+      own_(own),
+      since_(steps_before() % own.period),
       uneven_(static_cast<std::size_t>(slots()), false) {
-  if (group.size() < 2) return;
-  model_ = params.values().clone();
-  velocity_ = Tensor::zeros({1, params.size()}, DType::f32, params.values().device());
-  if (options.outer_delay > 0) {
-    sent_ = params.values().clone();
-    if (with == With::all && coding_of(options.payload) != Coding::f32) ways_ = sent_.clone();
+  if (!outer_.defined()) return;
+  if (own.outer_delay > 0) {
+    sent_ = params_.values().clone();
+    if (formula.with == With::all && coding_of(options_.payload) != Coding::f32)
+      ways_ = sent_.clone();
     resumed_ = steps_before() == 0;
   }
   // Rounds count outer steps.
-  i64 before = steps_before() / options.period * slots();
+  i64 before = steps_before() / own.period * slots();
   for (int slot = 0; slot < slots(); ++slot) before += due(slot) <= since_ ? 1 : 0;
   set_next_round(before);
 }
 
 std::vector<NamedTensor> DilocoMethod::state() {
   std::vector<NamedTensor> all = SynchronousMethod::state();
-  if (!model_.defined()) return all;
-  all.insert(all.begin(), {{"outer.model", model_}, {"outer.velocity", velocity_}});
   if (sent_.defined()) all.push_back({"outer.sent", sent_});
   return all;
 }
@@ -66,11 +94,11 @@ void DilocoMethod::begin_anew() {
   uneven_.assign(static_cast<std::size_t>(slots()), true);
 }
 
-void DilocoMethod::update(double learning_rate) {
+void DilocoMethod::local_step() {
   resume();
-  optimizer_.step(static_cast<float>(learning_rate), nullptr, {.clip = options_.clip_norm});
+  update();
   const i64 step = ++since_;
-  if (since_ == options_.period) since_ = 0;
+  if (since_ == own_.period) since_ = 0;
   if (alone()) return;
   bool changed = false;
   for (int slot = 0; slot < slots(); ++slot) {
@@ -85,8 +113,8 @@ void DilocoMethod::update(double learning_rate) {
       continue;
     }
     if (!mix_fragment(slot)) break;  // a death: the rounds have begun anew
-    outer_step(slot, values_of(slot));
-    values_of(slot).copy_from(of_fragment(model_, slot));
+    outer_step_of(slot, values_of(slot));
+    values_of(slot).copy_from(outer_.model(piece(slot)));
     changed = true;
   }
   if (changed) params_.refresh();
@@ -95,7 +123,7 @@ void DilocoMethod::update(double learning_rate) {
 // --- with a delay
 
 bool DilocoMethod::lands(int slot, i64 step) const {
-  return (due(slot) + options_.outer_delay - 1) % options_.period + 1 == step;
+  return (due(slot) + own_.outer_delay - 1) % own_.period + 1 == step;
 }
 
 void DilocoMethod::send(int slot) {
@@ -106,7 +134,7 @@ void DilocoMethod::send(int slot) {
 void DilocoMethod::launch_sent(int slot) {
   Round round = next_round();
   Tensor piece = of_fragment(sent_, slot);
-  if (with_ == With::all) {
+  if (formula_.with == With::all) {
     round = {};
     for (const int m : membership_.members())
       if (m != group_.rank()) round.in.push_back({.worker = m, .weight = 1.0 / alive()});
@@ -115,7 +143,7 @@ void DilocoMethod::launch_sent(int slot) {
     if (ways_.defined()) {
       Tensor way = of_fragment(ways_, slot);
       way.copy_from(piece);
-      axpy(way, -1, of_fragment(model_, slot));
+      axpy(way, -1, outer_.model(this->piece(slot)));
       piece = way;
     }
   }
@@ -125,12 +153,12 @@ void DilocoMethod::launch_sent(int slot) {
 void DilocoMethod::land(int slot) {
   Tensor x = values_of(slot), mean = of_fragment(sent_, slot);
   axpy(x, -1, mean);
-  if (with_ == With::all)
+  if (formula_.with == With::all)
     mean_of_all(slot, mean);
   else
     mix(slot, mean);
-  outer_step(slot, mean);
-  axpy(x, 1, of_fragment(model_, slot));
+  outer_step_of(slot, mean);
+  axpy(x, 1, outer_.model(piece(slot)));
 }
 
 // By rank, so that all workers get the same bits. A missing value is replaced by one's own; then
@@ -146,7 +174,7 @@ void DilocoMethod::mean_of_all(int slot, Tensor mean) {
   all[group_.rank()] = own;
   const float share = 1 / static_cast<float>(static_cast<int>(all.size()) + missing);
   if (ways_.defined())
-    mean.copy_from(of_fragment(model_, slot));
+    mean.copy_from(outer_.model(piece(slot)));
   else
     mean.zero();
   for (const auto& [rank, values] : all) axpy(mean, share, values);
@@ -158,9 +186,9 @@ void DilocoMethod::resume() {
   if (std::exchange(resumed_, true) || alone()) return;
   std::vector<std::pair<i64, int>> under_way;  // since how many steps, and which
   for (int slot = 0; slot < slots(); ++slot) {
-    const i64 period = options_.period, age = (since_ - due(slot) + period) % period;
+    const i64 period = own_.period, age = (since_ - due(slot) + period) % period;
     const bool was_sent = steps_before() >= due(slot);
-    if (was_sent && age < options_.outer_delay) under_way.emplace_back(age, slot);
+    if (was_sent && age < own_.outer_delay) under_way.emplace_back(age, slot);
   }
   std::ranges::sort(under_way, std::greater());
   const i64 next = rounds_begun();
@@ -179,21 +207,22 @@ void DilocoMethod::mix_pending() {
 
 // values() of the fragment become the mean. False: a death came in between, and nothing happened.
 bool DilocoMethod::mix_fragment(int slot) {
-  if (with_ == With::neighbours) {
+  if (formula_.with == With::neighbours) {
     launch(slot, next_round(), values_of(slot));
     mix(slot);
     return true;
   }
   std::vector<Tensor> parts{values_of(slot)};
   if (uneven_[static_cast<std::size_t>(slot)]) {
-    for (const Tensor& t : {model_, velocity_}) parts.push_back(of_fragment(t, slot));
+    parts.push_back(outer_.model(piece(slot)));
+    parts.push_back(outer_.velocity(piece(slot)));
   }
   Coded* const coded = parts.size() == 1 ? codes(slot) : nullptr;
   // Only workers that are equally far average equal things.
   const int tag = 2 * slot + (parts.size() > 1 ? 1 : 0);
   if (coded) {
     Tensor x = parts[0], way = x.clone();
-    const Tensor o = of_fragment(model_, slot);
+    const Tensor o = outer_.model(piece(slot));
     axpy(way, -1, o);
     coded->encode(way);
     if (!average_coded(*coded, way, tag)) return false;
@@ -211,18 +240,8 @@ Tensor DilocoMethod::of_fragment(const Tensor& t, int slot) const {
   return t.reshape({-1}).slice(r.begin, r.end);
 }
 
-void DilocoMethod::outer_step(int slot, const Tensor& mean) {
-  Tensor o = of_fragment(model_, slot), v = of_fragment(velocity_, slot);
-  const auto mu = static_cast<float>(momentum_), rate = static_cast<float>(options_.outer_rate);
-  scale(v, mu);  // v <- mu v + (o - mean)
-  axpy(v, 1, o);
-  axpy(v, -1, mean);
-  if (with_ == With::all) {  // o - r (d + mu v) = (1 - r) o + r mean - r mu v
-    weighted_sum(o, 1 - rate, rate, mean);
-    axpy(o, -rate * mu, v);
-  } else {
-    axpy(o, -rate, v);
-  }
+void DilocoMethod::outer_step_of(int slot, const Tensor& mean) {
+  outer_.step(piece(slot), mean, formula_.outer);
 }
 
 }  // namespace gossamer::dist

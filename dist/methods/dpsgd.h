@@ -10,30 +10,58 @@
 // agreement, nothing hidden.
 #pragma once
 
+#include "gossamer/dist/methods/mixing_options.h"
+#include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
 
+struct DpsgdOptions : OverlapOptions, BucketOptions, ConsensusFactor {
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {
+    OverlapOptions::visit(self, f);
+    BucketOptions::visit(self, f);
+    ConsensusFactor::visit(self, f);
+  }
+};
+
+class Dpsgd final : public RoundFormula {
+ public:
+  explicit Dpsgd(bool overlap) : overlap_(overlap) {}
+  bool sends_ahead() const override { return overlap_; }
+  void step(RoundWorker& worker, i64) const override {
+    if (overlap_) worker.mix_ahead();
+    worker.update();
+    if (!overlap_) worker.mix();
+  }
+
+ private:
+  const bool overlap_;
+};
+
+// The formula in pieces, which are sent while backward still works on others.
 class DpsgdMethod final : public SynchronousMethod {
  public:
-  DpsgdMethod(const std::string& name, FlatParams&, Optimizer&, Group&, const Graph&,
-              const MethodOptions&);
+  DpsgdMethod(const MethodTraits&, const MethodContext&, const DpsgdOptions&);
   ~DpsgdMethod() override;
   void prepare(double learning_rate) override;
 
  private:
-  void update(double learning_rate) override;
-  void launch_ahead() override;
-  // a resumed run begins with the exchange that its checkpoint was waiting for
-  void resume();
+  void local_step() override;
   void ready(std::size_t piece);  // backward has all its gradients
   void advance(int slot);         // mix, update
 
-  double learning_rate_ = 0;
-  bool prepared_ = false, resumed_ = false;
+  const bool overlap_;
+  double prepared_rate_ = 0;
+  bool prepared_ = false;
   std::vector<bool> ready_;
   int done_ = 0;  // pieces of this step that are updated and sent on
   Round round_;   // in which they are sent
 };
+
+MethodRow dpsgd_row();
+MethodRow dpsgd_atc_row();   // for the simulator: without overlap
+MethodRow dadam_row();       // with Adam (DAdam)
+MethodRow accum_adam_row();  // with accumulated Adam (Decent-DP)
 
 }  // namespace gossamer::dist
