@@ -434,6 +434,9 @@ std::vector<MethodKey> method_keys() {
     if (setting.of_run) key.about += ", or amounts", key.value = std::vector<Amount>();
     keys.push_back(std::move(key));
   }
+  // each section is one table of TOML
+  std::ranges::stable_partition(
+      keys, [](const MethodKey& each) { return each.key == method_key(last_part(each.key)); });
   return keys;
 }
 

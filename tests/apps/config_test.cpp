@@ -1,6 +1,7 @@
 // The configuration: reading, places in error texts, proposals, writing back.
 #include <map>
 #include <set>
+#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -431,6 +432,16 @@ TEST(Config, TheLinesOfMethodAndGraphNameThemAll) {
     EXPECT_THAT(about["train.method"], ContainsRegex("(^| )" + name + "( |$)"));
   for (const std::string& name : dist::graph_names())
     EXPECT_THAT(about["train.graph"], HasSubstr(name));
+}
+
+// Whatever order the methods are listed in: a table that comes twice is no TOML.
+TEST(Config, EverySectionIsWrittenOnce) {
+  const std::string text = to_toml({});
+  std::set<std::string> seen;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with('[')) EXPECT_TRUE(seen.insert(line).second) << line;
+  EXPECT_TRUE(seen.contains("[train]") && seen.contains("[control]"));
 }
 
 TEST(Config, WhatIsWrittenReadsBackTheSame) {
