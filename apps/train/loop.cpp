@@ -186,7 +186,7 @@ void train_loop(Worker& w, StepLog& log) {
 
     log.before_update(gradient.losses(), learning_rate);
     learning_rate = w.schedule(w.method->samples_seen());
-    if (w.injector) w.injector->before_step(step);
+    if (w.injector) w.injector->before_step(step, [] { return stop_signal() != 0; });
     {
       const trace::Scope update("update");
       w.method->step(learning_rate);
