@@ -1,4 +1,5 @@
 // The program `gossamer`: everything is in the library of apps/, so that tests can call it.
+#include <csignal>
 #include <cstring>
 
 #include <sys/prctl.h>
@@ -18,12 +19,23 @@
   _exit(4);
 }
 
+// Under nohup SIGHUP is ignored, until a library takes it for itself as it is loaded (UCX does,
+// which Gloo needs on Debian 13). What stands in this section runs before that.
+static bool under_nohup = false;
+static void look_for_nohup() {
+  struct sigaction hangup {};
+  under_nohup = sigaction(SIGHUP, nullptr, &hangup) == 0 && hangup.sa_handler == SIG_IGN;
+}
+[[gnu::section(".preinit_array"),
+  gnu::used]] static void (*const before_libraries)() = look_for_nohup;
+
 int main(int argc, char** argv) {
   gossamer::apps::open_standard_streams();
   // Workers are started through /proc/self/exe, after which they would be called `exe`.
   prctl(PR_SET_NAME, "gossamer");
   std::string why;
   const gossamer::apps::CommandLine with_cuda = gossamer::apps::cuda_command_line(why);
+  if (under_nohup) std::signal(SIGHUP, SIG_IGN);
   if (with_cuda) return with_cuda(argc, argv);
   if (!why.empty()) gossamer::apps::say("without CUDA: " + why);
   return gossamer::apps::command_line(argc, argv);

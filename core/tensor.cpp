@@ -3,6 +3,7 @@
 #include "gossamer/core/tensor.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "gossamer/core/autograd.h"
@@ -101,7 +102,9 @@ void* Tensor::data() const {
 Tensor Tensor::reshape(Shape wanted) const {
   i64 known = 1;
   int hole = -1;
+  std::array<i64, Shape::max_rank> extents{};
   for (int d = 0; d < wanted.rank(); ++d) {
+    extents[static_cast<std::size_t>(d)] = wanted[d];
     if (wanted[d] >= 0) {
       check<ShapeError>(!__builtin_mul_overflow(known, wanted[d], &known), "reshape: ", wanted,
                         " has more elements than can be counted");
@@ -111,14 +114,12 @@ Tensor Tensor::reshape(Shape wanted) const {
                       " leaves two extents open; only one may be -1");
     hole = d;
   }
-  i64 extents[Shape::max_rank] = {};
-  std::copy(wanted.begin(), wanted.end(), extents);
   if (hole >= 0) {
     check<ShapeError>(known > 0 && numel() % known == 0, "reshape: ", shape(),
                       " does not divide into ", wanted);
-    extents[hole] = numel() / known;
+    extents[static_cast<std::size_t>(hole)] = numel() / known;
   }
-  const Shape result = Shape::of(extents, wanted.rank());
+  const Shape result = Shape::of(extents.data(), wanted.rank());
   check<ShapeError>(result.numel() == numel(), "reshape: ", shape(), " has ", numel(),
                     " elements, ", wanted, " has ", result.numel());
   auto impl = std::make_shared<Impl>(*impl_);

@@ -22,6 +22,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/export/onnx.h"
+#include "gossamer/apps/launch/process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
@@ -98,18 +99,6 @@ Check network() {
   return has_gloo() ? Check{Verdict::ok, "network", "TCP on 127.0.0.1 works; Gloo is built in", ""}
                     : Check{Verdict::problem, "network", "TCP works, but this build has no Gloo",
                             "install libgloo-dev and build again; one worker needs no Gloo"};
-}
-
-// The file of `program` in PATH with links resolved, or "".
-std::string found_in_path(const std::string& program) {
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path ? path : "");
-  std::error_code error;
-  for (std::string folder; std::getline(folders, folder, ':');)
-    if (const fs::path file = fs::path(folder) / program;
-        access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, error))
-      return fs::canonical(file, error).string();
-  return "";
 }
 
 Check exports() {

@@ -129,8 +129,10 @@ CourseResult check_exercise(const CourseUnit& unit, const fs::path& file, const 
       "#line 1 \"" + file.filename().string() + "\"\n" + given.substr(0, given.find(kTestMark)) +
           "\n#line " + std::to_string(line + 1) + " \"the test of unit " +
           std::to_string(unit.number) + "\"\n" + std::string(own.substr(test)));
-  const fs::path found_in = library(), build = folder / "make";
-  const Ended made = run({"cmake", "-S", folder.string(), "-B", build.string(),
+  // Without a word cmake takes make, which need not be there.
+  const char* const generator = found_in_path("ninja").empty() ? "Unix Makefiles" : "Ninja";
+  const fs::path found_in = library(), build = folder / generator;
+  const Ended made = run({"cmake", "-S", folder.string(), "-B", build.string(), "-G", generator,
                           "-DCMAKE_PREFIX_PATH=" + found_in.string()},
                          folder / "configure.log", kLongestBuild);
   check<ConfigError>(made.well(),

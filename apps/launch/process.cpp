@@ -4,7 +4,10 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <sstream>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -53,6 +56,17 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
 }
 
 }  // namespace
+
+std::string found_in_path(const std::string& program) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path ? path : "");
+  std::error_code error;
+  for (std::string folder; std::getline(folders, folder, ':');)
+    if (const std::filesystem::path file = std::filesystem::path(folder) / program;
+        access(file.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(file, error))
+      return std::filesystem::canonical(file, error).string();
+  return "";
+}
 
 Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
   if (this != &other) {

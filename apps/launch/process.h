@@ -13,6 +13,9 @@
 
 namespace gossamer::apps {
 
+// The file of `program` in PATH with links resolved; "": there is none.
+std::string found_in_path(const std::string& program);
+
 // Owns a file descriptor.
 class Descriptor {
  public:

@@ -12,15 +12,16 @@ void BackgroundJob::start(std::function<void()> job) {
   wait();
   error_.clear();
   untold_ = true;
-  busy_ = true;
-  thread_ = start_thread([this, job = std::move(job)]() mutable {
+  std::promise<void> end;
+  end_ = end.get_future();
+  thread_ = start_thread([this, job = std::move(job), end = std::move(end)]() mutable {
     try {
       job();
     } catch (const std::exception& e) {
       error_ = e.what();
     }
     job = nullptr;
-    busy_ = false;
+    end.set_value();
   });
 }
 
@@ -29,7 +30,7 @@ void BackgroundJob::wait() {
 }
 
 std::optional<std::string> BackgroundJob::ended() {
-  if (busy_ || !std::exchange(untold_, false)) return std::nullopt;
+  if (busy() || !std::exchange(untold_, false)) return std::nullopt;
   return error_;
 }
 

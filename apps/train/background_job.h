@@ -1,8 +1,9 @@
 // One job at a time in a thread of its own, beside the training.
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <thread>
@@ -17,7 +18,11 @@ class BackgroundJob {
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
 
-  bool busy() const { return busy_; }
+  bool busy() const { return !ends_within(std::chrono::duration<double>(0)); }
+  // Waits for the job, but no longer than this: false.
+  bool ends_within(std::chrono::duration<double> longest) const {
+    return !end_.valid() || end_.wait_for(longest) == std::future_status::ready;
+  }
   // Waits for the job before, runs this one and returns. The job, and all it holds, is gone before
   // busy() turns false.
   void start(std::function<void()> job);
@@ -27,7 +32,7 @@ class BackgroundJob {
 
  private:
   std::thread thread_;
-  std::atomic<bool> busy_{false};
+  std::future<void> end_;
   std::string error_;    // written by the thread while it is busy
   bool untold_ = false;  // how the job ended
 };

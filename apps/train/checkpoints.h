@@ -1,6 +1,7 @@
 // The checkpoints that a worker writes: their names, and how they are written beside the training.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -26,6 +27,9 @@ class Checkpoints {
       : plan_(plan), journal_(journal), trainer_(trainer) {}
   // Still writing. Another save() would wait for it.
   bool busy() const { return job_.busy(); }
+  bool ends_within(std::chrono::duration<double> longest) const {
+    return job_.ends_within(longest);
+  }
   // Copies the state between two events, and writes it while training goes on. If it cannot be
   // written, poll() or wait() warns, once until one can be again, and the end of the run says it.
   void save(const std::string& label);

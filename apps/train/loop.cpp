@@ -81,7 +81,7 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
 
     log.before_update(gradient.losses(), learning_rate);
     learning_rate = plan.schedule(method.samples_seen());
-    if (trainer.injector) trainer.injector->before_step(step);
+    if (trainer.injector) trainer.injector->before_step(step, [] { return stop_signal() != 0; });
     {
       const trace::Scope update("update");
       method.step(learning_rate);

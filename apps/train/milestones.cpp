@@ -2,6 +2,8 @@
 #include "gossamer/apps/train/milestones.h"
 
 #include <algorithm>
+#include <string>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -14,6 +16,10 @@
 namespace gossamer::apps {
 
 namespace {
+
+// How long the training waits for the checkpoint before: longer than a disk that is merely busy
+// takes, shorter than others wait for this worker.
+constexpr std::chrono::seconds kLongestWait{30};
 
 double seconds_between(std::chrono::steady_clock::time_point a,
                        std::chrono::steady_clock::time_point b) {
@@ -70,26 +76,31 @@ void Milestones::after_step() {
 
 void Milestones::save_on_the_way(double seen) {
   double at = save_at_;
-  const bool by_samples = save_every_ < INFINITY;
-  if (by_samples) {
+  if (save_every_ < INFINITY) {
     at = std::max(at, std::floor(std::min(seen, plan_.total_samples) / save_every_) * save_every_);
     save_at_ = at + save_every_;
   } else {
     save_at_ = INFINITY;
   }
-  if (!checkpoints_.busy()) {
-    checkpoints_.save(checkpoint_label(at));
-    saved_ = Clock::now();
+  const std::string label = checkpoint_label(at);
+  const auto due = Clock::now();
+  const bool free = checkpoints_.ends_within(kLongestWait);
+  saved_ = Clock::now();
+  const double waited = seconds_between(due, saved_);
+  if (!free) {
+    journal_.warn(
+        fmt::format("checkpoint {} is left out: the one before, {}, is still being written, "
+                    "{:.0f} s after this one was due",
+                    label, checkpoints_.last_label(), waited));
     return;
   }
-  if (!by_samples) return;
-  // Doubled, the multiples of all workers still have some in common, whoever is how slow.
-  save_every_ *= 2;
-  save_at_ = (std::floor(at / save_every_) + 1) * save_every_;
-  journal_.warn(
-      fmt::format("a checkpoint is due while the one before is still being written; from now "
-                  "on there is one every {:.4g} epochs",
-                  save_every_ / epoch_));
+  if (waited > 1)
+    journal_.warn(
+        fmt::format("training waited {:.1f} s until checkpoint {} was written; with a disk of "
+                    "this speed run.checkpoint_every should be longer",
+                    waited, checkpoints_.last_label()),
+        !std::exchange(told_of_waiting_, true));
+  checkpoints_.save(label);
 }
 
 void Milestones::appoint(double seen) {

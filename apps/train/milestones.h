@@ -47,6 +47,7 @@ class Milestones {
   double save_at_ = INFINITY;  // samples
   Clock::time_point saved_ = Clock::now(), began_ = saved_;
   double announced_ = 0;  // samples of the last appointment
+  bool told_of_waiting_ = false;
   i64 steps_ = 0;
   // false once a worker was lost, because the others would wait for it
   bool all_meet_;

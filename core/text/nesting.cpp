@@ -3,6 +3,7 @@
 #include "gossamer/core/text/nesting.h"
 
 #include <algorithm>
+#include <string>
 
 namespace gossamer {
 namespace {
@@ -35,16 +36,17 @@ int json_depth(std::string_view json) {
 TomlFacts toml_facts(std::string_view toml) {
   TomlFacts facts;
   int names = 1;
-  char before = '\n';  // the last character that is no blank
+  // A quote begins a text where a key or a value does. In a number, after `-` or in `1=`, it begins
+  // none: there toml++ reads on, beyond `=`, `[`, `{` and `.`, to see what it will refuse.
+  bool in_value = false, may_begin = true;
+  std::string around;  // the lists and tables of the place
   for (std::size_t at = toml.starts_with("\xEF\xBB\xBF") ? 3 : 0; at < toml.size();) {
     const char c = toml[at];
-    // Elsewhere a quote begins no text, and what follows is not one for toml++ either.
-    const bool may_begin = std::string_view("=,[{.\n").find(before) != std::string_view::npos;
-    if (c != ' ' && c != '\t') before = c;
     if (may_begin && (c == '"' || c == '\'')) {
       const std::string_view three = toml.substr(at, 3);
       const bool lines = three == "\"\"\"" || three == "'''";
       at = behind_string(toml, at, lines ? three : three.substr(0, 1), c == '"');
+      may_begin = false;
       continue;
     }
     if (c == '#') {
@@ -57,6 +59,37 @@ TomlFacts toml_facts(std::string_view toml) {
       facts.names = std::max(facts.names, ++names);
     else if (std::string_view("=,[]{}\n").find(c) != std::string_view::npos)
       names = 1;
+    switch (c) {
+      case ' ':
+      case '\t':
+        break;
+      case '\n':
+        in_value = in_value && !around.empty();
+        may_begin = true;
+        break;
+      case ',':
+        in_value = around.ends_with('[');
+        may_begin = true;
+        break;
+      case '=':
+        may_begin = !in_value;
+        in_value = true;
+        break;
+      case '.':
+        may_begin = !in_value;
+        break;
+      case '[':
+      case '{':  // in front of a key it is the head of a table
+        if (may_begin && in_value) around += c, in_value = c == '[';
+        break;
+      case ']':
+      case '}':
+        if (!around.empty()) around.pop_back(), in_value = true;
+        may_begin = false;
+        break;
+      default:
+        may_begin = false;
+    }
     ++at;
   }
   return facts;

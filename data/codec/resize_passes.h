@@ -70,7 +70,8 @@ void for_row_blocks(const Rows& src, std::size_t reach, std::vector<std::uint8_t
   for (; y < src.count; ++y) {
     const std::uint8_t* row = src.first + static_cast<std::size_t>(y) * src.stride;
     if (y >= safe) {
-      copy.assign(reach, 0);
+      copy.resize(reach);
+      std::ranges::fill(copy, std::uint8_t{0});
       std::memcpy(copy.data(), row, std::min(reach, static_cast<std::size_t>(src.end - row)));
       row = copy.data();
     }

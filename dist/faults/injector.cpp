@@ -85,7 +85,7 @@ void Injector::watch() {
   }
 }
 
-void Injector::before_step(i64 step) {
+void Injector::before_step(i64 step, FunctionRef<bool()> stopping) {
   if (origin_ == INFINITY) return;
   const double worked = wall_seconds() - step_began_;
   double factor = 1;
@@ -97,7 +97,9 @@ void Injector::before_step(i64 step) {
     if (i.kind == Kind::slow && begins_[k] <= now()) factor *= i.factor;
     if (i.kind <= Kind::stop && reached) act(i);
   }
-  if (factor > 1) std::this_thread::sleep_for(Seconds((factor - 1) * worked));
+  const double until = wall_seconds() + (factor - 1) * worked;
+  for (double left; (left = until - wall_seconds()) > 0 && !stopping();)
+    std::this_thread::sleep_for(Seconds(std::min(left, .02)));
 }
 
 void Injector::after_step() { step_began_ = wall_seconds(); }

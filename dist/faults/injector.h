@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "gossamer/core/parallel.h"
 #include "gossamer/dist/faults/inject.h"
 #include "gossamer/dist/transport.h"
 
@@ -31,8 +32,9 @@ class Injector {
   void start();  // time 0; until then nothing happens
   // The training thread has computed gradient `step` (0, 1 …): may kill, stop or sleep. Time spent
   // in here or between after_step() and the next gradient's begin is not the worker's own, so slow
-  // does not stretch it.
-  void before_step(i64 step);
+  // does not stretch it. stopping: asked while it sleeps; true wakes it.
+  void before_step(
+      i64 step, FunctionRef<bool()> stopping = [] { return false; });
   void after_step();  // the method has taken the gradient: the next one begins
 
   // Of the edge to `peer`, now. Any thread.

@@ -33,9 +33,8 @@ bool carries_bytes(EdgeMessage::Kind k) {
 std::vector<char> encode(const EdgeMessage& message) {
   check<DistError>(message.bytes.size() <= kMostMessageBytes, "a message of ", message.bytes.size(),
                    " bytes; at most ", kMostMessageBytes);
-  std::vector<char> out;
+  std::vector<char> out{static_cast<char>(message.kind)};
   out.reserve(kHead + message.bytes.size());
-  out.push_back(static_cast<char>(message.kind));
   put(out, message.session);
   put(out, message.generation);
   put(out, static_cast<std::uint16_t>(message.bytes.size()));

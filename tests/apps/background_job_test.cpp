@@ -21,8 +21,10 @@ TEST(BackgroundJob, StartReturnsWhileTheJobWaits) {
     done = true;
   });
   EXPECT_TRUE(job.busy());
+  EXPECT_FALSE(job.ends_within(std::chrono::milliseconds(1)));
   EXPECT_EQ(job.ended(), std::nullopt);
   go.count_down();
+  EXPECT_TRUE(job.ends_within(std::chrono::minutes(1)));
   job.wait();
   EXPECT_TRUE(done);
   EXPECT_FALSE(job.busy());

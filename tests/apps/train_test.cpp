@@ -154,7 +154,7 @@ TEST_F(Train, UnderNohupTheEndOfTheSessionIsIgnored) {
   for (const int workers : {1, 2}) {
     fs::remove_all(folder / "runs");
     in_child = [] { signal(SIGHUP, SIG_IGN); };
-    start(with_workers(workers, tiny({"train.epochs=30"})));
+    start(with_workers(workers, tiny({"train.epochs=8"})));
     EXPECT_EQ(workers_at_work(workers).size(), static_cast<std::size_t>(workers));
     kill(running, SIGHUP);
     EXPECT_EQ(wait().code, 0) << workers;

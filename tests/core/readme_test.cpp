@@ -17,7 +17,8 @@ TEST(CoreReadme, ItsExamplePrintsTheGradient) {
   w.requires_grad();
   Tensor loss = mean(relu(matmul(x, w)));
   loss.backward();
-  for (float g : w.grad().span<float>()) std::cout << g << ' ';
+  const Tensor grad = w.grad();
+  for (float g : grad.span<float>()) std::cout << g << ' ';
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "0.25 0.25 0.5 0.5 ");
   EXPECT_EQ(loss.item(), 0.75f);  // x w = 1.5 1.5 / -0.5 -0.5
 }

@@ -46,10 +46,10 @@ TEST(GpuKernelsLarge, IndicesBeyondTwoToThe31AreRight) {
   const auto vector = [&](float v) { return Tensor::full({64}, v, DType::f32, kGpu); };
   const Norm n{x, vector(1), vector(-1), vector(0), vector(1), vector(3), vector(-1)};
   passes(kGpu).norm_apply(n, {.relu = true}, false, y);
-  for (const float v : y.slice(rows - 4, rows - 3).to(Device::cpu()).to(DType::f32).span<float>())
-    ASSERT_EQ(v, 2);
-  for (const float v : y.slice(rows - 3, rows).to(Device::cpu()).to(DType::f32).span<float>())
-    ASSERT_EQ(v, 5);
+  const Tensor row = y.slice(rows - 4, rows - 3).to(Device::cpu()).to(DType::f32),
+               last = y.slice(rows - 3, rows).to(Device::cpu()).to(DType::f32);
+  for (const float v : row.span<float>()) ASSERT_EQ(v, 2);
+  for (const float v : last.span<float>()) ASSERT_EQ(v, 5);
   const Norm second{y, n.scale, n.shift, n.mean, n.inv_std, n.a, n.b};
   const Tensor scale = vector(0), shift = vector(0);
   passes(kGpu).norm_back(second, {}, {}, y, {x, scale, shift}, nullptr, nullptr);

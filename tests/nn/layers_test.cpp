@@ -64,8 +64,8 @@ TEST(Init, LinearStartsUniformWithinOneOverRootOfItsInputs) {
   const Linear layer(100, 200);
   for (const char* name : {"weight", "bias"}) {
     float largest = 0;
-    for (const float v : parameter(layer, name).span<float>())
-      largest = std::max(largest, std::abs(v));
+    const Tensor values = parameter(layer, name);
+    for (const float v : values.span<float>()) largest = std::max(largest, std::abs(v));
     EXPECT_LE(largest, 0.1f);
     EXPECT_GT(largest, 0.095f);
   }

@@ -39,7 +39,8 @@ Curve train(FlatOptions o, int steps, const char* optimizer = "sgd", float learn
     Tensor images = normal({16, 16, 16, 3}, 0, 0.5f, rng), labels = Tensor::empty({16}, DType::i32);
     for (i64 i = 0; i < 16; ++i) {
       labels.as<std::int32_t>()[i] = static_cast<std::int32_t>(rng.below(4));
-      for (float& v : images.slice(i, i + 1).span<float>())
+      const Tensor image = images.slice(i, i + 1);
+      for (float& v : image.span<float>())
         v += 0.6f * static_cast<float>(labels.as<std::int32_t>()[i]);
     }
     const Tensor loss = cross_entropy((*model)(images.to(o.compute)), labels);

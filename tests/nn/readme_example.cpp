@@ -27,8 +27,8 @@ int main() {
            labels = Tensor::zeros({32}, DType::i32);
     for (int i = 0; i < 32; ++i) {
       labels.as<std::int32_t>()[i] = i % 2;
-      for (float& pixel : images.slice(i, i + 1).span<float>().subspan(i % 2 * 384, 384))
-        pixel += 0.2f;
+      const Tensor image = images.slice(i, i + 1);
+      for (float& pixel : image.span<float>().subspan(i % 2 * 384, 384)) pixel += 0.2f;
     }
     Tensor loss = cross_entropy(net(images), labels);
     params.zero_grad();

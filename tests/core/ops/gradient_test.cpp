@@ -50,7 +50,8 @@ Result forward_and_back(const OpCase& c, const std::vector<Tensor>& inputs, std:
 
 float largest(const Tensor& x) {
   float top = 0;
-  for (const float v : x.to(DType::f32).span<float>()) top = std::max(top, std::fabs(v));
+  const Tensor values = x.to(DType::f32);
+  for (const float v : values.span<float>()) top = std::max(top, std::fabs(v));
   return top;
 }
 

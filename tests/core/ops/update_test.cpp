@@ -271,7 +271,8 @@ TEST(Spans, ScaleAxpyAndAccumulateDoWhatTheySay) {
       }
       accumulate(a, Tensor::full({50}, 2.25f, from));
       EXPECT_EQ(a.dtype(), to);
-      for (const float v : a.to(DType::f32).span<float>()) ASSERT_EQ(v, 3.75f);
+      const Tensor sums = a.to(DType::f32);
+      for (const float v : sums.span<float>()) ASSERT_EQ(v, 3.75f);
     }
 }
 

@@ -47,7 +47,14 @@ TEST(Nesting, LettersBeyondAsciiAreFoundOutsideOfTextsAndComments) {
     EXPECT_EQ(toml_facts(fine).beyond_ascii, std::string_view::npos) << fine;
   EXPECT_EQ(toml_facts("# ü\nü = 1").beyond_ascii, 5u);
   EXPECT_EQ(toml_facts("a = ü").beyond_ascii, 4u);
-  EXPECT_EQ(toml_facts("a = -'ü'").beyond_ascii, 6u) << "no text begins within a number";
+  for (const char* number :
+       {"a = -'ü'", "a = 1='ü'", "a = 1['ü'", "a = [1,-['ü'", "a = {b = 1.'ü'"})
+    EXPECT_EQ(toml_facts(number).beyond_ascii, std::string_view(number).find("ü"))
+        << number << ": no text begins within a number";
+  for (const char* fine :
+       {"['ü']\n\"ü\".'ü' = 1", "[[a.'ü']]", "a = {b.'ü' = ['ü', {c = 'ü'}], d = 'ü'}",
+        "a = [\n[ 'ü' ],\n'ü',\n] \n'ü' = 'ü'"})
+    EXPECT_EQ(toml_facts(fine).beyond_ascii, std::string_view::npos) << fine;
   EXPECT_EQ(toml_facts("a = ['ü',\n 'ü'] # '\n\"ü\".'ü' = 'ü'\n").beyond_ascii,
             std::string_view::npos);
 }

@@ -208,6 +208,15 @@ TEST(Injector, SlowStretchesTheWorkersOwnTimeOnly) {
   EXPECT_LT(std::min(slept[0], slept[1]), slept[2]);
 }
 
+TEST(Injector, AStoppedRunDoesNotWaitForASlowWorker) {
+  Injector injector(parse_injections("slow:rank=0:x1e6"), 0, {});
+  injector.start();
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));  // 5,000 s to sleep
+  int asked = 0;
+  injector.before_step(0, [&] { return ++asked == 3; });
+  EXPECT_EQ(asked, 3);
+}
+
 TEST(Injector, AWorkerThatWasStartedAgainIsNotKilledAgain) {
   int killed = 0;
   Injector injector(
