@@ -1,4 +1,4 @@
-// Reads and writes Config. No other file includes toml++.
+// Reads and writes Config.
 #include "gossamer/apps/config.h"
 
 #include <algorithm>
@@ -9,41 +9,17 @@
 #include <sstream>
 #include <type_traits>
 
-#include <toml++/toml.h>
-
 #include "gossamer/apps/config_keys.h"
+#include "gossamer/apps/toml_text.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/json.h"
-#include "gossamer/core/text/nesting.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 namespace {
-
-// A configuration has some kilobytes, and its keys have two names.
-constexpr std::size_t kMostBytes = 1 << 20;
-constexpr int kMostNames = 8;
-
-// ConfigError, also of what toml++ must not see: it frees tables in tables by recursion, and for
-// letters where none may be its code has no end (3.3, "unreachable").
-toml::table parse_toml(const std::string& text, const std::string& file) {
-  check<ConfigError>(text.size() <= kMostBytes, file, ": more than ", kMostBytes >> 20,
-                     " MiB are no configuration");
-  const TomlFacts facts = toml_facts(text);
-  check<ConfigError>(facts.names <= kMostNames, file, ": a key has ", facts.names,
-                     " names; all keys are section.key, and `gossamer config` lists them");
-  if (facts.beyond_ascii < text.size()) {
-    const std::string_view before = std::string_view(text).substr(0, facts.beyond_ascii);
-    const std::size_t line = before.rfind('\n') + 1;  // npos + 1 is 0
-    fail<ConfigError>(file, ":", std::ranges::count(before, '\n') + 1, ":",
-                      before.size() - line + 1,
-                      ": a character that is not ASCII; text stands in quotes");
-  }
-  return toml::parse(text, std::string_view(file));
-}
 
 // True: it is a key of an older version, and a note now says that it has no effect.
 bool noted_as_retired(Config& config, const std::string& where, const std::string& key) {
@@ -195,14 +171,14 @@ void parse(const std::string& text, const char* key, std::vector<T>& out) {
   std::vector<T> values;
   try {
     if (text.starts_with('[')) {
-      const toml::table table = parse_toml("list = " + gossamer::to_text(text), "command line");
-      check<ConfigError>(table.size() == 1, "more follows the list");
-      read(*table.get("list"), "command line", key, values);
+      const TomlText toml("list = " + gossamer::to_text(text), "command line");
+      check<ConfigError>(toml.table().size() == 1, "more follows the list");
+      read(*toml.table().get("list"), "command line", key, values);
     } else {
       std::istringstream in(text);
       for (std::string item; std::getline(in, item, ',');) parse(item, key, values.emplace_back());
     }
-  } catch (const std::runtime_error&) {  // of toml++, or a ConfigError of an item
+  } catch (const std::runtime_error&) {  // also of an item
     const bool texts = std::is_same_v<T, std::string>;
     wrong_type("command line", key,
                type_of(out) + (texts ? R"(, a,b,c or, in quotes, '["a", "b", "c"]')"
@@ -237,16 +213,14 @@ std::string text_of(const std::vector<T>& v) {
   return out + "]";
 }
 
-void read_table(const toml::table& table, const std::string& prefix, const std::string& file,
+void read_table(const toml::table& table, const std::string& prefix, const TomlText& toml,
                 Config& config) {
   for (const auto& [key, value] : table) {
     const toml::node& node = value;  // clang 14 does not let lambdas see what a binding names
-    const std::string name = prefix + std::string(key.str());
-    const auto place = [&](const toml::source_region& r) {
-      return file + ":" + std::to_string(r.begin.line) + ":" + std::to_string(r.begin.column);
-    };
+    const std::string name = prefix + toml.original(key.str());
+    const auto place = [&](const toml::source_region& region) { return toml.place(region); };
     if (node.is_table() && !node.as_table()->empty() && prefix.empty()) {
-      read_table(*node.as_table(), name + ".", file, config);
+      read_table(*node.as_table(), name + ".", toml, config);
       continue;
     }
     bool known = node.is_table() && prefix.empty();  // an empty [section]
@@ -265,12 +239,8 @@ void read_table(const toml::table& table, const std::string& prefix, const std::
 
 Config parse_config(const std::string& text, const std::string& file) {
   Config config;
-  try {
-    read_table(parse_toml(text, file), "", file, config);
-  } catch (const toml::parse_error& e) {
-    fail<ConfigError>(file, ":", e.source().begin.line, ":", e.source().begin.column, ": ",
-                      e.description());
-  }
+  const TomlText toml(text, file);
+  read_table(toml.table(), "", toml, config);
   return config;
 }
 
@@ -301,7 +271,7 @@ Config load_config(const std::vector<std::string>& arguments) {
                          " comes after other arguments; CONFIG.toml must be the first one");
       std::ifstream in(argument);
       check<ConfigError>(in.good(), argument, ": there is no such configuration file");
-      std::string text(kMostBytes + 1, '\0');  // an endless file is not read to its end
+      std::string text(TomlText::kMostBytes + 1, '\0');  // an endless file is not read to its end
       in.read(text.data(), static_cast<std::streamsize>(text.size()));
       text.resize(static_cast<std::size_t>(in.gcount()));
       config = parse_config(text, argument);

@@ -119,8 +119,35 @@ TEST(Config, NamesAWrongTypeWithItsPlace) {
 TEST(Config, ReportsBrokenTomlWithItsPlace) {
   EXPECT_THAT(error_of_text("[run]\nname = über\n"),
               HasSubstr("file.toml:2:8: a character that is not ASCII; text stands in quotes"));
+  for (const char* number : {"-ü", "1=ü", "1['ü'", "[1,-['ü'", "1.'ü'", "'a' ü"})
+    EXPECT_THAT(error_of_text("[run]\nname = " + std::string(number) + "\n"),
+                HasSubstr("file.toml:2:"))
+        << number;
+  EXPECT_THAT(error_of_text("[run]\nname = \"\\ü\"\n"), HasSubstr("file.toml:2:"));
+  EXPECT_THAT(error_of_text("[run]\nname = 'a\xFF'\n"),
+              HasSubstr("file.toml:2: the line is no UTF-8"));
   EXPECT_THAT(error_of_text("[train]\nbatch = \n"), HasSubstr("file.toml:2:"));
   EXPECT_THAT(error_of_text("[train\n"), HasSubstr("file.toml:1:"));
+}
+
+// toml++ 3.3 has no end at a letter beyond ASCII behind a line that ends with a backslash.
+TEST(Config, LettersBeyondAsciiStandInAnyText) {
+  const auto name = [](const std::string& text) {
+    return parse_config("[run]\nname = " + text + "\n", "file.toml").run.name;
+  };
+  EXPECT_EQ(name("'über' # ü"), "über");
+  EXPECT_EQ(name("\"~7e\\u00fcü\""), "~7eüü");
+  EXPECT_EQ(name("\"\\u007ec3^ü\""), "~c3^ü");
+  EXPECT_EQ(name("\"\"\"\na\\\n  ü\"\"\""), "aü");
+  EXPECT_EQ(name("'''\nü'''"), "ü");
+  EXPECT_EQ(parse_config("\xEF\xBB\xBF[data]\ntrain = ['ü', \"é\"]", "file.toml").data.train,
+            (std::vector<std::string>{"ü", "é"}));
+  EXPECT_THAT(error_of_text("[run]\n\"über\" = 1\n"),
+              HasSubstr("file.toml:2:1: unknown key \"run.über\""));
+  EXPECT_THAT(error_of_text("train = {method = 'üü', batch = 'é'}"),
+              HasSubstr("file.toml:1:33: train.batch wants a whole number, not the string 'é'"));
+  EXPECT_THAT(error_of_text("[run]\nname = 'ü~^`|!$%&*/;<>?@()'"),
+              HasSubstr("every sign of ASCII is in this file"));
 }
 
 TEST(Config, OverridesWinAndAreChecked) {

@@ -3,7 +3,7 @@
 // of a line), hence the flag.
 //
 // flags: -DNDEBUG
-// sources: apps/config amount nesting spelling utf8 file_names
+// sources: apps/config toml_text amount nesting spelling utf8 file_names
 #include <cstdint>
 #include <cstdlib>
 
