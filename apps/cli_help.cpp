@@ -104,7 +104,7 @@ std::vector<std::string> values_of(const CLI::Option& option) {
                                   {"--device", "train.device"},
                                   {"--method", "train.method"},
                                   {"--graph", "train.graph"}})
-    if (option.get_name() == name) return choices(key);
+    if (option.get_name() == name) return key_text(key).choices;
   return {};
 }
 

@@ -5,7 +5,6 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
-#include <set>
 #include <sstream>
 #include <type_traits>
 
@@ -16,7 +15,6 @@
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/core/text/utf8.h"
-#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 namespace {
@@ -37,10 +35,6 @@ std::string type_of(i64) { return "a whole number"; }
 std::string type_of(double) { return "a number"; }
 std::string amount_of(const std::string& key) {
   return std::string("a number or ") + (takes_time(key) ? kAmountOrTimeForms : kAmountForms);
-}
-template <class T>
-std::string type_of(const OrAuto<T>&) {
-  return type_of(T()) + " or \"auto\"";
 }
 template <class T>
 std::string type_of(const std::optional<T>&) {
@@ -64,25 +58,25 @@ std::string type_text(const toml::node& node) {
   if (!node.is_table() && !node.is_array()) out << " " << toml::node_view<const toml::node>(node);
   return out.str();
 }
-void read(const toml::node& n, const std::string& where, const char* key, std::string& out) {
+void read(const toml::node& n, const std::string& where, const std::string& key, std::string& out) {
   if (const auto v = n.value_exact<std::string>())
     out = from_text(*v);
   else
     wrong_type(where, key, type_of(out), type_text(n));
 }
-void read(const toml::node& n, const std::string& where, const char* key, bool& out) {
+void read(const toml::node& n, const std::string& where, const std::string& key, bool& out) {
   if (const auto v = n.value_exact<bool>())
     out = *v;
   else
     wrong_type(where, key, type_of(out), type_text(n));
 }
-void read(const toml::node& n, const std::string& where, const char* key, i64& out) {
+void read(const toml::node& n, const std::string& where, const std::string& key, i64& out) {
   if (const auto v = n.value_exact<std::int64_t>())
     out = *v;
   else
     wrong_type(where, key, type_of(out), type_text(n));
 }
-void read(const toml::node& n, const std::string& where, const char* key, double& out) {
+void read(const toml::node& n, const std::string& where, const std::string& key, double& out) {
   if (const auto v = n.value_exact<double>())
     out = *v;
   else if (const auto whole = n.value_exact<std::int64_t>())
@@ -90,23 +84,15 @@ void read(const toml::node& n, const std::string& where, const char* key, double
   else
     wrong_type(where, key, type_of(out), type_text(n));
 }
-void read(const toml::node& n, const std::string& where, const char* key, Amount& out) {
+void read(const toml::node& n, const std::string& where, const std::string& key, Amount& out) {
   if (n.is_number())
     out = {*n.value<double>()};
   else if (const auto text = n.value_exact<std::string>(); !text || !parse_amount(*text, out))
     wrong_type(where, key, amount_of(key), type_text(n));
 }
 template <class T>
-void read(const toml::node& n, const std::string& where, const char* key, OrAuto<T>& out) {
-  if (n.value_exact<std::string>() == "auto")
-    out = {};
-  else if (!n.is_number() || (std::is_same_v<T, i64> && !n.is_integer()))
-    wrong_type(where, key, type_of(out), type_text(n));
-  else
-    out.value = *n.value<T>(), out.zero = out.value == 0;
-}
-template <class T>
-void read(const toml::node& n, const std::string& where, const char* key, std::optional<T>& out) {
+void read(const toml::node& n, const std::string& where, const std::string& key,
+          std::optional<T>& out) {
   if (n.value_exact<std::string>() == "auto")
     out.reset();
   else if (!n.is_number() || (std::is_same_v<T, i64> && !n.is_integer()))
@@ -115,7 +101,8 @@ void read(const toml::node& n, const std::string& where, const char* key, std::o
     out = *n.value<T>();
 }
 template <class T>
-void read(const toml::node& n, const std::string& where, const char* key, std::vector<T>& out) {
+void read(const toml::node& n, const std::string& where, const std::string& key,
+          std::vector<T>& out) {
   std::vector<T> values;
   if (const toml::array* list = n.as_array()) {
     for (const toml::node& item : *list) read(item, where, key, values.emplace_back());
@@ -126,14 +113,15 @@ void read(const toml::node& n, const std::string& where, const char* key, std::v
 }
 
 // --- from the text of key=value
-void parse(const std::string& text, const char*, std::string& out) { out = text; }
-void parse(const std::string& text, const char* key, bool& out) {
+void parse(const std::string& text, const std::string&, std::string& out) { out = text; }
+void parse(const std::string& text, const std::string& key, bool& out) {
   if (text != "true" && text != "false")
     wrong_type("command line", key, type_of(out), "\"" + text + "\"");
   out = text == "true";
 }
 template <class T>
-void parse_number(const std::string& text, const char* key, T& out, const std::string& wanted) {
+void parse_number(const std::string& text, const std::string& key, T& out,
+                  const std::string& wanted) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error == std::errc::result_out_of_range)
@@ -142,32 +130,23 @@ void parse_number(const std::string& text, const char* key, T& out, const std::s
     wrong_type("command line", key, wanted, "\"" + text + "\"");
   out = value;
 }
-void parse(const std::string& text, const char* key, i64& out) {
+void parse(const std::string& text, const std::string& key, i64& out) {
   parse_number(text, key, out, type_of(out));
 }
-void parse(const std::string& text, const char* key, double& out) {
+void parse(const std::string& text, const std::string& key, double& out) {
   parse_number(text, key, out, type_of(out));
 }
-void parse(const std::string& text, const char* key, Amount& out) {
+void parse(const std::string& text, const std::string& key, Amount& out) {
   if (!parse_amount(text, out)) wrong_type("command line", key, amount_of(key), "\"" + text + "\"");
 }
 template <class T>
-void parse(const std::string& text, const char* key, OrAuto<T>& out) {
-  OrAuto<T> given;
-  if (text != "auto") {
-    parse_number(text, key, given.value, type_of(out));
-    given.zero = given.value == 0;
-  }
-  out = given;
-}
-template <class T>
-void parse(const std::string& text, const char* key, std::optional<T>& out) {
+void parse(const std::string& text, const std::string& key, std::optional<T>& out) {
   out.reset();
   if (text != "auto") parse_number(text, key, out.emplace(), type_of(out));
 }
 // a,b,c or TOML's ["a", "b", "c"].
 template <class T>
-void parse(const std::string& text, const char* key, std::vector<T>& out) {
+void parse(const std::string& text, const std::string& key, std::vector<T>& out) {
   std::vector<T> values;
   try {
     if (text.starts_with('[')) {
@@ -199,10 +178,6 @@ std::string text_of(const Amount& v) {
   return v.unit == Amount::Unit::plain ? to_text(v) : json_text(to_text(v));
 }
 template <class T>
-std::string text_of(const OrAuto<T>& v) {
-  return v.value != 0 || v.zero ? text_of(v.value) : "\"auto\"";
-}
-template <class T>
 std::string text_of(const std::optional<T>& v) {
   return v ? text_of(*v) : "\"auto\"";
 }
@@ -224,11 +199,11 @@ void read_table(const toml::table& table, const std::string& prefix, const TomlT
       continue;
     }
     bool known = node.is_table() && prefix.empty();  // an empty [section]
-    each_key(config, [&](const char* candidate, auto& field, const char*) {
-      if (name != candidate) return;
+    each_key(config, [&](const Setting& candidate, auto& field) {
+      if (name != candidate.name) return;
       known = true;
-      read(node, place(node.source()), candidate, field);
-      config.origin[candidate] = place(node.source());
+      read(node, place(node.source()), name, field);
+      config.origin[name] = place(node.source());
     });
     if (!known && !noted_as_retired(config, place(key.source()), name))
       unknown_key(place(key.source()), name);
@@ -253,11 +228,11 @@ void set_key(Config& config, const std::string& assignment) {
       "\" is neither a .toml file nor key=value, e.g. train.batch=64; `gossamer config` "
       "lists the keys. A value with spaces needs quotes: 'model.freeze=all but fc'");
   bool known = false;
-  each_key(config, [&](const char* candidate, auto& field, const char*) {
-    if (key != candidate) return;
+  each_key(config, [&](const Setting& candidate, auto& field) {
+    if (key != candidate.name) return;
     known = true;
-    parse(text, candidate, field);
-    config.origin[candidate] = "command line";
+    parse(text, key, field);
+    config.origin[key] = "command line";
   });
   if (!known && !noted_as_retired(config, "command line", key)) unknown_key("command line", key);
 }
@@ -335,25 +310,28 @@ std::string to_toml(const Config& config, const std::string& only) {
 
 std::vector<KeyText> key_texts(const Config& config) {
   std::vector<KeyText> out;
-  each_key(config, [&](const char* key, const auto& field, const char* about) {
+  each_key(config, [&](const Setting& key, const auto& field) {
     std::string type;
     if constexpr (std::is_same_v<std::decay_t<decltype(field)>, Amount>)
-      type = amount_of(key);
+      type = amount_of(key.name);
     else
       type = type_of(field);
-    out.push_back({key, type, text_of(field), about});
+    const std::string range = key.range.wanted == Range().wanted ? "" : key.range.wanted;
+    out.push_back({key.name, type, text_of(field), key.about, key.choices, range});
   });
   return out;
 }
 
+KeyText key_text(const std::string& key) {
+  const std::vector<KeyText> all = key_texts();
+  return all.at(std::ranges::find(all, key, &KeyText::name) - all.begin());
+}
+
 std::vector<std::pair<std::string, std::string>> common_values(const Config& config) {
   std::vector<std::pair<std::string, std::string>> out;
-  std::set<std::string> own;
-  for (const MethodKey& each : config.of_methods)
-    if (!each.setting.agree) own.insert(each.key);
-  for (const KeyText& key : key_texts(config))
-    if (std::ranges::find(kOwnKeys, key.name) == std::end(kOwnKeys) && !own.contains(key.name))
-      out.emplace_back(key.name, key.value);
+  each_key(config, [&](const Setting& key, const auto& field) {
+    if (key.agree) out.emplace_back(key.name, text_of(field));
+  });
   return out;
 }
 
@@ -386,8 +364,8 @@ void unknown_key(const std::string& where, const std::string& key) {
 
 std::string value_text(const Config& config, const std::string& key) {
   std::string text;
-  each_key(config, [&](const std::string& k, const auto& field, const char*) {
-    if (k == key) text = text_of(field);
+  each_key(config, [&](const Setting& candidate, const auto& field) {
+    if (candidate.name == key) text = text_of(field);
   });
   return text;
 }

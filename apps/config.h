@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -13,16 +14,11 @@
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/setting.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
 
-// A number above 0, or "auto".
-template <class T>
-struct OrAuto {
-  T value = 0;        // 0: auto
-  bool zero = false;  // 0 was written, which means nothing: validate() refuses it
-};
-using Auto = OrAuto<i64>;
+using Auto = std::optional<i64>;  // a number, or "auto", which is its empty value
 
 // Gradients of a mean over a batch are mostly 1e-8 to 1e-2. f16 loses digits below 6e-5 and ends at
 // 65504. Multiplied by 2^10 the gradients fit, with a factor of more than a thousand left above.
@@ -39,13 +35,10 @@ std::vector<MethodKey> method_keys();
 
 struct Config {
   std::string task = "pictures";
-  struct {
+  struct Model : models::ModelOptions {
     std::string name = "resnet8-cifar", init, init_key, freeze;
     std::vector<std::string> init_rename;
-    Auto classes, layers, width, heads, ff;
-    std::string gelu = "tanh";
-    bool bias = true, norm_first = false, init_other_tokenizer = false;
-    double dropout = 0;
+    bool init_other_tokenizer = false;
   } model;
   struct {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"auto"};
@@ -74,7 +67,7 @@ struct Config {
   std::vector<MethodKey> of_methods = method_keys();  // one for each of dist::method_settings()
   struct {
     std::string name = "auto";
-    OrAuto<double> learning_rate;
+    std::optional<double> learning_rate;
     double momentum = 0.9, weight_decay = 5e-4, label_smoothing = 0, clip_norm = 0;
     bool nesterov = true;
     double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -122,15 +115,12 @@ struct Config {
   Settings all_settings(const std::function<double(const Amount&)>& part_of) const;
   Settings method_settings(const std::function<double(const Amount&)>& part_of) const;
   std::string stepping_method() const;  // dist::stepping_method() of it
-  int classes_or(i64 of_data) const {
-    return static_cast<int>(model.classes.value ? model.classes.value : of_data);
-  }
   // of one gradient of one worker: images, or ids; of pairs the most ids of a side
   i64 gradient_samples() const {
     return train.batch * train.accumulate * (task == "language" ? data.length : 1);
   }
   float loss_scale() const {
-    return train.loss_scale.value ? static_cast<float>(train.loss_scale.value)
+    return train.loss_scale       ? static_cast<float>(*train.loss_scale)
            : train.dtype == "f16" ? kLossScaleOfF16
                                   : 1.0f;
   }
@@ -154,9 +144,12 @@ std::string to_toml(const Config&, const std::string& only = "");
 // A key as text, for help, completion and the man page.
 struct KeyText {
   std::string name, type, value, about;  // value: as TOML
+  std::vector<std::string> choices;      // of train.graph and data.shard those without a number
+  std::string range;                     // empty: any, or one that depends on other keys
 };
 std::vector<KeyText> key_texts(const Config& = {});
-// Key and value of all that the workers of a run must have alike (kOwnKeys in config_keys.h).
+KeyText key_text(const std::string& key);  // of a known key
+// Key and value of all that the workers of a run must have alike (not Own in config_keys.h).
 std::vector<std::pair<std::string, std::string>> common_values(const Config&);
 // The keys that were probably meant, by the names of other programs ("lr"), then by spelling; empty
 // if none is near.

@@ -1,9 +1,6 @@
 // Whether a run can do what its configuration says. What the keys mean stands in apps/train.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "gossamer/apps/config.h"
 
 namespace gossamer::apps {
@@ -12,8 +9,5 @@ namespace gossamer::apps {
 // each machine, the nodes of graph aer; 0: not known yet. ConfigError names the key, its place and
 // what it must be.
 void validate(const Config&, int workers, int per_machine = 0);
-// The values that the key takes; empty: there is no list of them. Of train.graph and data.shard the
-// list has only those without a number.
-std::vector<std::string> choices(const std::string& key);
 
 }  // namespace gossamer::apps

@@ -98,7 +98,7 @@ std::optional<std::string> wanted(const Setting& s, const std::string& v) {
 template <class T>
 std::optional<std::string> wanted(const Setting& s, const std::optional<T>& v) {
   const auto of_number = v ? wanted(s, *v) : std::nullopt;
-  return of_number ? std::optional("\"auto\", or " + *of_number) : std::nullopt;
+  return of_number ? std::optional("\"auto\" or " + *of_number) : std::nullopt;
 }
 template <class T>
 std::optional<std::string> wanted(const Setting& s, const std::vector<T>& v) {

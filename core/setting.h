@@ -73,7 +73,7 @@ struct Setting {
 // std::optional: a number or "auto", which is its empty value.
 using SettingValue =
     std::variant<bool, i64, double, std::string, std::optional<i64>, std::optional<double>,
-                 std::vector<double>, std::vector<std::string>>;
+                 std::vector<i64>, std::vector<double>, std::vector<std::string>>;
 
 // "a whole number", "a list of numbers"
 std::string setting_type(const SettingValue&);

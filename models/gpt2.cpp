@@ -171,7 +171,7 @@ Gpt2Options gpt2_options(const std::string& name, const ModelOptions& o) {
                   .gelu_erf = o.gelu == "erf",
                   .dropout = static_cast<float>(o.dropout)};
   out.positions = o.positions.value_or(out.positions);
-  if (o.classes > 0) out.vocabulary = o.classes;
+  out.vocabulary = o.classes.value_or(out.vocabulary);
   return out;
 }
 

@@ -37,7 +37,7 @@ std::vector<std::string> given_options(const ModelOptions& options) {
 }
 
 bool Family::takes(const std::string& option) const {
-  return std::ranges::find(options, option) != options.end();
+  return option == "classes" || std::ranges::find(options, option) != options.end();
 }
 
 std::vector<std::string> tasks() {
@@ -82,8 +82,6 @@ const ModelInfo& info(const std::string& model, const std::string& task) {
 
 std::unique_ptr<nn::Module> make(const std::string& model, const ModelOptions& options) {
   const Family& family = family_of(model);
-  check<ConfigError>(options.classes >= 0, "model ", model, ": ", options.classes,
-                     " classes; wanted at least 1 (0: the model's default)");
   check_settings(options, "model " + model);
   for (const std::string& given : given_options(options))
     check<ConfigError>(

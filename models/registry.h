@@ -15,27 +15,49 @@
 namespace gossamer::models {
 
 struct ModelOptions {
-  i64 classes = 0;                  // outputs: classes, or ids; 0: the model's default
   bool zero_init_residual = false;  // see ResNetOptions
   std::uint64_t seed = 0;           // of the initial values
 
-  // Only some families take these (Family::options). Empty: as the name of the model says.
-  std::optional<i64> layers{}, width{}, heads{}, ff{}, positions{};
+  // Only some families take the following, but for classes (Family::options). Empty: as the name of
+  // the model says.
+  std::optional<i64> classes{}, layers{}, width{}, heads{}, ff{}, positions{};
   std::string gelu = "tanh";
   bool bias = true, norm_first = false;
   double dropout = 0;
 
   template <class Self, class F>
   static void visit(Self& self, F&& f) {
-    f(self.layers, Setting{.name = "layers", .range = Range::from_to(1, 1024)});
-    f(self.width, Setting{.name = "width", .range = Range::from_to(1, 65536)});
-    f(self.heads, Setting{.name = "heads", .range = Range::from_to(1, 1024)});
-    f(self.ff, Setting{.name = "ff", .range = Range::from_to(1, 65536)});
-    f(self.positions, Setting{.name = "positions", .range = Range::from_to(1, 1 << 20)});
-    f(self.gelu, Setting{.name = "gelu", .choices = {"tanh", "erf"}});
-    f(self.bias, Setting{.name = "bias"});
-    f(self.norm_first, Setting{.name = "norm_first"});
-    f(self.dropout, Setting{.name = "dropout", .range = Range::from_below(0, 1)});
+    f(self.classes, Setting{.name = "classes",
+                            .about = "outputs of the model; auto: the number of classes in the "
+                                     "data, or of ids in its vocabulary",
+                            .range = Range::from_to(2, 10000000)});
+    f(self.layers, Setting{.name = "layers",
+                           .about = "text: number of blocks; auto: as {name} says",
+                           .range = Range::from_to(1, 1024)});
+    f(self.width, Setting{.name = "width",
+                          .about = "text: width of the embedding; auto: as {name} says",
+                          .range = Range::from_to(1, 65536)});
+    f(self.heads, Setting{.name = "heads",
+                          .about = "text: heads of the attention; auto: as {name} says",
+                          .range = Range::from_to(1, 1024)});
+    f(self.ff, Setting{.name = "ff",
+                       .about = "translation: width inside the blocks; auto: as {name} says",
+                       .range = Range::from_to(1, 65536)});
+    f(self.positions,
+      Setting{.name = "positions",
+              .about = "text: most ids that it can read at once; auto: as {name} says",
+              .range = Range::from_to(1, 1 << 20)});
+    f(self.norm_first, Setting{.name = "norm_first",
+                               .about = "translation: the layer norms in front of the branches; "
+                                        "false: behind them, as published"});
+    f(self.bias,
+      Setting{.name = "bias", .about = "language: linear layers and layer norms have biases"});
+    f(self.gelu, Setting{.name = "gelu",
+                         .about = "language: form of the GELU: tanh (GPT-2) | erf (nanoGPT)",
+                         .choices = {"tanh", "erf"}});
+    f(self.dropout, Setting{.name = "dropout",
+                            .about = "text: probability, 0 to below 1",
+                            .range = Range::from_below(0, 1)});
   }
 };
 // Those of visit() that were given, that is, that differ from what they are by default.

@@ -263,7 +263,7 @@ const std::vector<Row>& table() {
 std::unique_ptr<nn::Module> make_resnet(const std::string& name, const ModelOptions& options) {
   ResNetOptions o =
       std::ranges::find(table(), name, [](const Row& r) { return r.info.name; })->options;
-  if (options.classes > 0) o.classes = options.classes;
+  o.classes = options.classes.value_or(o.classes);
   o.zero_init_residual = options.zero_init_residual;
   return resnet(o);
 }

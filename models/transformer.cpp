@@ -281,7 +281,7 @@ TransformerOptions transformer_options(const std::string& name, const ModelOptio
   out.ff = o.ff.value_or(out.ff);
   out.heads = o.heads.value_or(out.heads);
   out.positions = o.positions.value_or(out.positions);
-  if (o.classes > 0) out.vocabulary = o.classes;
+  out.vocabulary = o.classes.value_or(out.vocabulary);
   out.norm_first = o.norm_first;
   if (o.norm_first) out.eps = 1e-6f;
   out.dropout = static_cast<float>(o.dropout);

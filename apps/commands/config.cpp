@@ -28,9 +28,10 @@ std::string assignment(const KeyText& key) {
 void explain(const KeyText& key) {
   const std::size_t dot = key.name.find('.');
   std::string values;
-  for (const std::string& value : choices(key.name)) values += (values.empty() ? "" : ", ") + value;
+  for (const std::string& value : key.choices) values += (values.empty() ? "" : ", ") + value;
   fmt::print("{}\n  meaning  {}\n  type     {}\n", key.name, key.about, key.type);
   if (!values.empty()) fmt::print("  values   {}\n", values);
+  if (!key.range.empty()) fmt::print("  range    {}\n", key.range);
   fmt::print(
       "  default  {0}\n  command  gossamer train {1}\n  TOML     [{2}]\n           {3} = {0}\n",
       key.value, assignment(key), key.name.substr(0, dot), key.name.substr(dot + 1));
@@ -51,7 +52,8 @@ int config(const ConfigCommand& command) {
                                                     .add("key", key.name)
                                                     .add("type", key.type)
                                                     .add("default", key.value)
-                                                    .add("values", choices(key.name))
+                                                    .add("values", key.choices)
+                                                    .add("range", key.range)
                                                     .add("meaning", key.about)
                                                     .str();
     fmt::print("{{\"keys\": [\n  {}]}}\n", rows);

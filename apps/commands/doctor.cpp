@@ -196,7 +196,7 @@ Check first_step(const std::string& subject, Device device) {
 
 int doctor(const DoctorCommand& command) {
   std::string names;
-  for (const std::string& name : choices("model.name")) names += (names.empty() ? "" : ", ") + name;
+  for (const std::string& name : models::names()) names += (names.empty() ? "" : ", ") + name;
   std::vector<Check> checks{build(),   cpu(),      load(),
                             memory(),  engine(),   first_step("training", Device::cpu()),
                             network(), launchers()};

@@ -126,7 +126,7 @@ std::string man_page(const CommandHelp& root) {
       out += ".SS [" + section + "]\n";
     }
     out += entry(bold(key.name) + " = " + roff(key.value), key.about);
-    if (const auto values = choices(key.name); !values.empty())
+    if (const auto values = key.choices; !values.empty())
       out += ".br\n" + roff(fmt::format("Values: {}", fmt::join(values, ", "))) + "\n";
   }
   out += ".SH EXIT STATUS\n";

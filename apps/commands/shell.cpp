@@ -96,7 +96,7 @@ std::string bash_completion(const CommandHelp& root) {
   std::string keys, key_values, commands;
   for (const KeyText& key : key_texts()) {
     keys += (keys.empty() ? "" : " ") + key.name + "=";
-    if (auto values = typed(choices(key.name)); !values.empty()) {
+    if (auto values = typed(key.choices); !values.empty()) {
       for (std::string& value : values) value = key.name + "=" + value;
       key_values += fmt::format("      ({}) list={} ;;\n", key.name, shell_word(joined(values)));
     }
@@ -168,7 +168,7 @@ std::string zsh_completion(const CommandHelp& root) {
   std::string keys, key_values, commands;
   for (const KeyText& key : key_texts()) {
     keys += "    " + described(key.name, key.about) + "\n";
-    if (const auto values = choices(key.name); !values.empty())
+    if (const auto values = key.choices; !values.empty())
       key_values += fmt::format("      ({}) {} ;;\n", key.name, add(values));
   }
   for (const CommandHelp* row : rows) {

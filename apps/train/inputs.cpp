@@ -136,8 +136,9 @@ DataSets open_data(const Config& c, int workers) {
   note_overlaps(c, sets);
   if (sets.val) data::check_same_classes(*sets.train, *sets.val);
   const auto have = static_cast<i64>(sets.train->classes().size());
-  check<DataError>(c.classes_or(have) == have, data::code::other_classes, "the data has ", have,
-                   " classes, model.classes = ", c.model.classes.value, "; use model.classes=auto");
+  check<DataError>(c.model.classes.value_or(have) == have, data::code::other_classes,
+                   "the data has ", have, " classes, model.classes = ", c.model.classes.value_or(0),
+                   "; use model.classes=auto");
   std::string training = paths_text(c.data.train);
   if (c.data.val_split > 0)
     training += fmt::format(", less the {} images that data.val_split = {} holds back,",

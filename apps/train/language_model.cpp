@@ -134,22 +134,22 @@ std::vector<std::string> keys_of_sizes(const Config& c, const std::string& kind,
                                        const std::vector<ModelSize>& sizes) {
   std::vector<std::string> keys;
   for (const ModelSize& s : sizes) {
-    check<ConfigError>(c.model.name == kind || s.given != 0 || s.of_name == s.of_file,
+    check<ConfigError>(c.model.name == kind || s.given || s.of_name == s.of_file,
                        "model.name = ", c.model.name, " has ", s.key, " = ", s.of_name,
                        ", the model of ", c.model.init, " ", s.of_file, "; leave model.name out");
-    if (s.given == 0) keys.push_back(fmt::format("{}={}", s.key, s.of_file));
+    if (!s.given) keys.push_back(fmt::format("{}={}", s.key, s.of_file));
   }
   return keys;
 }
 
 std::vector<std::string> keys_of_language_model(const Config& c) {
-  const models::Gpt2Options o = read_gpt2(find_initial_model(c), c.model.heads.value).options,
+  const models::Gpt2Options o = read_gpt2(find_initial_model(c), c.model.heads.value_or(0)).options,
                             named = models::gpt2_options(c.model.name, {});
   std::vector<std::string> keys =
       keys_of_sizes(c, "gpt2",
-                    {{"model.layers", c.model.layers.value, o.layers, named.layers},
-                     {"model.width", c.model.width.value, o.width, named.width},
-                     {"model.heads", c.model.heads.value, o.heads, named.heads}});
+                    {{"model.layers", c.model.layers, o.layers, named.layers},
+                     {"model.width", c.model.width, o.width, named.width},
+                     {"model.heads", c.model.heads, o.heads, named.heads}});
   if (!c.origin.contains("model.bias"))
     keys.push_back(o.bias ? "model.bias=true" : "model.bias=false");
   if (!c.origin.contains("model.gelu"))
@@ -157,9 +157,9 @@ std::vector<std::string> keys_of_language_model(const Config& c) {
   return keys;
 }
 
-void check_agrees(const char* key, i64 given, i64 of_file, const std::string& file) {
-  check<ConfigError>(given == 0 || given == of_file, key, " = ", given, ": the model of ", file,
-                     " has ", of_file, "; leave ", key, " out");
+void check_agrees(const char* key, std::optional<i64> given, i64 of_file, const std::string& file) {
+  check<ConfigError>(!given || *given == of_file, key, " = ", given.value_or(0), ": the model of ",
+                     file, " has ", of_file, "; leave ", key, " out");
 }
 
 models::Gpt2Options language_options(const Config& c, i64 vocabulary,
@@ -167,16 +167,16 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary,
   models::Gpt2Options o;
   if (c.model.init.empty()) {
     models::ModelOptions options = model_options(c);
-    options.classes = c.model.classes.value ? c.model.classes.value : vocabulary;
+    options.classes = c.model.classes.value_or(vocabulary);
     options.positions = c.data.length;
     o = models::gpt2_options(c.model.name, options);
   } else {
-    const Found found = read_gpt2(find_initial_model(c), c.model.heads.value);
+    const Found found = read_gpt2(find_initial_model(c), c.model.heads.value_or(0));
     o = found.options;
     notes.insert(notes.end(), found.notes.begin(), found.notes.end());
-    check_agrees("model.layers", c.model.layers.value, o.layers, c.model.init);
-    check_agrees("model.width", c.model.width.value, o.width, c.model.init);
-    check_agrees("model.classes", c.model.classes.value, o.vocabulary, c.model.init);
+    check_agrees("model.layers", c.model.layers, o.layers, c.model.init);
+    check_agrees("model.width", c.model.width, o.width, c.model.init);
+    check_agrees("model.classes", c.model.classes, o.vocabulary, c.model.init);
     check<ConfigError>(!c.origin.contains("model.bias") || c.model.bias == o.bias,
                        "model.bias = ", c.model.bias ? "true" : "false", ": the model of ",
                        c.model.init, o.bias ? " has" : " has no", " biases; leave model.bias out");

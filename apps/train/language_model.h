@@ -30,12 +30,13 @@ std::map<std::string, std::string> language_metadata(const std::string& name,
                                                      const models::Gpt2Options&);
 
 // ConfigError: `key` was given (not 0, or true), and the model of `file` has another value.
-void check_agrees(const char* key, i64 given, i64 of_file, const std::string& file);
+void check_agrees(const char* key, std::optional<i64> given, i64 of_file, const std::string& file);
 
-// A size of a model: given by its key (0: auto), in the file of model.init, and of model.name.
+// A size of a model: given by its key, in the file of model.init, and of model.name.
 struct ModelSize {
   const char* key;
-  i64 given, of_file, of_name;
+  std::optional<i64> given;
+  i64 of_file, of_name;
 };
 // The keys of sizes that were not given, as key=value with what the file has. kind: the name that
 // stands for models of all sizes. ConfigError: model.name is another, and not of this size.

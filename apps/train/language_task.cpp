@@ -24,10 +24,10 @@ namespace {
 data::TextSet open_training(const Config& c) {
   check<ConfigError>(c.data.train.size() == 1, "data.train has ", c.data.train.size(),
                      " paths; text is one folder, made by `gossamer data tokenize`");
-  data::TextSet set = data::open_text(c.data.train[0], c.model.classes.value);
+  data::TextSet set = data::open_text(c.data.train[0], c.model.classes.value_or(0));
   check<DataError>(!set.pairs, set.path, ": holds pairs of sentences, for translation");
   check<DataError>(!set.train.empty(), set.path, ": has no training text");
-  check<DataError>(set.vocabulary > 0 || c.model.classes.value > 0, set.path,
+  check<DataError>(set.vocabulary > 0 || c.model.classes, set.path,
                    ": does not say how many ids its vocabulary has; give model.classes=N");
   return set;
 }
@@ -68,7 +68,7 @@ data::TextPart validation_text(const Config& c, const data::TextSet& train) {
     return train.val;
   }
   const data::TextSet other =
-      data::open_text(name, train.vocabulary > 0 ? train.vocabulary : c.model.classes.value);
+      data::open_text(name, train.vocabulary > 0 ? train.vocabulary : c.model.classes.value_or(0));
   check<DataError>(!other.pairs, name, ": holds pairs of sentences, for translation");
   check<DataError>(
       !train.tokenizer || !other.tokenizer || train.tokenizer->same_ids(*other.tokenizer), name,

@@ -28,12 +28,12 @@ void override_header(const Config& given, const std::string& file, LoadedModel& 
                      m.name);
   Config c;
   c.model.name = m.name;
-  c.data.eval_size.value = said("data.eval_size") ? given.data.eval_size.value
-                           : said("data.size")    ? given.data.size.value
-                                                  : m.pictures.size;
-  c.data.resize.value = said("data.resize")
-                            ? given.data.resize.value
-                            : resize_for(m.pictures, static_cast<int>(c.data.eval_size.value));
+  c.data.eval_size = said("data.eval_size") ? given.data.eval_size
+                     : said("data.size")    ? given.data.size
+                                            : m.pictures.size;
+  c.data.resize = said("data.resize")
+                      ? given.data.resize
+                      : resize_for(m.pictures, static_cast<int>(c.data.eval_size.value_or(0)));
   if (said("data.mean")) c.data.mean = given.data.mean;
   if (said("data.std")) c.data.std = given.data.std;
   const Pictures p = pictures(c);
@@ -243,7 +243,7 @@ void naming(const char* key, F&& f) {
 std::unique_ptr<nn::Module> model_to_train(const Config& c, const std::vector<std::string>& classes,
                                            bool from_start, std::vector<std::string>& notes) {
   models::ModelOptions options = model_options(c);
-  options.classes = c.classes_or(static_cast<i64>(classes.size()));
+  if (!options.classes) options.classes = static_cast<i64>(classes.size());
   auto net = models::make(c.model.name, options);
   if (!c.model.init.empty() && from_start)
     notes.push_back("init     " + load_initial(c, classes, *net));

@@ -22,18 +22,9 @@ bool is_adam(const Config& c) { return optimizer_name(c).find("adam") != std::st
 }  // namespace
 
 models::ModelOptions model_options(const Config& c) {
-  const auto given = [](const Auto& key) {
-    return key.value || key.zero ? std::optional(key.value) : std::nullopt;
-  };
-  return {.seed = static_cast<std::uint64_t>(c.train.seed),
-          .layers = given(c.model.layers),
-          .width = given(c.model.width),
-          .heads = given(c.model.heads),
-          .ff = given(c.model.ff),
-          .gelu = c.model.gelu,
-          .bias = c.model.bias,
-          .norm_first = c.model.norm_first,
-          .dropout = c.model.dropout};
+  models::ModelOptions options = c.model;
+  options.seed = static_cast<std::uint64_t>(c.train.seed);
+  return options;
 }
 
 double scaled_rate(const Config& c, int workers, double rate) {
@@ -71,9 +62,7 @@ nn::Schedule run_schedule(const Config& c, int workers, double epoch,
     notes.push_back("schedule optim.warmup_epochs=" + to_text(c.optim.warmup_epochs) +
                     " is more than half of train.epochs=" + to_text(c.train.epochs) +
                     "; the rise ends at half the run");
-  const double given = c.optim.learning_rate.value, rate = given != 0   ? given
-                                                           : is_adam(c) ? 1e-3
-                                                                        : 0.1;
+  const double rate = c.optim.learning_rate.value_or(is_adam(c) ? 1e-3 : 0.1);
   return nn::make_schedule({.kind = c.optim.schedule,
                             .peak = scaled_rate(c, workers, rate),
                             .total = total,
@@ -104,16 +93,15 @@ std::vector<nn::RateFactor> rate_factors(const Config& c) {
 // accum-adam's period: half the workers, as in Decent-DP's recipes, but at least 2: with 1 it is
 // Adam.
 std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, int workers) {
-  return nn::make_optimizer(
-      optimizer_name(c), params,
-      {.momentum = c.optim.momentum,
-       .weight_decay = c.optim.weight_decay,
-       .nesterov = c.optim.nesterov && c.optim.momentum > 0,
-       .beta1 = c.optim.beta1,
-       .beta2 = c.optim.beta2,
-       .epsilon = c.optim.epsilon,
-       .period = c.optim.accumulate.value ? c.optim.accumulate.value : std::max(2, workers / 2),
-       .factors = rate_factors(c)});
+  return nn::make_optimizer(optimizer_name(c), params,
+                            {.momentum = c.optim.momentum,
+                             .weight_decay = c.optim.weight_decay,
+                             .nesterov = c.optim.nesterov && c.optim.momentum > 0,
+                             .beta1 = c.optim.beta1,
+                             .beta2 = c.optim.beta2,
+                             .epsilon = c.optim.epsilon,
+                             .period = c.optim.accumulate.value_or(std::max(2, workers / 2)),
+                             .factors = rate_factors(c)});
 }
 
 // What make_method is told. Rounds take the graph's name, which may be one that only synchronous
@@ -140,12 +128,11 @@ dist::MethodOptions method_options(const Config& c, int per_machine, int workers
 }
 
 int compute_threads_for(const Config& c, int workers_here) {
-  return static_cast<int>(c.train.threads.value ? c.train.threads.value
-                                                : std::max(1, cores() / workers_here));
+  return static_cast<int>(c.train.threads.value_or(std::max(1, cores() / workers_here)));
 }
 
 int data_threads_for(const Config& c, int workers_here) {
-  if (c.data.threads.value) return static_cast<int>(c.data.threads.value);
+  if (c.data.threads) return static_cast<int>(*c.data.threads);
   const int share = cores() / workers_here;
   // then the cores are free, but for those that drive GPU and exchanges
   const bool gpu = c.train.device != "cpu" && cuda::device_count() > 0;

@@ -32,16 +32,13 @@ int resize_for(const Pictures& p, int size) { return std::max(size, p.resize * s
 
 Pictures pictures(const Config& c) {
   Pictures p;
-  p.train_size = static_cast<int>(c.data.size.value ? c.data.size.value
-                                                    : models::info(c.model.name).image_size);
-  p.size = static_cast<int>(c.data.eval_size.value ? c.data.eval_size.value : p.train_size);
+  p.train_size = static_cast<int>(c.data.size.value_or(models::info(c.model.name).image_size));
+  p.size = static_cast<int>(c.data.eval_size.value_or(p.train_size));
   check<ConfigError>(std::ranges::all_of(c.data.sizes, [&](i64 s) { return s <= p.train_size; }),
                      "data.sizes holds a side above data.size = ", p.train_size);
-  p.resize = static_cast<int>(c.data.resize.value ? c.data.resize.value
-                              : p.size <= 64      ? p.size
-                                                  : p.size * 256 / 224);
+  p.resize = static_cast<int>(c.data.resize.value_or(p.size <= 64 ? p.size : p.size * 256 / 224));
   check<ConfigError>(p.resize >= p.size, "data.resize = ", p.resize, " is smaller than ",
-                     c.data.eval_size.value ? "data.eval_size" : "data.size", " = ", p.size);
+                     c.data.eval_size ? "data.eval_size" : "data.size", " = ", p.size);
   const models::Preprocessing usual =
       models::usual_preprocessing(p.size <= 64 ? "resnet8-cifar" : "resnet50");
   p.mean = usual.mean;

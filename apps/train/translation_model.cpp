@@ -65,10 +65,10 @@ std::vector<std::string> keys_of_translation_model(const Config& c) {
                                    named = models::transformer_options(c.model.name, {});
   std::vector<std::string> keys =
       keys_of_sizes(c, "transformer",
-                    {{"model.layers", c.model.layers.value, o.layers, named.layers},
-                     {"model.width", c.model.width.value, o.width, named.width},
-                     {"model.ff", c.model.ff.value, o.ff, named.ff},
-                     {"model.heads", c.model.heads.value, o.heads, named.heads}});
+                    {{"model.layers", c.model.layers, o.layers, named.layers},
+                     {"model.width", c.model.width, o.width, named.width},
+                     {"model.ff", c.model.ff, o.ff, named.ff},
+                     {"model.heads", c.model.heads, o.heads, named.heads}});
   if (!c.origin.contains("model.norm_first"))
     keys.push_back(o.norm_first ? "model.norm_first=true" : "model.norm_first=false");
   return keys;
@@ -83,18 +83,18 @@ models::TransformerOptions translation_options(const Config& c, i64 vocabulary) 
     check<ConfigError>(c.data.length <= o.positions || !c.origin.contains("data.length"),
                        "data.length = ", c.data.length, ": the model of ", c.model.init, " reads ",
                        o.positions, " ids");
-    check_agrees("model.layers", c.model.layers.value, o.layers, c.model.init);
-    check_agrees("model.width", c.model.width.value, o.width, c.model.init);
-    check_agrees("model.heads", c.model.heads.value, o.heads, c.model.init);
-    check_agrees("model.ff", c.model.ff.value, o.ff, c.model.init);
-    check_agrees("model.classes", c.model.classes.value, o.vocabulary, c.model.init);
+    check_agrees("model.layers", c.model.layers, o.layers, c.model.init);
+    check_agrees("model.width", c.model.width, o.width, c.model.init);
+    check_agrees("model.heads", c.model.heads, o.heads, c.model.init);
+    check_agrees("model.ff", c.model.ff, o.ff, c.model.init);
+    check_agrees("model.classes", c.model.classes, o.vocabulary, c.model.init);
     check<ConfigError>(!c.origin.contains("model.norm_first") || c.model.norm_first == o.norm_first,
                        "model.norm_first = ", c.model.norm_first ? "true" : "false",
                        ": the model of ", c.model.init, " has its norms ",
                        o.norm_first ? "in front" : "behind", "; leave model.norm_first out");
   } else {
     models::ModelOptions options = model_options(c);
-    options.classes = c.model.classes.value ? c.model.classes.value : vocabulary;
+    options.classes = c.model.classes.value_or(vocabulary);
     options.positions = c.data.length;
     o = models::transformer_options(c.model.name, options);
   }

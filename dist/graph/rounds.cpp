@@ -191,7 +191,6 @@ const std::vector<std::string>& own_names() {  // beside those of the graphs
 std::vector<std::string> rounds_names() {
   std::vector<std::string> names = graph_names();
   names.insert(names.end(), own_names().begin(), own_names().end());
-  std::ranges::sort(names);
   return names;
 }
 

@@ -410,8 +410,7 @@ std::set<std::string> all_matches(const std::string& text, const std::regex& wha
 // Somebody who embeds a library has neither keys nor flags nor commands (core/error.h).
 TEST(Rules, ErrorsOfLibrariesDoNotSpeakOfTheProgram) {
   std::set<std::string> keys;
-  apps::Config config;
-  apps::each_key(config, [&](const char* key, auto&, const char*) { keys.insert(key); });
+  for (const apps::KeyText& key : apps::key_texts()) keys.insert(key.name);
   // Names of settings, which embedders give, too.
   for (const NamedSetting& each : dist::method_settings()) keys.erase(each.setting.name);
   std::string program;

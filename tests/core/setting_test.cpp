@@ -156,7 +156,7 @@ TEST(Setting, ValuesThatAStructCannotTakeAreNamed) {
   };
   EXPECT_EQ(with("period", 0), "diloco: period 0; it must be 1 to 1000000");
   EXPECT_EQ(with("pieces", 9), "diloco: pieces 9; it must be 1 to 8");
-  EXPECT_EQ(with("momentum", 1), "diloco: momentum 1; it must be \"auto\", or 0 to below 1");
+  EXPECT_EQ(with("momentum", 1), "diloco: momentum 1; it must be \"auto\" or 0 to below 1");
   EXPECT_EQ(with("target", "onlin"),
             "diloco: target onlin; it must be one of plateau, online; did you mean \"online\"?");
   EXPECT_EQ(with("period", 1.5), "diloco: period wants a whole number, not 1.5");
