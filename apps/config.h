@@ -52,11 +52,9 @@ struct Config {
     double cache_gb = 0, val_split = 0;
     bool strict_images = false;
   } data;
-  struct {
-    std::string method = dist::default_method(), graph = "ring", dtype = "f32",
-                pairing = dist::GossipOptions{}.pairing, quota = dist::GossipOptions{}.quota,
-                isa = "auto";
-    double rate = dist::GossipOptions{}.rate, ema = 0;
+  struct Train : dist::GossipOptions {
+    std::string method = dist::default_method(), graph = "ring", dtype = "f32", isa = "auto";
+    double ema = 0;
     Amount epochs{12};
     i64 batch = 32, accumulate = 1, seed = 0, bn_batches = 20, patience = 0;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";

@@ -45,7 +45,6 @@ void each_key(C& c, F&& f) {
     setting.name = key_of(setting.name);
     f(setting, field);
   };
-  const std::vector<NamedSetting> gossip = settings_of(dist::GossipOptions{});
   const Only of_pictures{c.task == "pictures", "pictures"},
       of_text{c.task != "pictures", "language or translation"};
   key("task", c.task,
@@ -150,9 +149,8 @@ void each_key(C& c, F&& f) {
       "which workers exchange: ring, complete, exponential, star, hypercube, torus, chain, tree, "
       "random-regular:4, aer:8 (workers a node; aer: those of a machine), file:PATH",
       Choices(dist::rounds_names()));
-  with("train.", gossip[0].setting, c.train.rate);
-  with("train.", gossip[1].setting, c.train.pairing);
-  with("train.", gossip[2].setting, c.train.quota);
+  dist::GossipOptions::visit(
+      c.train, [&](auto& field, const Setting& setting) { with("train.", setting, field); });
   key("train.batch", c.train.batch,
       "images that one worker computes on at once; language: windows; translation: ids of a side",
       Range::from_to(1, 65536));

@@ -108,14 +108,12 @@ std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, in
 // methods know.
 dist::MethodOptions method_options(const Config& c, int per_machine, int workers, double epoch) {
   dist::MethodOptions o;
+  static_cast<dist::GossipOptions&>(o) = c.train;
   o.settings =
       c.method_settings([&](const Amount& a) { return part_of_run(a, c, workers, epoch); });
   // machines may hold different numbers: else nobody must agree on it
   if (c.train.graph == "aer") o.workers_per_node = per_machine;
-  o.rate = c.train.rate;
   o.batch = c.gradient_samples();
-  o.pairing = c.train.pairing;
-  o.quota = c.train.quota;
   o.record = c.run.record;
   o.replay = c.run.replay;
   o.seed = static_cast<std::uint64_t>(c.train.seed);

@@ -407,6 +407,24 @@ std::set<std::string> all_matches(const std::string& text, const std::regex& wha
   return found;
 }
 
+// Its meaning, default and range stand there only.
+TEST(Rules, EachSettingIsDeclaredOnce) {
+  const std::regex declared(R"re((?:Setting\{\.name = |[^\w.]key\()"([\w.]+)")re");
+  std::map<std::string, fs::path> places;
+  for (const SourceFile& f : sources()) {
+    if (is_test(f)) continue;
+    std::string text;
+    for (const std::string& line : f.lines)
+      if (!line.starts_with("//")) text += line + ' ';
+    for (std::sregex_iterator at(text.begin(), text.end(), declared), end; at != end; ++at) {
+      const std::string name = (*at)[1];
+      EXPECT_TRUE(places.try_emplace(name, f.path).second)
+          << name << " is declared in " << places.at(name) << " and " << f.path;
+    }
+  }
+  EXPECT_GT(places.size(), 100u);
+}
+
 // Somebody who embeds a library has neither keys nor flags nor commands (core/error.h).
 TEST(Rules, ErrorsOfLibrariesDoNotSpeakOfTheProgram) {
   std::set<std::string> keys;
