@@ -383,8 +383,9 @@ std::vector<MethodKey> method_keys() {
     keys.push_back(std::move(key));
   }
   // each section is one table of TOML
-  std::ranges::stable_partition(
-      keys, [](const MethodKey& each) { return each.key == method_key(last_part(each.key)); });
+  std::stable_partition(keys.begin(), keys.end(), [](const MethodKey& each) {
+    return each.key == method_key(last_part(each.key));
+  });
   return keys;
 }
 

@@ -3,7 +3,8 @@
 // of a line), hence the flag.
 //
 // flags: -DNDEBUG
-// sources: apps/config toml_text amount nesting spelling utf8 file_names
+// sources: apps/config toml_text amount core/setting nesting spelling utf8 file_names registries
+// libraries: -lfmt
 #include <cstdint>
 #include <cstdlib>
 
