@@ -4,6 +4,7 @@
 //
 // flags: -DNDEBUG
 // sources: apps/config toml_text amount nesting spelling utf8 file_names
+// libraries: -lfmt
 #include <cstdint>
 #include <cstdlib>
 
