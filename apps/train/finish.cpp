@@ -257,6 +257,18 @@ class Finish {
             .failed_checkpoints = totals_.sum(RunTotals::failed_checkpoints)};
   }
 
+  // Worse than a model that knows nothing, in loss and in top-1. (Early in training, a run that is
+  // fine may be a little above its loss.)
+  void warn_of_guess() {
+    const auto outputs = static_cast<double>(w_.task->output_count());
+    const Score score = score_of(counts_, 0, 0);
+    if (counts_.items > 0 && score.loss > 2 * std::log(outputs) && score.top1 * outputs < 2)
+      warnings_.push_back(
+          fmt::format("the loss, {:.4g}, is more than twice that of a guess, {:.3g}: the model has "
+                      "learned nothing that holds{}",
+                      score.loss, std::log(outputs), kAdvice));
+  }
+
   // False if a file is missing in the run's folder.
   bool write_results(double seen) {
     const Config& c = w_.config;
@@ -340,6 +352,7 @@ class Finish {
         w_.folder.writes() && !launch.empty())
       s.raw("launch", launch);
 
+    warn_of_guess();
     ResultFiles files(w_.folder.path(), w_.run_id());
     if (w_.folder.writes()) {
       if (has_model_) files.write(model_file(), [&](const auto& path) { save_model(path); });

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
@@ -240,7 +241,7 @@ Task::Numbers LanguageTask::numbers(const Score& s) const {
 
 std::string LanguageTask::sentence(const Score& s) const {
   const TextScore text = score(s);
-  return fmt::format("loss {:.4f}, perplexity {:.2f}{}", text.loss, text.perplexity,
+  return fmt::format("loss {:.4f}, perplexity {}{}", text.loss, perplexity_text(text.perplexity),
                      std::isfinite(text.bits_per_byte)
                          ? fmt::format(", {:.4f} bits per byte", text.bits_per_byte)
                          : "");

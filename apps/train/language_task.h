@@ -35,6 +35,7 @@ class LanguageTask : public TextTask<data::WindowLoader> {
   std::string val_hash() const override;
   std::string description() const override;
   void add_facts(JsonObject&) const override;
+  i64 output_count() const override { return model_.vocabulary; }
 
   std::unique_ptr<nn::Module> make_model(bool from_start,
                                          std::vector<std::string>& notes) const override;

@@ -18,6 +18,7 @@ class PictureTask : public Task {
   bool validates() const override { return sets_.val != nullptr; }
   std::string val_hash() const override;
   std::string outputs() const override;
+  i64 output_count() const override { return static_cast<i64>(sets_.train->classes().size()); }
   std::string description() const override;
   std::vector<std::string> notes() const override;
   std::vector<std::string> left_out() const override { return sets_.left_out; }

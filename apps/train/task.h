@@ -41,6 +41,7 @@ class Task {
   virtual std::string val_hash() const = 0;
   // What the model's outputs stand for: the names of the classes, or which tokenizer's ids.
   virtual std::string outputs() const = 0;
+  virtual i64 output_count() const = 0;                // of which one is right
   virtual std::string description() const = 0;         // of the data, one line
   virtual std::vector<std::string> notes() const = 0;  // what the user should know of them
   virtual std::vector<std::string> left_out() const { return {}; }  // damaged: "name: why"

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
@@ -271,7 +272,7 @@ Task::Numbers TranslationTask::numbers(const Score& s) const {
 }
 
 std::string TranslationTask::sentence(const Score& s) const {
-  return fmt::format("loss {:.4f}, perplexity {:.2f}{}", s.loss, std::exp(s.loss),
+  return fmt::format("loss {:.4f}, perplexity {}{}", s.loss, perplexity_text(std::exp(s.loss)),
                      s.more.empty()
                          ? ""
                          : fmt::format(", BLEU {:.2f}", data::BleuCounts::of(s.more).bleu().score));

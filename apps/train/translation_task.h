@@ -30,6 +30,7 @@ class TranslationTask : public TextTask<data::PairLoader> {
   std::string val_hash() const override;
   std::string description() const override;
   void add_facts(JsonObject&) const override;
+  i64 output_count() const override { return model_.vocabulary; }
 
   std::unique_ptr<nn::Module> make_model(bool from_start,
                                          std::vector<std::string>& notes) const override;
