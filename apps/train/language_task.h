@@ -59,7 +59,7 @@ class LanguageTask : public TextTask<data::WindowLoader> {
   TextScore score(const Score&) const;
   DrawnBatch draw() override;
 
-  const dist::LaunchInfo& place_;
+  const dist::LaunchInfo place_;
   models::Gpt2Options model_;
 };
 

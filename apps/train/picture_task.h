@@ -56,7 +56,7 @@ class PictureTask : public Task {
   int side(double progress) const;  // of the training images (data.sizes)
 
   const Config& config_;
-  const dist::LaunchInfo& place_;
+  const dist::LaunchInfo place_;
   DataSets sets_;
   std::shared_ptr<data::Cache> cache_;  // of both sets; none if data.cache_gb is 0
   Pictures prepare_;

@@ -110,6 +110,8 @@ Task::Numbers board_numbers(Task::Numbers, bool ema);
 
 // Opens the data of config.task. DataError, ConfigError as the data and the model say, also about
 // texts that could not be written at the end.
+// The configuration must outlive the task.
 std::unique_ptr<Task> make_task(const Config&, const dist::LaunchInfo&, Device);
+std::unique_ptr<Task> make_task(Config&&, const dist::LaunchInfo&, Device) = delete;
 
 }  // namespace gossamer::apps
