@@ -124,8 +124,7 @@ void estimate_statistics(nn::Weights& mean, const fs::path& run, std::vector<std
   if (!config.origin.contains("data.val")) config.data.val = {"none"};
   for (const std::string& key : keys_of(mean, config)) set_key(config, key);
   const auto header = models::header_of(mean);
-  if (header && !config.origin.contains("data.size"))
-    config.data.size = header->pictures.size;
+  if (header && !config.origin.contains("data.size")) config.data.size = header->pictures.size;
   config.dist = {};  // this is one process
   config.train.device = "cpu";
   config.train.bn_batches = std::max<i64>(config.train.bn_batches, 1);

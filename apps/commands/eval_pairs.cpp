@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands/eval_text.h"
+#include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_source.h"
@@ -60,9 +61,9 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
                                   .add("tokens_per_s", counts.items / seconds)
                                   .str()));
   else
-    print(fmt::format("{}: loss {:.4f}, perplexity {:.2f} on {:.0f} tokens, beam {}\n{}\n{}\n",
-                      command.model, loss, std::exp(loss), counts.items, search.beam, bleu.text(),
-                      data::kBleuSignature));
+    print(fmt::format("{}: loss {:.4f}, perplexity {} on {:.0f} tokens, beam {}\n{}\n{}\n",
+                      command.model, loss, perplexity_text(std::exp(loss)), counts.items,
+                      search.beam, bleu.text(), data::kBleuSignature));
   return 0;
 }
 

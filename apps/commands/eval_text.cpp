@@ -9,6 +9,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config_check.h"
+#include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
@@ -126,9 +127,9 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
     return 0;
   }
   print(
-      fmt::format("{}: loss {:.4f}, perplexity {:.2f}{} on {:.0f} tokens, {} at once ({:.0f} "
+      fmt::format("{}: loss {:.4f}, perplexity {}{} on {:.0f} tokens, {} at once ({:.0f} "
                   "tokens/s)\n",
-                  command.model, score.loss, score.perplexity,
+                  command.model, score.loss, perplexity_text(score.perplexity),
                   std::isfinite(score.bits_per_byte)
                       ? fmt::format(", {:.4f} bits per byte", score.bits_per_byte)
                       : "",

@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <sstream>
 
 #include <fmt/core.h>
 
@@ -25,12 +26,15 @@
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/rescue.h"
 #include "gossamer/apps/train/run.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/apps/train/translation_model.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/dist/net/launch_sources.h"
 
 namespace gossamer::apps {
@@ -122,6 +126,26 @@ void check_same_model(const Config& now, int workers, const ResumePoint& from) {
                        " out");
 }
 
+// What the run's folder could not take then, it may take now.
+void bring_home_model(const std::filesystem::path& folder, const std::filesystem::path& model) {
+  try {
+    bring_home(model.parent_path(), folder, {"model-ema.safetensors", "model.safetensors"});
+  } catch (const IoError& e) {
+    say("its model is " + model.string() +
+        ", because the run's folder cannot take it: " + e.what());
+    return;
+  }
+  say("its model, which the folder could not take, is no longer in " +
+      model.parent_path().string() + ", but here");
+  std::ostringstream text;
+  text << std::ifstream(folder / "summary.json").rdbuf();
+  std::string summary = text.str();
+  const std::string old = json_text(model.string());
+  if (const std::size_t at = summary.find(old); at != summary.npos)
+    write_file(folder / "summary.json",
+               summary.replace(at, old.size(), json_text((folder / "model.safetensors").string())));
+}
+
 // config: that of the run
 int say_finished(const std::filesystem::path& folder, const Config& config, bool json) {
   const bool early = stopped_early(folder);
@@ -132,7 +156,7 @@ int say_finished(const std::filesystem::path& folder, const Config& config, bool
                         : "train.epochs=" +
                               to_text({2 * config.train.epochs.value, config.train.epochs.unit})));
   if (const std::filesystem::path model = model_of(folder); model.parent_path() != folder)
-    say("its model is " + model.string() + ", because the run's folder could not take it");
+    bring_home_model(folder, model);
   std::ifstream summary(folder / "summary.json");
   if (json) std::cout << summary.rdbuf() << std::flush;
   return 0;

@@ -72,6 +72,9 @@ class Supervisor {
   ~Supervisor() {
     // All begin to end before the first is waited for.
     for (const auto& host : on_host_) host->begin_to_end();
+    on_host_.clear();
+    // More of what was obeyed would end this process with an exit code that says less.
+    while (stopped_by_ != 0 && signals_.next()) continue;
   }
 
   int run() {

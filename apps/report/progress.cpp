@@ -17,6 +17,10 @@
 
 namespace gossamer::apps {
 
+std::string perplexity_text(double perplexity) {
+  return perplexity < 1e6 ? fmt::format("{:.2f}", perplexity) : fmt::format("{:.2g}", perplexity);
+}
+
 std::string duration_text(double seconds) {
   if (!std::isfinite(seconds) || seconds < 0) return "?";
   const long s = std::lround(seconds);

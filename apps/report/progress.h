@@ -55,5 +55,6 @@ class Progress {
 };
 
 std::string duration_text(double seconds);  // "1:06", "2:03:59"
+std::string perplexity_text(double);        // 21.50; of a model that knows nothing 1.2e+36
 
 }  // namespace gossamer::apps

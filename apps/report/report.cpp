@@ -11,6 +11,7 @@
 #include "gossamer/apps/report/html.h"
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/pictures.h"
+#include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/report/trace_player.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/dist/method.h"
@@ -229,10 +230,11 @@ std::string headline(const RunRecord& run) {
                        number(run.summary, "val_images"));
   const double bleu = number(run.summary, "bleu");
   if (run.finished && std::isfinite(number(run.summary, "perplexity")))
-    out += fmt::format(": {}loss <b>{:.4f}</b>, perplexity {:.2f} on {:.0f} tokens",
-                       std::isfinite(bleu) ? fmt::format("BLEU <b>{:.2f}</b>, ", bleu) : "",
-                       number(run.summary, "loss"), number(run.summary, "perplexity"),
-                       number(run.summary, "val_tokens"));
+    out +=
+        fmt::format(": {}loss <b>{:.4f}</b>, perplexity {} on {:.0f} tokens",
+                    std::isfinite(bleu) ? fmt::format("BLEU <b>{:.2f}</b>, ", bleu) : "",
+                    number(run.summary, "loss"), perplexity_text(number(run.summary, "perplexity")),
+                    number(run.summary, "val_tokens"));
   if (const Json& s = run.summary; s.is_object() && s.contains("best")) {
     const Json& best = s["best"];
     const bool by_loss = std::ranges::count(run.config, std::pair<std::string, std::string>(

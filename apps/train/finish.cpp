@@ -24,9 +24,6 @@
 namespace gossamer::apps {
 namespace {
 
-const char* const kAdvice =
-    "; a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help";
-
 class Finish {
  public:
   Finish(const Plan& plan, Journal& journal, Trainer& trainer, Checkpoints& checkpoints)

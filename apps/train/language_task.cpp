@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
@@ -123,6 +124,7 @@ class Data final : public TextData<data::WindowLoader> {
     check_tokenizer_of_init(config, set, notes_);
   }
 
+  i64 output_count() const override { return model.vocabulary; }
   double epoch() const override { return static_cast<double>(set.train.tokens->size()); }
   std::string val_hash() const override {
     return fmt::format("{:016x}", identity(*val.tokens, set.tokenizer.get(), config_.data.length));
@@ -243,7 +245,7 @@ class Metrics final : public TaskMetrics {
   }
   std::string sentence(const Score& s) const override {
     const TextScore text = score(s);
-    return fmt::format("loss {:.4f}, perplexity {:.2f}{}", text.loss, text.perplexity,
+    return fmt::format("loss {:.4f}, perplexity {}{}", text.loss, perplexity_text(text.perplexity),
                        std::isfinite(text.bits_per_byte)
                            ? fmt::format(", {:.4f} bits per byte", text.bits_per_byte)
                            : "");

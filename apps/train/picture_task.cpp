@@ -73,6 +73,7 @@ class Data final : public TaskData {
                                 config_.data.cache_gb, place_.size > 1 ? ", by each worker" : ""));
     return out;
   }
+  i64 output_count() const override { return static_cast<i64>(sets.train->classes().size()); }
   std::string outputs() const override {
     return fmt::format("{}", fmt::join(sets.train->classes(), ", "));
   }
@@ -141,7 +142,7 @@ class Data final : public TaskData {
   }
 
   const Config& config_;
-  const dist::LaunchInfo& place_;
+  const dist::LaunchInfo place_;
   std::shared_ptr<data::Cache> cache_;   // of both sets; none if data.cache_gb is 0
   std::vector<double> size_milestones_;  // parts of the run
   std::unique_ptr<data::Loader> loader_;
@@ -221,7 +222,7 @@ class Metrics final : public TaskMetrics {
 
  private:
   const Config& config_;
-  const dist::LaunchInfo& place_;
+  const dist::LaunchInfo place_;
   const Data& data_;
   // of the final evaluation
   std::vector<Judgement> judged_;

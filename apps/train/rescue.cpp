@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,6 +35,14 @@ fs::path make_folder(const fs::path& wanted, bool shared) {
   }
 }
 
+std::error_code flushed(const fs::path& file) {
+  const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool done = fd >= 0 && fsync(fd) == 0;
+  const std::error_code error(done ? 0 : errno, std::generic_category());
+  if (fd >= 0) close(fd);
+  return error;
+}
+
 }  // namespace
 
 fs::path write_elsewhere(const std::string& name, const std::string& id, bool shared,
@@ -60,6 +69,29 @@ fs::path write_elsewhere(const std::string& name, const std::string& id, bool sh
     }
   }
   fail<IoError>("no other place could be written either: ", tried);
+}
+
+void bring_home(const fs::path& elsewhere, const fs::path& folder,
+                std::initializer_list<const char*> names) {
+  std::vector<fs::path> brought;
+  for (const char* name : names) {
+    const fs::path from = elsewhere / name, to = folder / name;
+    if (!fs::exists(from)) continue;
+    const fs::path part = to.string() + ".part";
+    std::error_code error;
+    fs::copy_file(from, part, fs::copy_options::overwrite_existing, error);
+    if (!error) error = flushed(part);
+    if (!error) fs::rename(part, to, error);
+    if (error) {
+      std::error_code ignored;
+      fs::remove(part, ignored);
+      fail<IoError>("cannot copy ", from.string(), " to ", to.string(), ": ", error.message());
+    }
+    brought.push_back(from);
+  }
+  std::error_code ignored;  // what stays there takes room only
+  for (const fs::path& from : brought) fs::remove(from, ignored);
+  fs::remove(elsewhere, ignored);  // only succeeds when empty
 }
 
 }  // namespace gossamer::apps

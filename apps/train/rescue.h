@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <string>
 
 namespace gossamer::apps {
@@ -16,5 +17,10 @@ namespace gossamer::apps {
 std::filesystem::path write_elsewhere(
     const std::string& name, const std::string& id, bool shared,
     const std::function<void(const std::filesystem::path&)>& write);
+
+// Brings what of `names` lies in `elsewhere` to `folder`, and removes it there. IoError: one cannot
+// be brought; the files that were are still in both.
+void bring_home(const std::filesystem::path& elsewhere, const std::filesystem::path& folder,
+                std::initializer_list<const char*> names);
 
 }  // namespace gossamer::apps

@@ -2,6 +2,7 @@
 #include "gossamer/apps/train/results.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 #include <fmt/core.h>
@@ -112,6 +113,7 @@ class Results {
         journal_.folder.writes() && !launch.empty())
       s.raw("launch", launch);
 
+    warn_of_guess();
     ResultFiles files(journal_.folder.path(), plan_.run_id());
     if (journal_.folder.writes()) {
       if (o_.has_model) files.write(model_file(), [&](const auto& path) { save_model(path); });
@@ -172,6 +174,18 @@ class Results {
   }
 
   // What was said on the way is said again here, where it is read.
+  // Worse than a model that knows nothing, in loss and in top-1. (Early in training, a run that is
+  // fine may be a little above its loss.)
+  void warn_of_guess() {
+    const auto outputs = static_cast<double>(trainer_.task.data->output_count());
+    const Score score = score_of(o_.counts, 0, 0);
+    if (o_.counts.items > 0 && score.loss > 2 * std::log(outputs) && score.top1 * outputs < 2)
+      o_.warnings.push_back(
+          fmt::format("the loss, {:.4g}, is more than twice that of a guess, {:.3g}: the model has "
+                      "learned nothing that holds{}",
+                      score.loss, std::log(outputs), kAdvice));
+  }
+
   void add_warnings(JsonObject& s, const ResultFiles& files, double failed) {
     if (const long lost = journal_.folder.lost_lines(); lost > 0)
       o_.warnings.push_back(fmt::format("{} lines of log.jsonl were not written", lost));

@@ -44,6 +44,7 @@ class TaskData : public TaskPart {
   virtual std::string val_hash() const = 0;
   // What the model's outputs stand for: the names of the classes, or which tokenizer's ids.
   virtual std::string outputs() const = 0;
+  virtual i64 output_count() const = 0;                // of which one is right
   virtual std::string description() const = 0;         // one line
   virtual std::vector<std::string> notes() const = 0;  // what the user should know of them
   virtual std::vector<std::string> left_out() const { return {}; }  // damaged: "name: why"
@@ -134,5 +135,6 @@ TaskMetrics::Numbers board_numbers(TaskMetrics::Numbers, bool ema);
 // Opens the data of config.task. DataError, ConfigError as the data and the model say, also about
 // texts that could not be written at the end. Configuration and place must outlive it.
 Task make_task(const Config&, const dist::LaunchInfo&, Device);
+Task make_task(Config&&, const dist::LaunchInfo&, Device) = delete;
 
 }  // namespace gossamer::apps

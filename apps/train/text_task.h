@@ -58,7 +58,7 @@ class TextData : public TaskData {
   virtual nn::DrawnBatch draw() = 0;  // from the loader; empty: the epoch is over
 
   const Config& config_;
-  const dist::LaunchInfo& place_;
+  const dist::LaunchInfo place_;
   std::unique_ptr<Loader> loader_;
   std::vector<std::string> notes_;
 

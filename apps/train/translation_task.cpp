@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_file.h"
@@ -170,6 +171,7 @@ class Data final : public TextData<data::PairLoader> {
                         {});
   }
 
+  i64 output_count() const override { return model.vocabulary; }
   double epoch() const override {
     return static_cast<double>(loader_->batches() * config_.train.batch);
   }
@@ -283,7 +285,7 @@ class Metrics final : public TaskMetrics {
   }
   std::string sentence(const Score& s) const override {
     return fmt::format(
-        "loss {:.4f}, perplexity {:.2f}{}", s.loss, std::exp(s.loss),
+        "loss {:.4f}, perplexity {}{}", s.loss, perplexity_text(std::exp(s.loss)),
         s.more.empty() ? ""
                        : fmt::format(", BLEU {:.2f}", data::BleuCounts::of(s.more).bleu().score));
   }

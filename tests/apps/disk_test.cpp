@@ -116,16 +116,30 @@ TEST_F(Disk, AFinishedRunWhoseModelIsElsewhereIsFinished) {
   ASSERT_EQ(run(arguments, {tmp}).code, 0);
   const fs::path own = folder / "runs/t/model.safetensors",
                  place = folder / "tmp/model.safetensors";
+  const std::string model = read_text(own);
   fs::rename(own, place);
+  fs::create_directory(own.string() + ".part");
   Json s = summary();
   s["model_file"] = place.string();
   write_text(folder / "runs/t/summary.json", s.dump());
   const std::size_t steps = events("step").size();
+  const Result in_the_way = run(arguments, {tmp});
+  EXPECT_EQ(in_the_way.code, 0) << in_the_way.err;
+  EXPECT_THAT(in_the_way.err,
+              AllOf(HasSubstr("runs/t is finished"), HasSubstr("its model is " + place.string())));
+  EXPECT_EQ(summary()["model_file"], place.string());
+  fs::remove(own.string() + ".part");
   const Result again = run(arguments, {tmp});
   EXPECT_EQ(again.code, 0) << again.err;
-  EXPECT_THAT(again.err,
-              AllOf(HasSubstr("runs/t is finished"), HasSubstr("its model is " + place.string())));
+  EXPECT_THAT(again.err, AllOf(HasSubstr("runs/t is finished"), HasSubstr("is no longer in ")));
   EXPECT_EQ(events("step").size(), steps) << "nothing is trained";
+  EXPECT_EQ(read_text(own), model) << "the folder can take it now";
+  EXPECT_FALSE(fs::exists(place));
+  EXPECT_EQ(summary()["model_file"], "runs/t/model.safetensors");
+  s.erase("model_file");
+  Json now = summary();
+  now.erase("model_file");
+  EXPECT_EQ(now, s);
 }
 
 // In a folder that takes links and small files only, as a full disk does.

@@ -275,6 +275,20 @@ TEST_F(Language, WindowsThatOverlapAreThoseOfHuggingFace) {
   }
 }
 
+TEST_F(Language, ARunWhoseModelIsWorseThanAGuessSaysSo) {
+  const auto fine = run(small({}));
+  ASSERT_EQ(fine.code, 0) << fine.err;
+  EXPECT_THAT(fine.err, Not(HasSubstr("guess")));
+  const Result r =
+      run(small({"optim.name=sgd", "optim.learning_rate=100", "optim.clip_norm=1",
+                 "optim.schedule=constant", "optim.warmup_epochs=0", "run.name=wild"}));
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.err, HasSubstr("is more than twice that of a guess"));
+  EXPECT_THAT(r.out, testing::ContainsRegex("perplexity [0-9.]+e[+][0-9]+"));
+  const Json summary = Json::parse(read_text(folder / "runs/wild/summary.json"));
+  EXPECT_THAT(summary["warnings"].dump(), HasSubstr("of a guess"));
+}
+
 TEST_F(Language, AFinishedRunSaysThatItGoesBackToAnOlderCheckpoint) {
   ASSERT_EQ(run(small({"run.checkpoint_every=1"})).code, 0);
   const auto resume = [&](const char* epochs) {

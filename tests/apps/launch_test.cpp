@@ -390,7 +390,7 @@ TEST_F(LaunchTest, OneCtrlCSavesAndASecondOneEndsEvenFrozenWorkers) {
   // Terminals and launchers send twice; only a later one is a second one.
   kill(running, SIGINT);
   const auto killed = [&] { return std::ranges::all_of(all, gone); };
-  for (int i = 0; i < static_cast<int>(kLimit * 10) && !killed(); ++i) {
+  for (int i = 0; i < static_cast<int>(kLimit * 10) && !killed() && !said("not saved", 0.05); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     kill(running, SIGINT);
   }

@@ -198,6 +198,9 @@ TEST(ComputePool, StartsThreadsOnDemandAndOnceForAllCallers) {
 // The CPU engine's convolution and gemm run on our threads: a thread of OpenMP would be one of the
 // others.
 TEST(ComputePool, TheBackendsStartNoOtherThreads) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "TSan starts a thread of its own";
+#endif
   EXPECT_EQ(exit_code_of_child([] {
               set_compute_threads(3);
               const int before = tasks().others;

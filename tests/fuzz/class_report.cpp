@@ -1,7 +1,7 @@
 // libFuzzer: classes.json of a run, through its reader and the part of a page that is made of it.
 // What is accepted is written and read back alike.
 //
-// sources: class_report class_results html
+// sources: class_report class_results html nesting
 // sources: safetensors safetensors_write core/tensor shape memory parallel autograd op_update
 // sources: op_copy
 // sources: flat cuda_none op_blocks input_file free_memory printable utf8 xxh3 cores least_cpu

@@ -1,5 +1,10 @@
 // The targets of tests/fuzz, which clang's libFuzzer runs for hours, on two thousand inputs each:
 // they build, and no finding lies at the surface. A finding ends the process.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
@@ -136,6 +141,28 @@ INSTANTIATE_TEST_SUITE_P(
                     Target{"trace_times", fuzz_trace_times}, Target{"wire", fuzz_wire},
                     Target{"zip", fuzz_zip}),
     [](const auto& p) { return p.param.name; });
+
+// Files move, and nothing but tests/fuzz/run reads these lists.
+TEST(FuzzTargets, NameSourcesThatAreOneFileEach) {
+  const std::filesystem::path root = GOSSAMER_SOURCE_DIR;
+  std::vector<std::string> files;
+  for (const char* folder : {"core", "nn", "data", "dist", "apps"})
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder))
+      files.push_back("/" + entry.path().lexically_relative(root).string());
+  for (const auto& target : std::filesystem::directory_iterator(root / "tests/fuzz")) {
+    std::ifstream in(target.path());
+    for (std::string line; std::getline(in, line);) {
+      if (!line.starts_with("// sources: ")) continue;
+      std::istringstream names(line.substr(12));
+      for (std::string name; names >> name;)
+        EXPECT_EQ(std::ranges::count_if(
+                      files,
+                      [&](const std::string& file) { return file.ends_with("/" + name + ".cpp"); }),
+                  1)
+            << target.path().filename() << ": " << name;
+    }
+  }
+}
 
 }  // namespace
 }  // namespace gossamer

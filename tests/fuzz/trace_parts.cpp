@@ -1,7 +1,8 @@
 // libFuzzer: trace.json of a run, as its report shows it: JSON that the player reads and that
 // cannot end the script element around it.
 //
-// sources: trace_parts json_values
+// sources: trace_parts json_values nesting
+// libraries: -lfmt
 #include "gossamer/apps/report/trace_parts.h"
 
 #include <cmath>

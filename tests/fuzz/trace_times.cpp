@@ -1,7 +1,7 @@
 // libFuzzer: trace.json of a run, through the reader that predictions begin with: times that are
 // numbers, or an error that names the file.
 //
-// sources: trace_times json_values
+// sources: trace_times json_values nesting
 #include "gossamer/apps/report/trace_times.h"
 
 #include <cmath>
