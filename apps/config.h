@@ -145,7 +145,7 @@ struct KeyText {
   std::vector<std::string> choices;      // of train.graph and data.shard those without a number
   std::string range;                     // empty: any, or one that depends on other keys
 };
-std::vector<KeyText> key_texts(const Config& = {});
+std::vector<KeyText> key_texts(const Config& = Config());
 KeyText key_text(const std::string& key);  // of a known key
 // Key and value of all that the workers of a run must have alike (not Own in config_keys.h).
 std::vector<std::pair<std::string, std::string>> common_values(const Config&);

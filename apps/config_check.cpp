@@ -107,7 +107,7 @@ void validate(const Config& c, int workers, int per_machine) {
       if (other.takes(option)) families.push_back(other.name);
     const std::string key = "model." + option;
     require(family.takes(option), key,
-            "left at " + value_text({}, key) + " with model.name = " + c.model.name +
+            "left at " + value_text(Config(), key) + " with model.name = " + c.model.name +
                 ": only models of the family " + alternatives(families) + " take it");
   }
   require(c.task == "language" || c.data.shard != "documents", "data.shard",

@@ -63,11 +63,11 @@ int config(const ConfigCommand& command) {
     fmt::print(
         "# Every key with its default. A file for gossamer train needs only the keys that differ.\n"
         "\n{}",
-        to_toml({}));
+        to_toml(Config()));
   for (const std::string& name : command.names) {
     const auto key = std::ranges::find(all, name, &KeyText::name);
     if (key == all.end())
-      fmt::print("{}", to_toml({}, name));
+      fmt::print("{}", to_toml(Config(), name));
     else
       explain(*key);
   }

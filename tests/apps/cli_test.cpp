@@ -100,7 +100,7 @@ TEST_F(Cli, ConfigPrintsAFileThatGivesTheDefaults) {
   const Result r = run({"config"});
   ASSERT_EQ(r.code, 0) << r.err;
   const Config read = parse_config(r.out, "config.toml");
-  EXPECT_EQ(to_toml(read), to_toml({}));
+  EXPECT_EQ(to_toml(read), to_toml(Config()));
   std::set<std::string> given;
   for (const auto& [key, place] : read.origin) given.insert(key);
   for (const KeyText& key : key_texts()) {

@@ -264,7 +264,7 @@ TEST(Config, AutoIsANumberAboveZeroOrAuto) {
 // Also if all keys stand in the file, as in the config.toml of a run.
 TEST(Config, LearningRateAndScalingFollowTheOptimizerUnlessTheyAreGiven) {
   const auto peak = [](const std::vector<std::string>& assignments) {
-    Config c = parse_config(to_toml({}), "all.toml");
+    Config c = parse_config(to_toml(Config()), "all.toml");
     set_key(c, "optim.schedule=constant");
     set_key(c, "optim.warmup_epochs=0");
     for (const std::string& each : assignments) set_key(c, each);
@@ -457,7 +457,7 @@ TEST(Config, TheLinesOfMethodAndGraphNameThemAll) {
 
 // Whatever order the methods are listed in: a table that comes twice is no TOML.
 TEST(Config, EverySectionIsWrittenOnce) {
-  const std::string text = to_toml({});
+  const std::string text = to_toml(Config());
   std::set<std::string> seen;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);)
