@@ -15,12 +15,12 @@
 namespace gossamer::models {
 
 struct ModelOptions {
+  std::optional<i64> classes{};     // outputs: classes, or ids; empty: the model's default
   bool zero_init_residual = false;  // see ResNetOptions
   std::uint64_t seed = 0;           // of the initial values
 
-  // Only some families take the following, but for classes (Family::options). Empty: as the name of
-  // the model says.
-  std::optional<i64> classes{}, layers{}, width{}, heads{}, ff{}, positions{};
+  // Only some families take these (Family::options). Empty: as the name of the model says.
+  std::optional<i64> layers{}, width{}, heads{}, ff{}, positions{};
   std::string gelu = "tanh";
   bool bias = true, norm_first = false;
   double dropout = 0;
