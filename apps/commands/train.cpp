@@ -135,8 +135,6 @@ void bring_home_model(const std::filesystem::path& folder, const std::filesystem
         ", because the run's folder cannot take it: " + e.what());
     return;
   }
-  say("its model, which the folder could not take, is no longer in " +
-      model.parent_path().string() + ", but here");
   std::ostringstream text;
   text << std::ifstream(folder / "summary.json").rdbuf();
   std::string summary = text.str();
@@ -144,6 +142,8 @@ void bring_home_model(const std::filesystem::path& folder, const std::filesystem
   if (const std::size_t at = summary.find(old); at != summary.npos)
     write_file(folder / "summary.json",
                summary.replace(at, old.size(), json_text((folder / "model.safetensors").string())));
+  say("its model was copied into this folder from " + model.parent_path().string() +
+      ", where it was because this folder could not take it");
 }
 
 // config: that of the run

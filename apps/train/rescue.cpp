@@ -73,7 +73,6 @@ fs::path write_elsewhere(const std::string& name, const std::string& id, bool sh
 
 void bring_home(const fs::path& elsewhere, const fs::path& folder,
                 std::initializer_list<const char*> names) {
-  std::vector<fs::path> brought;
   for (const char* name : names) {
     const fs::path from = elsewhere / name, to = folder / name;
     if (!fs::exists(from)) continue;
@@ -87,11 +86,7 @@ void bring_home(const fs::path& elsewhere, const fs::path& folder,
       fs::remove(part, ignored);
       fail<IoError>("cannot copy ", from.string(), " to ", to.string(), ": ", error.message());
     }
-    brought.push_back(from);
   }
-  std::error_code ignored;  // what stays there takes room only
-  for (const fs::path& from : brought) fs::remove(from, ignored);
-  fs::remove(elsewhere, ignored);  // only succeeds when empty
 }
 
 }  // namespace gossamer::apps

@@ -18,8 +18,8 @@ std::filesystem::path write_elsewhere(
     const std::string& name, const std::string& id, bool shared,
     const std::function<void(const std::filesystem::path&)>& write);
 
-// Brings what of `names` lies in `elsewhere` to `folder`, and removes it there. IoError: one cannot
-// be brought; the files that were are still in both.
+// Copies those of `names` that lie in `elsewhere` to `folder`. It removes nothing: `elsewhere` may
+// be the folder of another run. IoError: one cannot be copied.
 void bring_home(const std::filesystem::path& elsewhere, const std::filesystem::path& folder,
                 std::initializer_list<const char*> names);
 
