@@ -10,6 +10,8 @@
 #include <memory>
 #include <new>
 
+#include <fmt/core.h>
+
 #include "gossamer/apps/cli_help.h"
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
@@ -138,8 +140,10 @@ void add_eval(CLI::App& app, int& code) {
   a.add_flag("--flip", c.flip, "average the logits of each picture and its mirror image");
   a.add_option("--stride", c.stride, "text: windows overlap, each begins so many ids further on");
   a.add_option("--beam", c.beam,
-               "translation: hypotheses that are followed; default: 4; 1: greedy");
-  a.add_option("--length-penalty", c.length_penalty, "translation: default 0.6");
+               fmt::format("translation: hypotheses that are followed; default: {}; 1: greedy",
+                           models::BeamOptions().beam));
+  a.add_option("--length-penalty", c.length_penalty,
+               fmt::format("translation: default {}", models::BeamOptions().length_penalty));
   add_assumptions(a, c.arguments);
   add_json(a, c.json);
 }
@@ -228,11 +232,11 @@ void add_data(CLI::App& app, int& code) {
     CLI::App& a = *data.add_subcommand("make-shapes", "Draw the default data set into a folder");
     MakeShapesCommand& c = run_on(a, make_shapes, code);
     a.add_option("folder", c.folder, "where DIR/train and DIR/val are written")->required();
-    a.add_option("--train", c.train, "number of training images")->capture_default_str();
-    a.add_option("--val", c.val, "number of validation images")->capture_default_str();
-    a.add_option("--size", c.size, "side of the images in pixels")->capture_default_str();
-    a.add_option("--seed", c.seed, "seed of the drawings")->capture_default_str();
-    a.add_option("--threads", c.threads, "threads that draw")->capture_default_str();
+    a.add_option("--train", c.options.train, "number of training images")->capture_default_str();
+    a.add_option("--val", c.options.val, "number of validation images")->capture_default_str();
+    a.add_option("--size", c.options.size, "side of the images in pixels")->capture_default_str();
+    a.add_option("--seed", c.options.seed, "seed of the drawings")->capture_default_str();
+    a.add_option("--threads", c.options.threads, "threads that draw")->capture_default_str();
     add_json(a, c.json);
   }
   {
@@ -262,17 +266,20 @@ void add_data(CLI::App& app, int& code) {
     a.add_option("folder", c.folder,
                  "where the shards are written; after an interruption, the same command continues")
         ->required();
-    a.add_option("--max-side", c.max_side, "larger pictures are shrunk to this side")
+    a.add_option("--max-side", c.options.max_side, "larger pictures are shrunk to this side")
         ->capture_default_str();
-    a.add_option("--quality", c.quality, "quality of the JPEG files")->capture_default_str();
-    a.add_option("--shard-images", c.shard_images, "pictures in a shard")->capture_default_str();
-    a.add_option("--threads", c.threads, "threads that decode and encode")->capture_default_str();
+    a.add_option("--quality", c.options.quality, "quality of the JPEG files")
+        ->capture_default_str();
+    a.add_option("--shard-images", c.options.shard_images, "pictures in a shard")
+        ->capture_default_str();
+    a.add_option("--threads", c.options.threads, "threads that decode and encode")
+        ->capture_default_str();
     a.add_option("--label-base", c.label_base,
                  "as data.label_base: labels of TFRecord count from 0 or 1")
         ->check(CLI::IsMember({"auto", "0", "1"}))
         ->capture_default_str();
-    a.add_flag("--copy", c.copy, "copy the files unchanged");
-    a.add_flag("--strict", c.strict, "end at a damaged picture instead of leaving it out");
+    a.add_flag("--copy", c.options.copy, "copy the files unchanged");
+    a.add_flag("--strict", c.options.strict, "end at a damaged picture instead of leaving it out");
     add_json(a, c.json);
   }
   add_tokenize(data, code);

@@ -27,9 +27,11 @@ void add_generate(CLI::App& app, int& code) {
          "ways to go on with each text, drawn from --seed and those behind");
   a.add_option("--tokenizer", c.tokenizer, "its folder; default: beside the model");
   option("--tokens", c.tokens, "most ids to make of each text");
-  option("--temperature", c.temperature, "0: always the likeliest id; below 1: more likely ones");
-  option("--top-k", c.top_k, "only the K likeliest ids; 0: all");
-  option("--top-p", c.top_p, "only the likeliest ids of this probability together; 1: all");
+  option("--temperature", c.sampling.temperature,
+         "0: always the likeliest id; below 1: more likely ones");
+  option("--top-k", c.sampling.top_k, "only the K likeliest ids; 0: all");
+  option("--top-p", c.sampling.top_p,
+         "only the likeliest ids of this probability together; 1: all");
   option("--seed", c.seed, "of the random numbers");
   option("--threads", c.threads, "compute threads; 0: all cores");
   option("--dtype", c.dtype, "f32, bf16, f16 or auto");
@@ -89,34 +91,35 @@ void add_tokenize(CLI::App& data, int& code) {
   CLI::App& a = *data.add_subcommand(
       "tokenize", "Turn text into ids: gossamer data tokenize TEXT... --tokenizer T --out DIR");
   DataTokenizeCommand& c = run_on(a, data_tokenize, code);
+  data::TokenizeOptions& o = c.options;
   a.add_option(
-       "text", c.sources,
+       "text", o.sources,
        "files of text or of JSON lines (.jsonl), also .gz, or folders of .txt, .text, .md, .jsonl")
       ->required();
-  a.add_option("--tokenizer", c.tokenizer,
+  a.add_option("--tokenizer", o.tokenizer,
                "folder with vocab.json and merges.txt, or encoder.json and vocab.bpe; bpe:8192 "
                "makes byte pairs of the training text, characters a vocabulary of characters")
       ->required();
-  a.add_option("--out", c.out, "a new or empty folder for ids, index.json and tokenizer")
+  a.add_option("--out", o.folder, "a new or empty folder for ids, index.json and tokenizer")
       ->required();
-  a.add_option("--target", c.targets,
+  a.add_option("--target", o.targets,
                "translations: line i of each file belongs to line i of the text");
-  a.add_option("--val", c.val_sources, "validation text");
-  a.add_option("--val-target", c.val_targets, "its translations");
-  a.add_option("--val-fraction", c.val_fraction,
+  a.add_option("--val", o.val_sources, "validation text");
+  a.add_option("--val-target", o.val_targets, "its translations");
+  a.add_option("--val-fraction", o.val_fraction,
                "instead: this part of the documents or pairs; of a single document its end")
       ->capture_default_str();
-  a.add_option("--separator", c.separator, "a line that ends a document")->capture_default_str();
-  a.add_option("--field", c.field, "of JSON lines: the field with the text")->capture_default_str();
-  a.add_option("--max-length", c.max_length, "leave out pairs with more ids on a side; 0: no limit")
+  a.add_option("--separator", o.separator, "a line that ends a document")->capture_default_str();
+  a.add_option("--field", o.field, "of JSON lines: the field with the text")->capture_default_str();
+  a.add_option("--max-length", o.max_length, "leave out pairs with more ids on a side; 0: no limit")
       ->capture_default_str();
   a.add_option("--format", c.format, "of the .bin files: llm.c or nanogpt")
       ->check(CLI::IsMember({"llm.c", "nanogpt"}))
       ->capture_default_str();
-  a.add_option("--shard-tokens", c.shard_tokens, "most ids of a file (llm.c)")
+  a.add_option("--shard-tokens", o.shard_tokens, "most ids of a file (llm.c)")
       ->capture_default_str();
-  a.add_flag("--any-bytes", c.any_bytes, "take bytes that are no UTF-8 as they are");
-  a.add_option("--threads", c.threads, "threads that encode")->capture_default_str();
+  a.add_flag("--any-bytes", o.any_bytes, "take bytes that are no UTF-8 as they are");
+  a.add_option("--threads", o.threads, "threads that encode")->capture_default_str();
   add_json(a, c.json);
 }
 

@@ -6,7 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/data/formats/shapes.h"
+#include "gossamer/data/pack.h"
+#include "gossamer/data/text/tokenize.h"
 #include "gossamer/dist/simulation/problems.h"
+#include "gossamer/models/beam_search.h"
+#include "gossamer/models/sampling.h"
 
 namespace gossamer::apps {
 
@@ -37,7 +42,7 @@ struct EvalCommand {
   // more models, whose probabilities are averaged; [CONFIG.toml] key=value
   std::vector<std::string> arguments;
   std::optional<i64> stride;  // language: windows overlap (eval_text.cpp)
-  std::optional<i64> beam;    // translation: hypotheses, default 4; 1: greedy
+  std::optional<i64> beam;    // translation: see models::BeamOptions, whose defaults hold
   std::optional<double> length_penalty;
   bool flip = false;  // the mean of each picture's logits and its mirror image's
   bool per_class = false, confusion = false;
@@ -67,8 +72,8 @@ struct GenerateCommand {
   std::string tokenizer;               // folder; empty: beside the model
   i64 tokens = 200;                    // of each text, at most
   i64 samples = 1;                     // texts of each prompt, drawn from seed, seed + 1 …
-  double temperature = 1, top_p = 1;   // models/sampling.h
-  i64 top_k = 0, seed = 0;
+  models::SamplingOptions sampling;
+  i64 seed = 0;
   int threads = 0;            // 0: all cores
   std::string dtype = "f32";  // f32 | bf16 | auto
   bool no_cache = false;      // computes the whole text anew for each token
@@ -83,8 +88,8 @@ struct TranslateCommand {
   std::vector<std::string> arguments;  // key=value
   std::string file = "-";              // of lines; -: standard input
   std::string reference;               // file of right translations, for BLEU; empty: none
-  i64 beam = 4;                        // 1: greedy
-  double length_penalty = 0.6;
+  i64 beam = models::BeamOptions().beam;
+  double length_penalty = models::BeamOptions().length_penalty;
   int batch = 32;                // lines at once
   bool lines = false;            // answers each line before it reads the next
   std::string on_long = "skip";  // a line longer than the model reads: cut | skip | stop
@@ -202,8 +207,7 @@ int report_runs(const ReportCommand&);
 
 struct MakeShapesCommand {
   std::string folder;
-  int train = 8192, val = 2048, size = 64, threads = 2;
-  unsigned long long seed = 0;
+  data::ShapesOptions options;
   bool json = false;
 };
 int make_shapes(const MakeShapesCommand&);
@@ -224,21 +228,17 @@ int data_index(const DataIndexCommand&);
 
 struct DataPackCommand {
   std::string source, folder;
-  int max_side = 500, quality = 90, threads = 2;
-  long long shard_images = 8192;
+  data::PackOptions options;
   std::string label_base = "auto";  // as data.label_base
-  bool copy = false, strict = false, json = false;
+  bool json = false;
 };
 int data_pack(const DataPackCommand&);
 
 // Text into ids on disk, see data/text/tokenize.h.
 struct DataTokenizeCommand {
-  std::vector<std::string> sources, targets, val_sources, val_targets;
-  std::string out, tokenizer, format = "llm.c", separator = "<|endoftext|>", field = "text";
-  double val_fraction = 0;
-  long long max_length = 0, shard_tokens = 100'000'000;
-  int threads = 2;
-  bool any_bytes = false, json = false;
+  data::TokenizeOptions options;
+  std::string format = "llm.c";  // see data::parse_token_format()
+  bool json = false;
 };
 int data_tokenize(const DataTokenizeCommand&);
 

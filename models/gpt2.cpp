@@ -148,25 +148,28 @@ namespace {
 
 struct Size {
   ModelInfo info;
-  i64 layers, width, heads;
+  i64 layers, width;
 };
 const std::vector<Size>& sizes() {
+  static const Gpt2Options usual;
   static const auto& rows = *new std::vector<Size>{
-      {{"gpt2", "GPT-2 with 124 M parameters", Gpt2Options().vocabulary}, 12, 768, 12},
-      {{"gpt2-medium", "355 M", Gpt2Options().vocabulary}, 24, 1024, 16},
-      {{"gpt2-large", "774 M", Gpt2Options().vocabulary}, 36, 1280, 20},
-      {{"gpt2-xl", "1.6 G", Gpt2Options().vocabulary}, 48, 1600, 25}};
+      {{"gpt2", "GPT-2 with 124 M parameters", usual.vocabulary}, usual.layers, usual.width},
+      {{"gpt2-medium", "355 M", usual.vocabulary}, 24, 1024},
+      {{"gpt2-large", "774 M", usual.vocabulary}, 36, 1280},
+      {{"gpt2-xl", "1.6 G", usual.vocabulary}, 48, 1600}};
   return rows;
 }
 
 }  // namespace
+
+i64 gpt2_heads(i64 width) { return std::max<i64>(1, width / 64); }
 
 Gpt2Options gpt2_options(const std::string& name, const ModelOptions& o) {
   info(name, "language");
   const Size& size = *std::ranges::find(sizes(), name, [](const Size& s) { return s.info.name; });
   Gpt2Options out{.layers = o.layers.value_or(size.layers),
                   .width = o.width.value_or(size.width),
-                  .heads = o.heads.value_or(size.heads),
+                  .heads = o.heads.value_or(gpt2_heads(size.width)),
                   .bias = o.bias,
                   .gelu_erf = o.gelu == "erf",
                   .dropout = static_cast<float>(o.dropout)};

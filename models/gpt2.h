@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/models/registry.h"
 #include "gossamer/nn/attention.h"
 
 namespace gossamer::models {
@@ -15,17 +16,19 @@ struct Gpt2Options {
   i64 layers = 12, width = 768, heads = 12;
   i64 positions = 1024;  // the longest text that it sees at once, in ids
   i64 vocabulary = 50257;
-  // GPT-2 of OpenAI and Hugging Face: biases, the tanh form of GELU. Without biases and with
-  // gelu_erf: nanoGPT's, which Decent-DP trains.
-  bool bias = true, gelu_erf = false;
-  float dropout = 0;  // behind the embedding, of attention weights, behind each branch
+  // GPT-2 of OpenAI and Hugging Face has biases and the tanh form of GELU; nanoGPT's, which
+  // Decent-DP trains, has no biases and gelu_erf. The defaults are those of ModelOptions.
+  bool bias = ModelOptions().bias, gelu_erf = ModelOptions().gelu == "erf";
+  // behind the embedding, of attention weights, behind each branch
+  float dropout = static_cast<float>(ModelOptions().dropout);
   float eps = 1e-5f;
   bool operator==(const Gpt2Options&) const = default;
 };
-// Of the model with this name, with what the options say otherwise. ConfigError for an unknown
-// name.
-struct ModelOptions;
+// The options of the model with this name, and what ModelOptions say otherwise. ConfigError for an
+// unknown name.
 Gpt2Options gpt2_options(const std::string& name, const ModelOptions&);
+// GPT-2's heads are 64 wide, in all sizes: how many a model of this width has.
+i64 gpt2_heads(i64 width);
 
 // Starts at normal(0, 0.02), projections back into the stream at 0.02/sqrt(2 layers), biases 0.
 class Gpt2 : public nn::Module {

@@ -116,7 +116,7 @@ std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors) {
                 .positions = positions->shape(0),
                 .vocabulary = table->shape(0)};
   while (find("h." + std::to_string(o.layers) + ".ln_1.weight")) ++o.layers;
-  o.heads = std::max<i64>(1, o.width / 64);
+  o.heads = gpt2_heads(o.width);
   if (o.layers == 0 || positions->shape(1) != o.width) return std::nullopt;
   return o;
 }

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "gossamer/models/registry.h"
 #include "gossamer/nn/attention.h"
 
 namespace gossamer::models {
@@ -13,15 +14,15 @@ struct TransformerOptions {
   i64 layers = 6, width = 512, ff = 2048, heads = 8;  // layers: of the encoder, and of the decoder
   i64 vocabulary = 37120;
   i64 positions = 400;  // longest sentence, in ids
-  float dropout = 0.1f;
+  // The defaults of dropout (published: 0.1) and norm_first are those of ModelOptions.
+  float dropout = static_cast<float>(ModelOptions().dropout);
   float eps = 1e-5f;
   // false: the layer norm behind each branch, as published; true: in front of it. Both end with a
   // layer norm of encoder and decoder, as torch.nn.Transformer does.
-  bool norm_first = false;
+  bool norm_first = ModelOptions().norm_first;
 };
-// Of the model with this name, with what the options say otherwise. ConfigError for an unknown
-// name.
-struct ModelOptions;
+// The options of the model with this name, and what ModelOptions say otherwise. ConfigError for an
+// unknown name.
 TransformerOptions transformer_options(const std::string& name, const ModelOptions&);
 
 // Starts as Decent-DP's: the table at uniform(-0.1, 0.1), other matrices Xavier uniform, biases 0.
@@ -45,7 +46,8 @@ class Transformer : public nn::Module {
   // source.
   struct Cache {
     std::vector<nn::KeyValueCache> own;
-    // Of M sources, once each: B is a multiple of M, and the rows of a source are neighbours.
+    // Each of the M sources is held once: B is a multiple of M, and the rows of a source are
+    // neighbours.
     std::vector<Tensor> memory;  // [M, S, 2 width]
     Tensor lengths;              // i32 [M]
     std::vector<i64> source;     // of each row, 0 … M - 1

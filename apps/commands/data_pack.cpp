@@ -89,14 +89,7 @@ int data_pack(const DataPackCommand& command) {
   for (const Packing& p : all) {
     const std::string to = p.part.empty() ? command.folder : command.folder + "/" + p.part;
     DataProgress progress(p.part.empty() ? "pack" : "pack " + p.part, p.set->size(), command.json);
-    const data::PackReport report = data::pack(*p.set, to,
-                                               {.max_side = command.max_side,
-                                                .quality = command.quality,
-                                                .copy = command.copy,
-                                                .strict = command.strict,
-                                                .threads = command.threads,
-                                                .shard_images = command.shard_images},
-                                               progress);
+    const data::PackReport report = data::pack(*p.set, to, command.options, progress);
     const double seconds = progress.seconds();
     if (!command.json)
       print_report(report, to, seconds);

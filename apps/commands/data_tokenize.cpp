@@ -8,7 +8,6 @@
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/data/files.h"
-#include "gossamer/data/text/tokenize.h"
 
 namespace gossamer::apps {
 namespace {
@@ -88,20 +87,8 @@ auto naming_options(F&& work) {
 }  // namespace
 
 int data_tokenize(const DataTokenizeCommand& command) {
-  const data::TokenizeOptions options{.sources = command.sources,
-                                      .targets = command.targets,
-                                      .val_sources = command.val_sources,
-                                      .val_targets = command.val_targets,
-                                      .folder = command.out,
-                                      .tokenizer = command.tokenizer,
-                                      .val_fraction = command.val_fraction,
-                                      .separator = command.separator,
-                                      .field = command.field,
-                                      .max_length = command.max_length,
-                                      .format = data::parse_token_format(command.format),
-                                      .shard_tokens = command.shard_tokens,
-                                      .any_bytes = command.any_bytes,
-                                      .threads = command.threads};
+  data::TokenizeOptions options = command.options;
+  options.format = data::parse_token_format(command.format);
   DataProgress progress("tokenize, KiB",
                         naming_options([&] { return data::tokenize_kibibytes(options); }),
                         command.json);
@@ -125,7 +112,7 @@ int data_tokenize(const DataTokenizeCommand& command) {
     print_part("train", index.train, index.pairs);
     print_part("val", index.val, index.pairs);
     print_notices(report);
-    print(fmt::format("vocabulary of {}, in {} ({:.1f} s)\n", index.vocabulary, command.out,
+    print(fmt::format("vocabulary of {}, in {} ({:.1f} s)\n", index.vocabulary, options.folder,
                       seconds));
   }
   return report.whole ? 0 : stopped_code();

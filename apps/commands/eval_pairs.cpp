@@ -18,8 +18,10 @@ namespace gossamer::apps {
 
 int eval_pairs(const EvalCommand& command, const ModelSource& source, Config config) {
   begin_text_evaluation(command, "translation", config);
-  const TranslateOptions search{.beam = command.beam.value_or(4),
-                                .length_penalty = command.length_penalty.value_or(0.6)};
+  const models::BeamOptions usual;
+  const TranslateOptions search{
+      .beam = command.beam.value_or(usual.beam),
+      .length_penalty = command.length_penalty.value_or(usual.length_penalty)};
   check_search("eval", search);
   const TranslationModel m = load_translation_model(source, compute_type(config.train.dtype));
   for (const std::string& line : m.notes) say(line);

@@ -96,8 +96,8 @@ class Prompts {
     std::vector<Text> texts;
     std::string wrong;  // with the line behind these, which no text begins with
   };
-  // At most so many texts, or those of one more prompt. Of standard input one line, which is
-  // answered before the next is read. Nothing in it: there is no prompt left.
+  // At most `most` texts, or those of one prompt if they are more. Of standard input it takes one
+  // line, which is answered before the next is read. An empty group: there is no prompt left.
   Group next(std::size_t most) {
     Group out;
     if (!lines_) {
@@ -162,7 +162,7 @@ class Reader {
  public:
   Reader(models::Gpt2& net, bool cache, i64 texts)
       : net_(net), with_cache_(cache), cache_(net.cache(texts)), texts_(texts) {}
-  // Of the first `length` ids of each: [texts, vocabulary], f32.
+  // The logits behind the first `length` ids of each text: [texts, vocabulary], f32.
   Tensor logits(std::span<const Text> texts, std::size_t length) {
     const auto positions = static_cast<std::size_t>(net_.options().positions);
     if (length - begin_ > positions) {
@@ -191,7 +191,6 @@ class Reader {
 // One id after the other, until each text has ended or has as many as were asked for, or a signal
 // comes. Where a prompt is longer than the shortest, its ids are taken as they come.
 void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& c) {
-  const models::SamplingOptions sampling{c.temperature, c.top_k, c.top_p};
   const std::int32_t end = m.tokenizer->marks().end;
   // Ids that the tokenizer does not have, of a vocabulary that was rounded up, never come.
   const auto known = static_cast<std::size_t>(m.tokenizer->size()),
@@ -207,7 +206,7 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
       if (text.ids.size() > length) continue;
       const bool grows = growing(text);
       const auto next = grows ? static_cast<std::int32_t>(models::sample(
-                                    logits.span<float>().subspan(i * width, known), sampling,
+                                    logits.span<float>().subspan(i * width, known), c.sampling,
                                     text.rng.uniform53()))
                               : text.ids.back();  // read by nobody, but each text is a row
       text.ended = text.ended || (grows && next == end && !c.ignore_end);
@@ -261,7 +260,7 @@ void write_texts(std::span<Text> texts, bool first, bool several, const Language
 }  // namespace
 
 int generate(const GenerateCommand& c) {
-  models::check_sampling({c.temperature, c.top_k, c.top_p});
+  models::check_sampling(c.sampling);
   check<ConfigError>(c.tokens >= 1, "generate: --tokens ", c.tokens, "; wanted at least 1");
   check<ConfigError>(c.samples >= 1, "generate: --samples ", c.samples, "; wanted at least 1");
   check<ConfigError>(c.threads >= 0, "generate: --threads ", c.threads, "; wanted at least 1");

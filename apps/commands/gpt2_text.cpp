@@ -19,7 +19,7 @@ models::Gpt2Options gpt2_of_text(const std::string& where, const std::string& te
       where, " ", text,
       ": a language model is gpt2:LAYERSxWIDTH:LENGTH:VOCABULARY, e.g. "
       "gpt2:4x256:128:8192");
-  o.heads = std::max<i64>(1, o.width / 64);
+  o.heads = models::gpt2_heads(o.width);
   return o;
 }
 

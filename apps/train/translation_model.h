@@ -38,14 +38,14 @@ TranslationModel load_translation_model(const ModelSource&, DType);
 
 struct TranslateOptions {
   i64 beam = 1;  // hypotheses of a sentence; 1: greedy
-  double length_penalty = 0.6;
+  double length_penalty = models::BeamOptions().length_penalty;
   i64 extra = 50;  // a translation has at most so many ids more than its source
 };
 // ConfigError: the options of `command` are out of range.
 void check_search(const std::string& command, const TranslateOptions&);
 using Sentence = std::vector<std::int32_t>;  // ids, with the end mark
-// Of several sentences at once, on the device of the model. Each has as many ids as the model has
-// positions, at most.
+// Translates several sentences at once, on the device of the model. A sentence has at most as many
+// ids as the model has positions.
 std::vector<Sentence> translate_sentences(models::Transformer&, const data::Marks&,
                                           const std::vector<Sentence>&, const TranslateOptions&);
 // The text of ids up to the end mark, or up to a label that counts for nothing. A model that has
