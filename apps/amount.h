@@ -13,7 +13,7 @@ struct Amount {
   Unit unit = Unit::plain;
 
   bool is_time() const { return unit >= Unit::seconds; }
-  double seconds() const;  // of a time
+  double seconds() const;  // of an amount that is a time
   bool operator==(const Amount&) const = default;
 };
 
@@ -33,9 +33,9 @@ struct RunUnits {
   double epoch = 1;  // of the training set
   double step = 1;   // of a step of every worker
 };
-// Of an amount that is no time. Plain: epochs.
+// The samples in an amount that is no time; a plain number is epochs.
 double samples_of(const Amount&, const RunUnits&);
-// The part of a run of `total` samples, 0 to 1 or more. Plain: the part itself.
+// The part of a run of `total` samples, 0 to 1 or more; a plain number is the part itself.
 double part_of(const Amount&, double total, const RunUnits&);
 
 }  // namespace gossamer::apps

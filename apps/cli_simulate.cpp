@@ -35,7 +35,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   const auto chosen = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group(group);
   };
-  // Of methods: those with a dot in their names, or those without.
+  // Adds the settings of methods: those with a dot in their names, or those without.
   const auto settings = [&](bool dotted) {
     for (auto& [setting, value] : c.of_methods) {
       if ((setting.name.find('.') != setting.name.npos) != dotted) continue;

@@ -108,12 +108,12 @@ struct Config {
   // model.init: see find_initial_model(). No key.
   std::string resumed_from;
 
-  // What of_methods says, of all methods or of that of the run. part_of: an amount as a fraction of
-  // the run; those of 1 and more never come.
+  // What of_methods says: of all methods, or of the run's. part_of: an amount as a fraction of the
+  // run; amounts of 1 and more are left out, since they never come.
   Settings all_settings(const std::function<double(const Amount&)>& part_of) const;
   Settings method_settings(const std::function<double(const Amount&)>& part_of) const;
-  std::string stepping_method() const;  // dist::stepping_method() of it
-  // of one gradient of one worker: images, or ids; of pairs the most ids of a side
+  std::string stepping_method() const;  // dist::stepping_method() of the run's method
+  // Samples of one gradient of one worker: images, or ids; of pairs the most ids of a side.
   i64 gradient_samples() const {
     return train.batch * train.accumulate * (task == "language" ? data.length : 1);
   }
@@ -125,7 +125,8 @@ struct Config {
   std::string run_folder() const;  // dir/name; "auto" becomes model-method
 };
 
-// Defaults that depend on the task, where nothing was said: model.name, run.best_by, train.batch.
+// Sets the defaults that depend on the task, where no value was given: model.name, run.best_by,
+// eval.every, train.batch.
 void fit_to_task(Config&);
 // arguments: at most one *.toml, first; then key=value. ConfigError with file, line and column; for
 // an unknown key it proposes the nearest one.
@@ -133,8 +134,8 @@ Config load_config(const std::vector<std::string>& arguments);
 // text: TOML; file: its name, for messages.
 Config parse_config(const std::string& text, const std::string& file);
 void set_key(Config&, const std::string& assignment);  // "train.batch=64"
-// Only a checkpoint may come by the clock: what workers do together, and what a run computes, must
-// not depend on their speed.
+// Whether the amount of this key may be a time. Only that of checkpoints may: what workers do
+// together, and what a run computes, must not depend on their speed.
 bool takes_time(const std::string& key);
 // All keys, each below a comment with its meaning. only: the keys of this section; empty: all.
 std::string to_toml(const Config&, const std::string& only = "");
@@ -147,7 +148,7 @@ struct KeyText {
 };
 std::vector<KeyText> key_texts(const Config& = Config());
 KeyText key_text(const std::string& key);  // of a known key
-// Key and value of all that the workers of a run must have alike (not Own in config_keys.h).
+// Keys and values that all workers of a run must share (those without Own in config_keys.h).
 std::vector<std::pair<std::string, std::string>> common_values(const Config&);
 // The keys that were probably meant, by the names of other programs ("lr"), then by spelling; empty
 // if none is near.

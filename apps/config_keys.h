@@ -4,8 +4,8 @@
 // here. Keys of models and methods are declared there, and walked.
 //
 // The options in cli.cpp are a list of their own. They fill other structs, most of which are not a
-// Config, with other defaults and other ways to write a value. The four that stand for a key say
-// so.
+// Config, with other defaults and other ways to write a value. The options of `train`
+// that stand for a key say which.
 #pragma once
 
 #include <string>
@@ -16,9 +16,9 @@
 
 namespace gossamer::apps {
 
-// What a row says beside name and meaning. A Range and a list of texts, the choices, are others.
-struct Own {};  // workers of one run may differ: it belongs to a machine, says how a worker reports
-                // or limits its patience. All other keys are compared at the start.
+// What a row may say beside name and meaning: a Range, its Choices, and these.
+struct Own {};  // workers of one run may differ in it: it belongs to a machine, or says how a
+                // worker reports or how long it waits. All other keys are compared at the start.
 struct Only {   // it is read only by some runs; in others it must stay as it is by default
   bool used;
   const char* with;

@@ -25,7 +25,8 @@ double busy_seconds(const std::string& stat, const std::vector<int>& cpus, doubl
 class CoreWatch {
  public:
   CoreWatch();  // the time begins
-  // On average since then; it waits until that is 0.2 s, for which /proc/stat is fine enough.
+  // That many cores, on average since the constructor. Waits until that is 0.2 s ago, for which
+  // /proc/stat is fine enough.
   double taken() const;
 
  private:

@@ -15,8 +15,8 @@
 namespace gossamer::apps {
 
 void open_standard_streams() {
-  // In the wrong direction, so that nothing is read from it or written to it in silence. The lowest
-  // descriptor that is free is opened, which is this one.
+  // It is opened in the wrong direction, so that reading or writing fails instead of doing nothing.
+  // open() takes the lowest free descriptor, which is this one.
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
       if (open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd) _exit(2);

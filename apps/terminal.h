@@ -1,4 +1,4 @@
-// What the program says: on standard output and standard errors. If nobody can read it, work goes
+// What the program says: on standard output and standard error. If nobody can read it, work goes
 // on: a training is not lost because a terminal or a disk is.
 // Threads: any, except open_standard_streams().
 #pragma once
@@ -7,9 +7,9 @@
 
 namespace gossamer::apps {
 
-// To be called before anything is opened: a standard stream that was closed by who started this
-// program would be the next file that is opened, and that file would hold what is printed. Here it
-// becomes a stream whose use fails.
+// To be called before any file is opened. If whoever started this program closed a standard stream,
+// the next file would take its number, and would receive what is printed. Here a stream takes it
+// whose use fails.
 void open_standard_streams();
 
 // Text that holds names and messages of others, such that nothing in it steers a terminal: control
@@ -19,7 +19,7 @@ std::string for_terminal(const std::string& text);
 // for_terminal(text) on standard output. What could not be written is known to lost_output().
 void print(const std::string& text);
 
-// The line "gossamer: TEXT" on standard errors, behind what was printed and safe as it.
+// The line "gossamer: TEXT" on standard error, behind what was printed and safe as it.
 void say(const std::string& text);
 
 // Why some of what was printed did not arrive; "" if all did, or if it went to a pipe, whose reader

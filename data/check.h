@@ -15,7 +15,7 @@ namespace gossamer::data {
 
 struct CheckReport {
   i64 images = 0;           // that were looked at
-  std::uint64_t bytes = 0;  // of their files
+  std::uint64_t bytes = 0;  // in their files
   int least_side = 0, most_side = 0;
   // "name: what is wrong", in the order of the set; then the samples that it had to leave out
   std::vector<std::string> damaged;

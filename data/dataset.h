@@ -47,16 +47,16 @@ class Dataset {
   virtual std::vector<std::string> notes() const { return {}; }
 };
 
+// Which data are meant if a folder holds training and validation data. any: the training data.
+enum class Part { any, train, val };
+// Whether a class folder without a picture is a DataError, or left out of the classes, for commands
+// that only look at a set.
+enum class EmptyClass { refused, left_out };
 // Opens a data set. open() looks at each path to find out what it is (formats/README.md has the
 // table): class folders, ImageNet's flat val/ with its ground truth, tars, WebDataset, TFRecord,
 // our packed shards, CIFAR binary, pickled batches (CIFAR, ImageNet-32); "{000000..000146}" in a
-// path stands for many. Several paths become one set with the union of their classes. If a folder
-// holds training and validation data, `part` says which are meant (any: the training data).
-// DataError names the path and says what was found there and what to do.
-enum class Part { any, train, val };
-// What a class folder without a picture is: a DataError, or none of the classes, for commands that
-// only look at a set.
-enum class EmptyClass { refused, left_out };
+// path stands for many. Several paths become one set with the union of their classes. DataError
+// names the path and says what was found there and what to do.
 std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part = Part::any,
                                     LabelBase = LabelBase::automatic,
                                     EmptyClass = EmptyClass::refused);

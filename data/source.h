@@ -1,5 +1,5 @@
-// What gives batches: pictures (loader.h), windows of text (text/window_loader.h), pairs of
-// sentences (text/pair_loader.h). All divide their epochs among workers in the same way.
+// The interface of what gives batches: pictures (loader.h), windows of text (text/window_loader.h),
+// pairs of sentences (text/pair_loader.h). All divide their epochs among workers in the same way.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace gossamer::data {
 enum class Share {
   all,        // each worker its own order of all samples, as the theory of A2CiD2 assumes
   parts,      // disjoint parts of one order
-  documents,  // windows of text: disjoint documents, so unlike data for the workers
+  documents,  // windows of text: disjoint documents, so the workers' data are non-IID
 };
 
 struct EpochOptions {

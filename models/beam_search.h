@@ -36,11 +36,11 @@ class BeamSearch {
   };
   // limits: the most ids of each sentence's translation, the end mark counted.
   BeamSearch(BeamOptions, std::vector<i64> limits);
-  // Those of all sentences that are not done, in their order; empty: all are done.
+  // The rows of the sentences that are not done, in the sentences' order. Empty: all are done.
   const std::vector<Row>& rows() const { return rows_; }
   // logits: [rows, vocabulary], behind the ids of the rows. Error: not finite.
   void advance(std::span<const float> logits);
-  // Of each sentence. Once rows() is empty.
+  // The best hypothesis of each sentence, once rows() is empty.
   std::vector<Hypothesis> results() const;
 
  private:
@@ -55,7 +55,7 @@ class BeamSearch {
     bool done() const { return live.empty(); }
   };
   double score(const Beam&) const;
-  // Of one sentence, whose first row is this one.
+  // Advances one sentence, whose rows begin with first_row, and appends its rows to `next`.
   void advance(i64 sentence, std::span<const float> logits, i64 vocabulary, i64 first_row,
                std::vector<Row>& next);
 

@@ -14,20 +14,21 @@
 
 namespace gossamer::models {
 
-// As our modules have them: without "transformer.", [out, in]; without masks (attn.bias,
-// attn.masked_bias) and lm_head.weight, if that equals the embedding. IoError: it does not.
+// The weights of a file as our modules have them: without "transformer.", [out, in]; without masks
+// (attn.bias, attn.masked_bias) and lm_head.weight, if that equals the embedding. IoError: it does
+// not.
 nn::Weights gpt2_weights(nn::Weights file);
 
 // The options of the GPT-2 whose weights gpt2_weights() gave, by names and shapes; nullopt: of
 // none. Heads are 64 wide, since no tensor says it, and the form of GELU is tanh.
 std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors);
 
-// From what gpt2_weights() gives. IoError lists missing names, extra names and other shapes. A
+// Loads what gpt2_weights() gives. IoError lists missing names, extra names and other shapes. A
 // model without biases takes those of the file that are zero.
 void load_gpt2(const nn::Weights&, Gpt2&);
 
-// A model's parameters as Hugging Face's files have them: with "transformer.", [in, out], f32 on
-// the CPU. bias: whether the model has biases; those that it lacks are zero.
+// A model's parameters as Hugging Face's files have them: names with "transformer.", [in, out], f32
+// on the CPU. bias: whether the model has biases; those that it lacks are zero.
 std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters, bool bias);
 
 // Writes what GPT2LMHeadModel.from_pretrained() reads, from the model's tensors or from `values`, a

@@ -14,9 +14,11 @@
 
 namespace gossamer::models {
 
+// What a caller may say of a model beside its name. The options in visit() are keys of a
+// configuration, too.
 struct ModelOptions {
   std::optional<i64> classes{};     // outputs: classes, or ids; empty: the model's default
-  bool zero_init_residual = false;  // see ResNetOptions
+  bool zero_init_residual = false;  // pictures only, see ResNetOptions
   std::uint64_t seed = 0;           // of the initial values
 
   // Only some families take these (Family::options). Empty: as the name of the model says.
@@ -60,7 +62,7 @@ struct ModelOptions {
                             .range = Range::from_below(0, 1)});
   }
 };
-// Those of visit() that were given, that is, that differ from what they are by default.
+// The names of the options in visit() that differ from their defaults.
 std::vector<std::string> given_options(const ModelOptions&);
 
 struct ModelInfo {
@@ -69,17 +71,19 @@ struct ModelInfo {
   int image_size = 0;  // side of the images that it is usually trained with; 0: it reads ids
 };
 
+// The model that a state dict was recognised as.
 struct KnownState {
   std::string name;
   i64 classes;  // of its head; 0: it has none
 };
 
+// One row of the table in registry.cpp: the models that one file makes.
 struct Family {
   std::string name;
   std::string task;                  // "pictures", "language" or "translation"
   std::vector<std::string> options;  // those of ModelOptions::visit() that it takes
   std::vector<ModelInfo> models;
-  // Of one of the models. The values are drawn from nn::init_rng().
+  // Makes one of the models, with values drawn from nn::init_rng().
   std::unique_ptr<nn::Module> (*make)(const std::string& model, const ModelOptions&);
   // Weights as others store them, with the names and layouts of our modules.
   nn::Weights (*weights)(nn::Weights file);
@@ -92,7 +96,7 @@ struct Family {
 const std::vector<Family>& families();
 // The tasks that there are models for, each once.
 std::vector<std::string> tasks();
-// The models of a task, or all. The first of a text task is the one that is meant unless said.
+// The models of a task, or all. A text task without model.name takes the first.
 std::vector<ModelInfo> list(const std::string& task = "");
 std::vector<std::string> names(const std::string& task = "");
 

@@ -12,7 +12,7 @@ namespace gossamer::models {
 struct SamplingOptions {
   double temperature = 1;  // logits are divided by it; 0: the id with the largest logit
   i64 top_k = 0;           // only the k largest logits, and those equal to the k-th; 0: all
-  // Of what is left, the most probable ids whose probabilities sum to at least this (nucleus
+  // What is left is cut to the most probable ids whose probabilities sum to at least this (nucleus
   // sampling, Holtzman et al., ICLR 2020); 1: all.
   double top_p = 1;
 };

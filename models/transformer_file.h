@@ -6,9 +6,9 @@
 
 namespace gossamer::models {
 
-// As our modules have them: torch keeps q, k and v of an attention in one matrix; our
-// cross-attention has q apart from k and v, because they come from different sides. A prefix
-// "_" of "_transformer" and "_token_embedding" is dropped.
+// The weights of a file as our modules have them: torch keeps q, k and v of an attention in one
+// matrix; our cross-attention has q apart from k and v, because they come from different sides. A
+// prefix "_" of "_transformer" and "_token_embedding" is dropped.
 nn::Weights transformer_weights(nn::Weights file);
 
 }  // namespace gossamer::models

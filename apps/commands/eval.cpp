@@ -155,7 +155,7 @@ void write_class_page(const std::string& page, const std::string& title,
   write_file(page, html_page(title, body + class_report_html(classes)));
 }
 
-// Where no data are given, those that the run of the model was validated with.
+// Where no data are given, takes those that the run of the model was validated with.
 void take_data_of_run(std::vector<std::string>& keys, const ModelSource& model) {
   const fs::path of_run = model.beside / "config.toml";
   if (!is_run_folder(model.beside) || !fs::exists(of_run)) return;

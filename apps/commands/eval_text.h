@@ -7,9 +7,9 @@
 
 namespace gossamer::apps {
 
-// Of a language model.
+// Evaluates a language model. Returns the exit code, as eval_pairs() does.
 int eval_text(const EvalCommand&, const ModelSource&, Config);
-// Of a translation model (eval_pairs.cpp).
+// Evaluates a translation model (eval_pairs.cpp).
 int eval_pairs(const EvalCommand&, const ModelSource&, Config);
 
 // Sets the configuration up for this task; of the options only those of text may be given.

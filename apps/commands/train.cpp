@@ -72,18 +72,18 @@ void say_resume(const Config& config, int workers, double epoch, const ResumePoi
                     finished / epoch, from.samples / epoch, from.run_folder.string()));
 }
 
-// By train.patience.
+// Whether train.patience ended the run of this folder.
 bool stopped_early(const std::filesystem::path& run_folder) {
   return results_in(run_folder).value("stopped_early", false);
 }
 
-// What ended a run before its epochs, train.patience, is no end for one that has more of it now.
+// Whether a run that train.patience ended goes on, because it is given more patience now.
 bool goes_on_with_patience(const Config& then, const Config& now) {
   return stopped_early(now.run_folder()) &&
          (now.train.patience == 0 || now.train.patience > then.train.patience);
 }
 
-// Where the model of a finished run is: elsewhere if the run's folder could not take it.
+// Where the model of a finished run is: not in the run's folder if that could not take it.
 std::filesystem::path model_of(const std::filesystem::path& run_folder) {
   const std::filesystem::path own = run_folder / "model.safetensors";
   if (std::filesystem::exists(own)) return own;
@@ -249,7 +249,7 @@ void Start::check_sweep() const {
                        "its result over to any number of workers");
 }
 
-// That of the arguments; it is not there at the first start.
+// The folder of the run that the arguments describe. It does not exist at the first start.
 std::filesystem::path Start::described_run() const {
   Config described = load_config(arguments);
   if (described.run.name == "auto" && described.task == "pictures" && !described.model.init.empty())
@@ -353,7 +353,7 @@ void Start::read_config() {
   settle_cpu(config);
 }
 
-// Of the run, if it is finished.
+// The configuration of this command's own run, if it is finished.
 std::optional<Config> nothing_is_left(const Start& start, const Task& task) {
   if (!start.goes_on_with_own_run() || !start.writes() || start.names_checkpoint()) return {};
   return finished_run(start.config, start.workers(), task.data->epoch());

@@ -26,7 +26,7 @@ constexpr std::size_t kMostPending = 16u << 20;
 
 class Agent {
  public:
-  // Until the launcher is gone or signals the end. Returns the exit code.
+  // Serves until the launcher is gone or signals the end. Returns the exit code.
   int run() {
     say({{"event", "hello"}, {"version", version()}, {"protocol", kAgentProtocol}});
     auto last_command = Clock::now();

@@ -60,8 +60,8 @@ struct Child {
   std::vector<int> keep;  // descriptors that stay open in the child
 };
 // Starts a child in its own process group, so that a terminal's Ctrl-C reaches it through the
-// launcher only. The kernel kills it when the calling thread ends. DistError
-// if it cannot be started.
+// launcher only. The kernel kills it when the calling thread ends. DistError if it cannot be
+// started.
 pid_t spawn(const Child&);
 
 // Reads lines without waiting.

@@ -6,10 +6,10 @@
 
 namespace gossamer::apps {
 
-std::string_view lesson_page();
+std::string_view lesson_page();  // HTML
 
-// Of that page, the style and the scripts that show a run: for a page with the colours of
-// report/html.h, whose own script then calls player(element).open(text of a trace, name).
+// The part of that page that shows a run, style and scripts, for a page with the colours of
+// report/html.h. That page's own script calls player(element).open(text of a trace, name).
 std::string_view lesson_player();
 
 }  // namespace gossamer::apps

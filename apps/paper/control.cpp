@@ -20,7 +20,7 @@ Points points_of(const std::vector<double>& x, const std::vector<double>& y) {
   return out;
 }
 
-// Of noise alone on a ring of 16, in three phases with these targets.
+// Simulates noise alone on a ring of 16, in three phases with these targets.
 dist::TrainingResult simulated(const std::vector<double>& fractions) {
   dist::SimulationOptions o;
   o.graph = "ring";

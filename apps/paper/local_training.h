@@ -51,7 +51,8 @@ struct MeanAndError {
   double mean = 0, error = 0;
 };
 MeanAndError mean_and_error(const std::vector<double>&);
-// Of a[k] - b[k]: runs from the same seed begin with the same model and see the same pictures.
+// The same of a[k] - b[k], whose runs have one seed: they begin with the same model and see the
+// same pictures.
 MeanAndError mean_difference(const std::vector<double>& a, const std::vector<double>& b);
 std::string with_error(const MeanAndError&);  // "1.38 +- 0.21"; of one run "1.38 (one run)"
 

@@ -37,7 +37,7 @@ std::string chart_of(const std::vector<RunRecord>& runs, ChartText text, PointsO
   return chart(text, curves);
 }
 
-// Of the workers' own models on the way, and of the final model.
+// The evaluations of the workers' own models on the way, then that of the final model.
 template <class X>
 Points evaluations(const RunRecord& run, X x, double EvalRow::*y) {
   Points out;

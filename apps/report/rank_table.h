@@ -1,4 +1,4 @@
-// Where the workers run: a line for each, from the workers themselves, with any launcher.
+// Where the workers run, as they say themselves, whoever launched them: a line for each.
 #pragma once
 
 #include <string>

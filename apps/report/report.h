@@ -8,13 +8,13 @@
 
 namespace gossamer::apps {
 
-// Of a run, whose `folder` may hold a trace.json to move through. IoError names the file that could
-// not be written.
+// Writes the page of a run. If `folder` holds a trace.json, the page shows it. IoError names the
+// file that could not be written.
 void write_page(const RunRecord&, const std::filesystem::path& folder,
                 const std::filesystem::path& page);
 void write_comparison(const std::vector<RunRecord>&, const std::filesystem::path& page);
 
-// report.html and log.csv
+// Writes report.html and log.csv into the run's folder. IoError as write_page().
 void write_report(const RunRecord&, const std::filesystem::path& folder);
 
 }  // namespace gossamer::apps

@@ -89,7 +89,7 @@ struct RunRecord {
 // that a resumed run has repeated, the later ones count.
 RunRecord read_run(const std::filesystem::path& folder);
 
-// Of the workers' own models: one row for each evaluation, the mean over the workers.
+// The evaluations of the workers' own models: one row for each, the mean over the workers.
 std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>&);
 
 }  // namespace gossamer::apps

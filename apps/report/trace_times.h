@@ -7,8 +7,8 @@
 
 namespace gossamer::apps {
 
-// Of one worker, in seconds. Its first steps, in which memory is found and code chosen, do not
-// count.
+// The steps of one worker, in seconds. The first ones, in which memory is found and code chosen, do
+// not count.
 struct StepTimes {
   int rank = 0;
   int steps = 0;

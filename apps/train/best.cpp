@@ -81,7 +81,7 @@ bool keeps_best(const Config& c, int workers) {
   return c.run.keep_best > 0 && c.eval.every.value > 0 && (workers == 1 || c.eval.of == "mean");
 }
 
-// Of a whole file with a score in its header.
+// nullopt: the file is damaged, has no score, or was evaluated on another validation set.
 std::optional<Score> BestModels::score_in(const fs::path& file) const {
   try {
     const auto metadata = nn::read_metadata(file);

@@ -49,8 +49,8 @@ class BestModels {
   BestModels(const std::filesystem::path& run_folder, i64 keep, std::string by,
              std::string val_hash = "");
   // Keeps a model if it is among the best `keep`: calls write(), then removes what is one too many.
-  // Of equal ones the earlier stays. True if it is the best now. IoError; the best one before it is
-  // still there then.
+  // Of two equal ones the earlier stays. Returns whether it is the best now. After an IoError the
+  // best one before it is still there.
   bool offer(const Score&, const Write& write);
   const std::vector<Kept>& all() const { return kept_; }  // the best first
   const std::filesystem::path& best_file() const { return best_; }

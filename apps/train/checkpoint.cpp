@@ -155,7 +155,8 @@ void prune_checkpoints(const fs::path& run_folder, int rank, i64 keep) {
           files.push_back(entry.path());
       }
       for (const fs::path& file : files) fs::remove(file, error);
-      // Only when empty; and one that holds nothing yet was just made by another worker.
+      // This fails unless the folder is empty. One that was empty before was just made by another
+      // worker, and stays.
       if (!files.empty()) fs::remove(c.checkpoint, error);
     }
     whole += c.whole();

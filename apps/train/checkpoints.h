@@ -25,7 +25,7 @@ class Checkpoints {
  public:
   Checkpoints(const Plan& plan, Journal& journal, Trainer& trainer)
       : plan_(plan), journal_(journal), trainer_(trainer) {}
-  // Still writing. Another save() would wait for it.
+  // Whether one is still being written. Another save() would wait for it.
   bool busy() const { return job_.busy(); }
   bool ends_within(std::chrono::duration<double> longest) const {
     return job_.ends_within(longest);
@@ -39,9 +39,9 @@ class Checkpoints {
   // safe, so that on a full disk they win. Then what goes wrong is a warning.
   void keep(const std::string& label);
   void write_kept();
-  // Of a run that is stopped, or fails (the state that was kept, if one was); written before this
-  // returns. If the run's folder cannot take it, elsewhere. Returns the folder to resume from.
-  // IoError. Error: values that are not finite.
+  // The checkpoint of a run that is stopped or fails: of the state that keep() copied, if it did.
+  // It is written before this returns, elsewhere if the run's folder cannot take it. Returns the
+  // folder to resume from. IoError. Error: values that are not finite.
   std::filesystem::path save_interrupted();
   i64 failed() const { return failed_; }
   const std::string& last_failure() const { return last_failure_; }  // its name and why

@@ -47,7 +47,7 @@ Tensor mirrored(const Tensor& images) {
 class Judge {
  public:
   explicit Judge(std::vector<Judgement>* judged) : judged_(judged) {}
-  // Of a batch as the loader gave it.
+  // batch: as the loader gave it.
   void add(const Tensor& logits, const data::Batch& batch) {
     if (!judged_) return;
     const auto* labels = batch.labels.as<std::int32_t>();
@@ -103,7 +103,7 @@ Tensor ensemble(const std::vector<Tensor>& logits) {
   return out.to(logits[0].device());
 }
 
-// Of each model, and of all together if there are several.
+// The counts of each model, and of their ensemble if there are several.
 std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
                                         const std::shared_ptr<const data::Dataset>& set,
                                         const Pictures& prepare, const EvalOptions& options,

@@ -15,13 +15,13 @@ namespace gossamer::apps {
 class Evaluations {
  public:
   Evaluations(const Plan&, Journal&, Trainer&);
-  // Whether they are of the workers' average: collectives, for which all meet.
+  // Whether evaluations are of the workers' average: then all workers meet for them.
   bool of_mean() const { return plan_.place.size > 1 && plan_.config.eval.of == "mean"; }
-  // Of this worker's model, and its EMA, on its share of the data, without waiting for others:
-  // the shares together are the whole set. Alone, it has the whole set.
+  // Evaluates this worker's model, and its EMA, on its share of the data, without waiting for
+  // others. The shares together are the whole set; a single worker has the whole set.
   void evaluate_own(double seen);
-  // Of the average of all models, and of all EMAs, with their batch norms merged. DistError if a
-  // worker is lost.
+  // Evaluates the average of all models, and of all EMAs, with their batch norms merged. DistError
+  // if a worker is lost.
   void evaluate_mean(double seen);
 
  private:
@@ -35,7 +35,7 @@ class Evaluations {
   void record(const std::vector<Counts>&, double seen, nn::Module&, const FlatParams&, bool mean);
   void record(const Evaluated&, bool mean);
   bool offer(const Evaluated&);
-  // Of the whole set, and comparable with others that are.
+  // Whether the evaluation is of the whole set, so that scores can be compared.
   bool is_of_all(bool mean) const { return mean || plan_.place.size == 1; }
 
   const Plan& plan_;

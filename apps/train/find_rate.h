@@ -1,6 +1,6 @@
 // `train --find-lr`: the learning rate range test of Smith 2017 (arXiv:1506.01186, section 3.3), as
-// fastai and others do it: the rate rises exponentially from gradient to gradient, until
-// the loss grows without bounds.
+// fastai and others do it: the rate rises exponentially from gradient to gradient, until the loss
+// grows without bounds.
 #pragma once
 
 #include <optional>

@@ -113,7 +113,8 @@ class Finish {
     return "";
   }
 
-  // Of the training data, where no validation says whether the model answers with numbers.
+  // The loss on a batch of training data. Without validation data, it alone says whether the
+  // model's answers are finite.
   double loss_of_a_batch() {
     const NoGrad no_grad;
     nn::DrawnBatch drawn;

@@ -23,23 +23,23 @@ struct DataSets {
   // of both: what the user should know, and "name: what was wrong" of images that are no samples
   std::vector<std::string> notes, left_out;
 };
-// Opens both and checks what can be checked before any worker is started: equal classes, and
-// enough images for a batch of each worker. DataError names the set and the numbers.
+// Opens both and checks what can be checked before any worker is started: equal classes, and enough
+// images for a batch of each worker. DataError names the set and the numbers.
 DataSets open_data(const Config&, int workers);
 // The validation set alone, the same that open_data() gives. `train` is null.
 DataSets open_validation(const Config&);
 
 std::string paths_text(const std::vector<std::string>& paths);  // "a" or "a (+2 more)"
 
-// Workers divide one order of the set among themselves; otherwise each draws its own order.
+// Whether workers divide one order of the set among themselves; otherwise each draws its own.
 bool shares_epochs(const Config&);
 // How the epochs of the training data are divided. The texts' tasks refuse data.shard=dirichlet.
 data::EpochOptions epoch_options(const Config&, const dist::LaunchInfo&);
 // The images that a worker draws from: all of the set, or its part if data.shard is dirichlet.
 std::shared_ptr<const data::Dataset> own_images(const Config&, std::shared_ptr<const data::Dataset>,
                                                 const dist::LaunchInfo&);
-// For this worker, computing on this device. ConfigError: an unknown augmentation step, or one that
-// does not go with data.resize_on.
+// The options of this worker's loader, for a model on this device. ConfigError: an unknown
+// augmentation step, or one that does not go with data.resize_on.
 data::LoaderOptions loader_options(const Config&, const Pictures&, const dist::LaunchInfo&, Device);
 
 // What the order of a worker's samples depends on, besides epoch and rank. A checkpoint stores it:
@@ -50,7 +50,7 @@ struct SampleOrder {
   std::uint64_t seed = 0;
   bool shared = false;    // the workers share an epoch (data.shard)
   std::uint64_t set = 0;  // of this worker's data: data::fingerprint() of images
-  // Of text: its hash; older checkpoints do not say it.
+  // The hash of the tokenizer, for text; older checkpoints do not have it.
   std::optional<std::uint64_t> tokenizer = {};
 };
 // set: see SampleOrder.
@@ -62,8 +62,8 @@ std::optional<SampleOrder> parse_order(const std::map<std::string, std::string>&
 
 // Where a run of order `now` continues after it was saved at `saved` with order `then`: exactly
 // there if both orders are equal; at the same sample, or less than a batch before it, if only the
-// batch size differs; otherwise at the beginning of that epoch. note: which samples come twice
-// and why, or empty.
+// batch size differs; otherwise at the beginning of that epoch. note: which samples come twice and
+// why, or empty.
 struct Continuation {
   nn::Position at;
   std::string note;

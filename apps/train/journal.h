@@ -1,4 +1,4 @@
-// What one worker of a run tells: the run's folder with its log, TensorBoard, the progress line,
+// What one worker of a run reports: the run's folder with its log, TensorBoard, the progress line,
 // faults and warnings, and the trace.
 #pragma once
 
@@ -21,12 +21,12 @@ namespace gossamer::apps {
 class Journal {
  public:
   explicit Journal(const Plan&);
-  // Logs and prints it. From any thread.
+  // Logs and prints a fault of another worker. From any thread.
   void fault(const std::string& what, int peer);
   void exchange(const dist::ExchangeRecord&) const;  // from any thread
-  // Says it on stderr and logs it as a fault.
+  // Logs a fault of this worker, and prints it on stderr if aloud.
   void warn(const std::string& what, bool aloud = true);
-  // TensorBoard, of the worker that speaks.
+  // Adds values to TensorBoard, if this worker is the one that speaks.
   void show(double samples, const std::vector<std::pair<std::string, double>>& values);
   // A line of the log: something that all do together has failed.
   void failed_together(const std::string& what, const std::exception&) const;

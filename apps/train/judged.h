@@ -1,4 +1,4 @@
-// From what became of each image to the report on classes.
+// Turns what became of each image of an evaluation into the report on classes.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,9 @@
 
 namespace gossamer::apps {
 
-// Of workers that each judged a share of the set: 2 numbers for each sample, 0 where a worker did
-// not judge it, so that the sum over the workers holds what all found; and back.
+// Each worker judged a share of the set. The table has 2 numbers for each sample, 0 where this
+// worker did not judge it, so that the sum over the workers holds what all found; judged_from()
+// reads that.
 std::vector<double> judged_table(const std::vector<Judgement>&, const data::Dataset&);
 std::vector<Judgement> judged_from(const std::vector<double>& table, const data::Dataset&);
 

@@ -15,7 +15,7 @@ namespace gossamer::apps {
 // data::fingerprint(), 0 if none were. Files of others, and older ones, have none. `val` may be
 // null.
 std::map<std::string, std::string> held_back_entry(const Config&, const data::Dataset* val);
-// That of another header, for a copy of its model; empty: it has none.
+// The same entry out of the header of another model, for a copy of it; empty: it has none.
 std::map<std::string, std::string> held_back_entry(
     const std::map<std::string, std::string>& header);
 // ConfigError if data.val_split holds back others than those of this header, for the model was

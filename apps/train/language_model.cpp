@@ -26,7 +26,8 @@ struct Found {
   std::vector<std::string> notes;
 };
 
-// Of config.json; an empty object: there is none. IoError: it is of another kind of model.
+// The content of config.json; an empty object: there is no such file. IoError: it is of another
+// kind of model.
 nlohmann::json config_in(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   std::ifstream in(path);

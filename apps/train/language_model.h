@@ -59,10 +59,9 @@ struct LanguageModel {
   std::shared_ptr<const data::Tokenizer> tokenizer;  // null: none beside the file
   std::vector<std::string> notes;                    // what had to be guessed
 };
-// With config.json and tokenizer beside it. What the tensors don't say is
-// taken from the file's header, then from config.json. heads: for a file that has
-// neither; 0: guessed. IoError names the file and what is missing or wrong;
-// Error: values that are not finite.
+// Reads a model, with config.json and tokenizer beside it. What the tensors don't say is taken from
+// the file's header, then from config.json. heads: for a file that has neither; 0: guessed. IoError
+// names the file and what is missing or wrong; Error: values that are not finite.
 LanguageModel load_language_model(const ModelSource&, DType, i64 heads = 0);
 
 }  // namespace gossamer::apps

@@ -15,7 +15,7 @@ struct TextScore {
 // loss: the mean of so many ids, of a text of so many bytes (0: not known).
 TextScore text_score(double loss, double ids, double bytes);
 
-// Of each model over a share of a text: loss is the sum of those of `items` ids.
+// The counts of each model over a share of a text; loss is the sum over `items` ids.
 std::vector<Counts> evaluate_text(std::span<nn::Module* const>, const data::TextPart&,
                                   const data::Marks&, i64 length, i64 batch, Device,
                                   const TaskMetrics::Share&);

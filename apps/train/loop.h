@@ -18,7 +18,8 @@ nn::GradientStep::Graph step_graph(const std::string& cuda_graph, GraphCapture,
 
 class Milestones;
 class StepLog;
-// Of this trainer's network, loss and device. learning_rate: of the update that follows.
+// Makes the gradient step of this trainer's network, loss and device. learning_rate: of the update
+// that follows.
 nn::GradientStep gradient_step(const Plan&, Journal&, Trainer&,
                                std::function<double()> learning_rate);
 // Trains until the method is done or a signal asks to stop; finish.cpp then calls Method::finish().

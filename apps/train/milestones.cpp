@@ -53,7 +53,7 @@ Milestones::Milestones(const Plan& plan, Journal& journal, Trainer& trainer,
     save_every_s_ = every.seconds();
     return;
   }
-  // At most one a step of all workers, so that they agree on which ones there are.
+  // There is at most one in a step of all workers, so that they agree on which ones there are.
   save_every_ = std::max(plan_.in_samples(every), plan.samples_of_a_step());
   save_at_ = (std::floor(plan.start_samples / save_every_) + 1) * save_every_;
 }
@@ -135,7 +135,8 @@ void Milestones::last() {
     checkpoints_.keep(label);
 }
 
-// In ascending order, the same on all workers. The end of the run evaluates, too.
+// Goes through what is due in ascending order, the same on all workers. The end of the run
+// evaluates, too.
 void Milestones::look(double seen) {
   for (;;) {
     const double next = std::min(evaluate_at_, measure_at_);

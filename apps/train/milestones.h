@@ -22,15 +22,16 @@ class Milestones {
 
  private:
   using Clock = std::chrono::steady_clock;
-  double first(const Amount& every) const;  // multiple of that after the start, in samples
-  // Evaluations and measurements until `seen` samples.
+  double first(const Amount& every) const;  // the first multiple after the start, in samples
+  // Makes the evaluations and measurements that are due at `seen` samples.
   void look(double seen);
   void evaluate(double seen);
   void measure_consensus();
-  // Runs a step in which all workers take part; false if some worker was lost, now or before.
+  // Saves a checkpoint if one is due at `seen` samples.
   void save_on_the_way(double seen);
-  // By the clock: the lowest living worker says to all at which samples they save.
+  // For checkpoints by the clock: the lowest living worker tells all at which samples they save.
   void appoint(double seen);
+  // Runs a step in which all workers take part; false if some worker was lost, now or before.
   bool together(const char* what, const std::function<void()>& step);
 
   const Plan& plan_;
@@ -41,8 +42,8 @@ class Milestones {
   double epoch_;                     // samples
   double evaluate_at_, measure_at_;  // samples
   double evaluated_at_ = 0;
-  // Checkpoints: at multiples of so many samples; or so many seconds after the last, at samples
-  // that one worker decides for all.
+  // Checkpoints come at multiples of so many samples, or so many seconds after the last one, at
+  // samples that one worker decides for all.
   double save_every_ = INFINITY, save_every_s_ = INFINITY;
   double save_at_ = INFINITY;  // samples
   Clock::time_point saved_ = Clock::now(), began_ = saved_;

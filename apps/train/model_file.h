@@ -1,5 +1,5 @@
-// Model files: those of `gossamer train`, which hold the weights and in the header all that it
-// takes to use them, and those of others, which hold weights only.
+// Model files of pictures (models/model_file.h) and the configuration: the keys that a file
+// implies, the model that a file holds, and the one that a run begins with.
 #pragma once
 
 #include <filesystem>
@@ -34,10 +34,10 @@ struct LoadedModel {
   bool has_class_names = true;
   std::vector<std::string> notes;  // what the user should know: what was assumed
 };
-// Where a file has no header, its tensors say which model it is and how
-// many classes it has, and pictures are prepared as torchvision does for this model. The
-// model_keys() of `given` say otherwise; those of the command line also where there is a header.
-// IoError names the file and the key if it is damaged; Error: values that are not finite.
+// Reads a model. Where a file has no header, its tensors say which model it is and how many classes
+// it has, and pictures are prepared as torchvision does for this model, unless the model_keys() of
+// `given` say otherwise. Those of the command line win over a header, too. IoError names the file
+// and the key if it is damaged; Error: values that are not finite.
 LoadedModel load_model(const ModelSource&, DType dtype, const Config& given);
 
 std::vector<std::string> model_keys();

@@ -35,7 +35,7 @@ void check_not_read(const ModelSource&, const std::string& option,
 // With the header that the model's file has, or would have. IoError: damaged, or its options ask
 // for what is not there.
 nn::Weights read_model(const ModelSource&);
-// Only that header; empty for files of others.
+// The header that read_model() would give; empty for files of others.
 std::map<std::string, std::string> model_header(const ModelSource&);
 // What it is for: "language", "translation", or "pictures", also if that cannot be seen.
 std::string task_of(const ModelSource&);

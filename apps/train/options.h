@@ -15,7 +15,8 @@
 
 namespace gossamer::apps {
 
-// What model.layers … say; classes and positions depend on the data.
+// What the keys model.layers … say. The caller sets classes and positions, which depend on the
+// data.
 models::ModelOptions model_options(const Config&);
 // The learning rate that an optim.learning_rate means for so many workers (optim.scaling).
 double scaled_rate(const Config&, int workers, double rate);
@@ -23,7 +24,7 @@ double scaled_rate(const Config&, int workers, double rate);
 RunUnits run_units(const Config&, int workers, double epoch);
 // The samples of a run (train.epochs).
 double run_samples(const Config&, int workers, double epoch);
-// As a fraction of the run.
+// An amount as a fraction of the run.
 double part_of_run(const Amount&, const Config&, int workers, double epoch);
 // Parts of the run, 0 to 1, without those that begin after its end.
 std::vector<double> parts_of_run(const std::vector<Amount>&, const Config&, int workers,

@@ -15,7 +15,7 @@ class Patience {
   void look(const Score&);  // at an evaluation; with several workers at one in which all take part
   bool exhausted() const { return most_ > 0 && since_ >= most_; }
   std::string sentence() const;  // what has happened
-  // For checkpoints. restore() takes nothing from a text that counted something else.
+  // The state as text, for checkpoints. restore() ignores a text that counted something else.
   std::string text() const;
   void restore(const std::string& text);
 

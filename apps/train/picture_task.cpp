@@ -133,7 +133,7 @@ class Data final : public TaskData {
   const PictureStep step;
 
  private:
-  // Of the training images (data.sizes).
+  // The side of the training images at this point of the run (data.sizes).
   int side(double progress) const {
     for (std::size_t i = 0; i < config_.data.sizes.size(); ++i)
       if (i >= size_milestones_.size() || progress < size_milestones_[i])

@@ -1,5 +1,5 @@
 // What one worker of a run is going to do: what was said, where it is, and how much there is to do.
-// Constant once the worker is set up.
+// It is constant once the worker is set up.
 #pragma once
 
 #include <filesystem>
@@ -45,7 +45,7 @@ struct Plan {
   const Device device;                   // where this worker computes
   RunFigures earlier{};                  // of the legs before this one
   std::filesystem::path resumed_from{};  // the run's folder, or empty
-  // of all workers
+  // Samples of all workers: in an epoch, before this leg, and at the end of the run.
   double epoch = 1, start_samples = 0, total_samples = 0;
   nn::Schedule schedule{};
 };

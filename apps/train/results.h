@@ -31,7 +31,7 @@ struct Outcome {
   std::vector<int> left_out{};
 };
 
-// By the worker that leads. False if a file is missing in the run's folder.
+// Called by the worker that leads. Returns false if a file is missing in the run's folder.
 bool write_results(const Plan&, Journal&, Trainer&, const Checkpoints&, Outcome&, double seen);
 
 }  // namespace gossamer::apps

@@ -35,8 +35,8 @@ struct ResumePoint {
   const std::filesystem::path* file_of(int rank) const;  // nullptr: it has none that is whole
 };
 
-// The file of one worker, by its name; the folder of a checkpoint, by such files, or by where it
-// is.
+// Whether a path is the file of one worker, by its name; or the folder of a checkpoint, by such
+// files or by where it lies.
 bool is_checkpoint_file(const std::filesystem::path&);
 bool is_checkpoint_folder(const std::filesystem::path&);
 // The checkpoint in a folder. If files of several runs or legs are mixed there, it is that of the
@@ -63,9 +63,9 @@ struct NoCheckpoint : IoError {
   std::string why;  // the folder, and what is there
 };
 // The checkpoint that --resume names: the newest of a run's folder that is whole or can be mended,
-// or the newest of all if none is; or one folder of a checkpoint. IoError, NoCheckpoint. A
-// folder that is named itself and in which all is damaged is refused; the newest checkpoint of the
-// run that can be used is named.
+// or the newest of all if none is; or one folder of a checkpoint. IoError, NoCheckpoint. A folder
+// that is named itself and in which all is damaged is refused; the newest checkpoint of the run
+// that can be used is named.
 ResumePoint find_checkpoint(const std::filesystem::path&, const Reader& = {});
 
 // "rank-R.safetensors"

@@ -64,7 +64,8 @@ void StepLog::before_step() {
 
 void StepLog::before_update(nn::LossSum& losses, double learning_rate) {
   ++unread_;
-  // For the progress line, but not for each update of a terminal: it may wait for a GPU.
+  // The progress line shows the loss, but reading it may wait for a GPU, so not each update of a
+  // terminal does.
   const bool to_show = journal_.progress.due() &&
                        (steps_ == 0 || Clock::now() - read_at_ >= std::chrono::seconds(2));
   if (losses.free_to_read() || since_log_ + 1 >= plan_.config.run.log_every || to_show)
@@ -193,7 +194,7 @@ void StepLog::log_step(double seen, double learning_rate) {
   loss_sum_ = 0, since_log_ = 0;
 }
 
-// Not read in each step, because reading waits for a GPU.
+// Called with the log lines, not in each step, because reading waits for a GPU.
 void StepLog::log_skipped(JsonObject& row) {
   if (!trainer_.params->overflow().defined()) return;
   const i64 skipped = trainer_.params->skipped_steps();

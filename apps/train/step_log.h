@@ -14,7 +14,7 @@ namespace gossamer::apps {
 class StepLog {
  public:
   StepLog(const Plan&, Journal&, const Trainer&);
-  // Shows it in TensorBoard, of the worker that speaks. at: its place.
+  // Shows the first batch in TensorBoard, if this worker is the one that speaks. at: its place.
   void first_batch(const nn::DrawnBatch&, const nn::Position& at);
   void before_step();  // starts and stops the trace of run.trace_steps
   // Reads the losses if that waits for nothing or a log line is due. Error if they are not finite.

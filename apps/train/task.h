@@ -26,7 +26,7 @@
 
 namespace gossamer::apps {
 
-// An interface that is held by its base.
+// The base of the three interfaces below, which are held by pointers.
 class TaskPart {
  public:
   TaskPart() = default;
@@ -104,11 +104,12 @@ class TaskMetrics : public TaskPart {
     int part = 0, parts = 1;
     i64 max_batches = 0;
   };
-  // Of each model, in one pass over the data. final: keeps what the files of the run's end show.
+  // Evaluates each model, all in one pass over the data. final: keeps what the files of the run's
+  // end show.
   virtual std::vector<Counts> evaluate(std::span<nn::Module* const>, const Share&, bool final) = 0;
   // Validation data that the final evaluation could not read: "name: why".
   virtual std::vector<std::string> damaged() const { return {}; }
-  // Of the final evaluation: numbers to be added up over the workers, and their sum.
+  // Numbers of the final evaluation to be added up over the workers; set_details() takes the sum.
   virtual std::vector<double> details() const { return {}; }
   virtual void set_details(const std::vector<double>& /*sum*/) {}
   virtual std::string classes_json() const { return ""; }  // what it says of classes, if it does

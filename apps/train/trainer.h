@@ -41,8 +41,8 @@ struct Trainer {
   std::unique_ptr<dist::Method> method;
   nn::Position at;  // next batch
   Patience patience;
-  std::chrono::steady_clock::time_point began;  // the training loop
-  double wall_s = 0;                            // it took
+  std::chrono::steady_clock::time_point began;  // when the training loop began
+  double wall_s = 0;                            // how long it took
 
  private:
   // The steps of the constructor, in their order.

@@ -1,5 +1,5 @@
-// Translation as a task of `gossamer train`: samples are ids of a side of a full batch, called
-// tokens, so an epoch has train.batch for each of its batches.
+// Translation as a task of `gossamer train`. Samples are ids of one side of a full batch, called
+// tokens, so each batch of an epoch counts as train.batch samples.
 #pragma once
 
 #include "gossamer/apps/train/task.h"
@@ -14,8 +14,8 @@ struct PairEvaluation {
   TranslateOptions search{};
   i64 length = 0;  // most ids of a sentence with its mark; 0: those that the model reads
 };
-// Of each model over a share of the pairs: loss is the sum of those of `items` labels, `more` is
-// what BLEU counts of the model's translations. DataError as PairLoader says.
+// The counts of each model over a share of the pairs: loss is the sum over `items` labels, `more`
+// is what BLEU counts of the model's translations. DataError as PairLoader.
 std::vector<Counts> evaluate_pairs(std::span<nn::Module* const>, const data::TextPart&,
                                    const data::Tokenizer&, const PairEvaluation&, Device,
                                    const TaskMetrics::Share&);

@@ -10,9 +10,9 @@
 
 namespace gossamer::apps {
 
-// Of the file of model.init. ConfigError.
+// What the two keys say about the file of model.init. ConfigError.
 nn::WeightsOptions weights_options(const Config&);
-// The MODEL of a command that has these keys. ConfigError, IoError.
+// The MODEL of a command, read as the two keys say. ConfigError, IoError.
 ModelSource find_model(const std::filesystem::path&, const Config&);
 // What a run starts with: model.init, or the checkpoint that it goes on from. ConfigError, IoError.
 ModelSource find_initial_model(const Config&);

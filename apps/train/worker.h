@@ -1,4 +1,4 @@
-// One worker of a run: what it will do, what does it, and what tells it.
+// One worker of a run: what it will do, what does it, and what reports it.
 #pragma once
 
 #include <optional>

@@ -40,8 +40,8 @@ using PixelStep = std::variant<ColourJitter, RandAugment, TrivialAugmentWide, Ra
 
 // "colour-jitter:BRIGHTNESS:CONTRAST:SATURATION:HUE" (or "color-jitter"),
 // "rand-augment:OPS:MAGNITUDE" (or "randaugment"), "trivial-augment-wide",
-// "random-erasing:PROBABILITY". The last numbers may be left out; the two
-// policies accept ":bilinear" at the end. ConfigError says what is wrong.
+// "random-erasing:PROBABILITY". The last numbers may be left out; the two policies accept
+// ":bilinear" at the end. ConfigError says what is wrong.
 PixelStep parse_pixel_step(const std::string& text);
 // ConfigError if a value is out of its range
 void check_step(const PixelStep&);

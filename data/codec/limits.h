@@ -13,8 +13,8 @@ namespace gossamer::data {
 constexpr int kMaxSide = 30'000;
 constexpr i64 kMaxPixels = 100'000'000;
 // What a decoder may hold at once. Baseline JPEG and plain PNG are read by rows and need little;
-// progressive JPEG and interlaced PNG are held whole. With the file itself
-// (kMaxEncoded) it stays below 256 MB.
+// progressive JPEG and interlaced PNG are held whole. With the file itself (kMaxEncoded) it stays
+// below 256 MB.
 constexpr i64 kMaxMemory = i64{176} << 20;
 // What decoding may cost, in about nanoseconds of a 3 GHz Zen 4. It is estimated before decoding
 // begins, from the header and the file's length alone, so that the same files are refused on every

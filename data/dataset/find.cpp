@@ -42,7 +42,7 @@ const std::vector<FileFormat>& formats() {
 
 constexpr std::size_t kMaxPaths = 100'000;  // that "{0..99999}" may stand for
 
-// Of a shard: the name of its format. Empty: it is none.
+// The name of the format that a shard's file name says. Empty: it is no shard.
 std::string kind_of_shard(const std::string& name) {
   for (const FileFormat& format : formats())
     if (format.has_name && format.has_name(name)) return format.name;

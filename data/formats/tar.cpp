@@ -157,7 +157,7 @@ class Indexer {
   }
 
  private:
-  // Of the output of `cat a.tar b.tar`, readers of tar see only the first archive.
+  // Readers of tar see only the first archive in the output of `cat a.tar b.tar`.
   void check_nothing_follows(std::uint64_t base, std::uint64_t at, std::uint64_t length) {
     const std::uint64_t end = std::min(length, at + kMaxPadding);
     for (; at + kRecord <= end; at += kRecord) {

@@ -15,7 +15,7 @@ namespace gossamer::data {
 struct TextPart {
   // Documents, each followed by the end mark; of pairs the source sentences.
   std::shared_ptr<const TokenFiles> tokens;
-  // Of pairs: the translations. Sentence i of both is a pair; each ends with the end mark.
+  // The translations of pairs: sentence i of both is a pair. Each ends with the end mark.
   std::shared_ptr<const TokenFiles> targets;
   i64 items = 0;  // documents or pairs; 0: not known
   // UTF-8 of the text that is predicted (of pairs: the targets): bits per byte need it; 0: not

@@ -24,8 +24,8 @@ class TokenFiles {
   TokenFiles(const std::vector<std::string>& paths, i64 vocabulary);
   ~TokenFiles();
   i64 size() const { return ends_.empty() ? 0 : ends_.back(); }
-  // The ids from position `at` on; at + to.size() <= size(). DataError: an id that is
-  // not in the vocabulary, with its file and position.
+  // The ids from position `at` on; at + to.size() <= size(). DataError: an id that is not in the
+  // vocabulary, with its file and position.
   void read(i64 at, std::span<std::int32_t> to) const;
   i64 vocabulary() const { return vocabulary_; }
   // For errors: "FILE: id N", which id of which file is at this position.

@@ -1,4 +1,4 @@
-// From text to ids on disk: what `gossamer data tokenize` does.
+// Turns text into files of ids, for `gossamer data tokenize`.
 // Threads: one at a time for a folder; tick is called by the calling thread.
 #pragma once
 
@@ -18,8 +18,8 @@ struct TokenizeOptions {
   // A path (open_tokenizer()); or bpe:N, a vocabulary of N ids made of the training text; or
   // characters, those of all text
   std::string tokenizer{};
-  // Of the training documents or pairs, every 1/F-th becomes validation data. Of a single document,
-  // the end of it.
+  // Every 1/F-th of the training documents or pairs becomes validation data, or the end of a single
+  // document.
   double val_fraction = 0;
   // A line that ends a document; it is no text. So does the end of a file.
   std::string separator = "<|endoftext|>";

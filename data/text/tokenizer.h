@@ -43,7 +43,7 @@ class Tokenizer {
   };
   // What open_tokenizer() reads, by the names that it knows.
   virtual std::vector<StoredFile> files() const = 0;
-  // Of these files: two tokenizers with one hash give the same ids.
+  // A hash of these files: two tokenizers with one hash give the same ids.
   std::uint64_t hash() const;
   // Whether both give the same ids. Files that differ in white space, or in the order of what they
   // list, may say the same.
