@@ -217,12 +217,12 @@ int eval(const EvalCommand& command) {
   const bool judges =
       command.per_class || command.confusion || !command.csv.empty() || !command.html.empty();
   const auto begin = std::chrono::steady_clock::now();
-  const std::vector<Counts> all = evaluate_together(models.nets, set, model.pictures,
-                                                    {.batch = config.eval.batch,
-                                                     .threads = data_threads_for(config, 1),
-                                                     .strict = config.data.strict_images,
-                                                     .flip = command.flip},
-                                                    &damaged, judges ? &judged : nullptr);
+  const std::vector<Counts> all = evaluate(models.nets, set, model.pictures,
+                                           {.batch = config.eval.batch,
+                                            .threads = data_threads_for(config, 1),
+                                            .strict = config.data.strict_images,
+                                            .flip = command.flip},
+                                           &damaged, judges ? &judged : nullptr);
   const Counts& counts = all.back();
   check<DataError>(counts.items > 0, data::code::damaged_images, "data.val: none of ",
                    damaged.size(),

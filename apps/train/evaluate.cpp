@@ -178,18 +178,10 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
 
 }  // namespace
 
-Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set,
-                const Pictures& prepare, const EvalOptions& options,
-                std::vector<std::string>* damaged, std::vector<Judgement>* judged) {
-  nn::Module* const one[] = {&net};
-  return evaluate_together(one, set, prepare, options, damaged, judged)[0];
-}
-
-std::vector<Counts> evaluate_together(std::span<nn::Module* const> nets,
-                                      const std::shared_ptr<const data::Dataset>& set,
-                                      const Pictures& prepare, const EvalOptions& options,
-                                      std::vector<std::string>* damaged,
-                                      std::vector<Judgement>* judged) {
+std::vector<Counts> evaluate(std::span<nn::Module* const> nets,
+                             const std::shared_ptr<const data::Dataset>& set,
+                             const Pictures& prepare, const EvalOptions& options,
+                             std::vector<std::string>* damaged, std::vector<Judgement>* judged) {
   std::vector<bool> was_training;
   for (nn::Module* net : nets) {
     was_training.push_back(net->training());

@@ -36,25 +36,20 @@ struct EvalOptions {
   i64 max_batches = 0;      // 0: all
   bool strict = false;      // a damaged image is an error
   bool flip = false;        // the mean of the logits of each image and its mirror image
-  bool ensemble = true;     // of several models, see evaluate_together()
+  bool ensemble = true;     // of several models, see evaluate()
   // The last, smaller batch is filled up, because a GPU would measure its convolutions anew for
   // another batch size. On a CPU for tests.
   bool one_size = false;
 };
-// Counts every image of the share once, in eval mode, on a CPU folded for inference, and then
-// restores the training mode. If memory does not suffice, it begins again with half the batch;
-// OutOfMemory: for one image neither. damaged: receives the loader's list of images that could not
-// be decoded. judged: receives what became of each image.
-Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set, const Pictures&,
-                const EvalOptions&, std::vector<std::string>* damaged = nullptr,
-                std::vector<Judgement>* judged = nullptr);
-// The same of several models of the same classes, in one pass over the images: of each alone, and
-// then, if there are several, of their ensemble, which has the mean of their probabilities. judged:
-// by the last of these.
-std::vector<Counts> evaluate_together(std::span<nn::Module* const>,
-                                      const std::shared_ptr<const data::Dataset>& set,
-                                      const Pictures&, const EvalOptions&,
-                                      std::vector<std::string>* damaged = nullptr,
-                                      std::vector<Judgement>* judged = nullptr);
+// Counts every image of the share once, in one pass for all models, which have the same classes.
+// Returns the counts of each alone, and then, if there are several, of their ensemble, which has
+// the mean of their probabilities. Models are in eval mode meanwhile, on a CPU folded for
+// inference. If memory does not suffice, it begins again with half the batch; OutOfMemory: for one
+// image neither. damaged: receives the loader's list of images that could not be decoded. judged:
+// receives what became of each image, by the last that is returned.
+std::vector<Counts> evaluate(std::span<nn::Module* const>,
+                             const std::shared_ptr<const data::Dataset>& set, const Pictures&,
+                             const EvalOptions&, std::vector<std::string>* damaged = nullptr,
+                             std::vector<Judgement>* judged = nullptr);
 
 }  // namespace gossamer::apps

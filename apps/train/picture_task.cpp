@@ -192,15 +192,15 @@ class Metrics final : public TaskMetrics {
 
   std::vector<Counts> evaluate(std::span<nn::Module* const> nets, const Share& share,
                                bool final) override {
-    return evaluate_together(nets, data_.sets.val, data_.prepare,
-                             {.batch = config_.eval.batch,
-                              .threads = data_threads_for(config_, place_.local_size),
-                              .part = share.part,
-                              .parts = share.parts,
-                              .max_batches = share.max_batches,
-                              .strict = config_.data.strict_images,
-                              .ensemble = false},
-                             final ? &damaged_ : nullptr, final ? &judged_ : nullptr);
+    return apps::evaluate(nets, data_.sets.val, data_.prepare,
+                          {.batch = config_.eval.batch,
+                           .threads = data_threads_for(config_, place_.local_size),
+                           .part = share.part,
+                           .parts = share.parts,
+                           .max_batches = share.max_batches,
+                           .strict = config_.data.strict_images,
+                           .ensemble = false},
+                          final ? &damaged_ : nullptr, final ? &judged_ : nullptr);
   }
   std::vector<std::string> damaged() const override { return damaged_; }
   std::vector<double> details() const override { return judged_table(judged_, *data_.sets.val); }

@@ -209,11 +209,6 @@ void hue(Pixels p, double shift) {
   }
 }
 
-void invert(Pixels p) {
-  for (std::size_t i = 0, n = p.bytes(); i < n; ++i)
-    p.data[i] = static_cast<std::uint8_t>(255 - p.data[i]);
-}
-
 void posterize(Pixels p, int bits) {
   const auto mask = static_cast<std::uint8_t>(0xff << (8 - std::clamp(bits, 0, 8)));
   for (std::size_t i = 0, n = p.bytes(); i < n; ++i) p.data[i] &= mask;

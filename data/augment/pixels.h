@@ -23,10 +23,9 @@ void brightness(Pixels, double factor);
 void saturation(Pixels, double factor);  // Pillow's ImageEnhance.Color
 void contrast(Pixels, double factor);
 void sharpness(Pixels, double factor, std::vector<std::uint8_t>& scratch);
-void hue(Pixels, double shift);  // of a full turn, -0.5 to 0.5
-void invert(Pixels);
+void hue(Pixels, double shift);           // of a full turn, -0.5 to 0.5
 void posterize(Pixels, int bits);         // keeps the upper 0 to 8 bits
-void solarize(Pixels, double threshold);  // inverts values that are not below it
+void solarize(Pixels, double threshold);  // inverts values that are not below it; 0: all
 void autocontrast(Pixels);
 void equalize(Pixels);
 

@@ -40,12 +40,6 @@ const Names& table() {
 
 const std::array<std::string, 256>& byte_names() { return table().names; }
 
-std::string with_byte_names(std::string_view bytes) {
-  std::string token;
-  for (const char c : bytes) token += byte_names()[static_cast<unsigned char>(c)];
-  return token;
-}
-
 std::optional<std::string> from_byte_names(std::string_view token) {
   std::string bytes;
   while (!token.empty()) {

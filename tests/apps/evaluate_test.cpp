@@ -38,6 +38,14 @@ class Noise : public data::Dataset {
   std::vector<std::string> classes_ = std::vector<std::string>(7);
 };
 
+Counts evaluate(nn::Module& net, const std::shared_ptr<const data::Dataset>& set,
+                const Pictures& prepare, const EvalOptions& options,
+                std::vector<std::string>* damaged = nullptr,
+                std::vector<Judgement>* judged = nullptr) {
+  nn::Module* const one[] = {&net};
+  return apps::evaluate(one, set, prepare, options, damaged, judged)[0];
+}
+
 TEST(Evaluate, CountsAreThoseOfTheWholeSetInOneBatch) {
   const auto net = models::make("resnet8-cifar", {.classes = 7, .seed = 2});
   const auto set = std::make_shared<Noise>();
@@ -118,7 +126,7 @@ TEST(Evaluate, AnEnsembleHasTheMeanOfTheProbabilities) {
       .size = 8, .resize = 8, .mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f}};
   nn::Module* const nets[] = {one.get(), two.get()};
   std::vector<Judgement> judged;
-  const auto all = evaluate_together(nets, set, prepare, {.batch = 5}, nullptr, &judged);
+  const auto all = apps::evaluate(nets, set, prepare, {.batch = 5}, nullptr, &judged);
   ASSERT_EQ(all.size(), 3u);
   EXPECT_EQ(all[0].loss, evaluate(*one, set, prepare, {.batch = 5}).loss);
   EXPECT_EQ(all[1].top5, evaluate(*two, set, prepare, {.batch = 5}).top5);

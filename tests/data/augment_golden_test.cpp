@@ -63,7 +63,7 @@ TEST(AugmentGolden, EveryPixelOperationIsTorchvisionsBitForBit) {
     if (words[1] == "hue")
       hue(p, value);
     else if (words[1] == "invert")
-      invert(p);
+      solarize(p, 0);
     else
       apply(ops().at(words[1]), value, p, words.size() > 3 ? Filter::bilinear : Filter::nearest,
             scratch);
