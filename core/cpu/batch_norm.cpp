@@ -1,5 +1,5 @@
-// Batch norm on the CPU: bound by memory, so everything a pass can do is done in that pass, and it
-// goes through memory in order, as the CPU expects. What it needs of each channel is in the cache.
+// Batch norm on the CPU. Memory bounds it, so each pass does all that it can and goes through
+// memory in order, as the CPU's prefetcher expects. What it needs of each channel is in the cache.
 //
 // Rows of narrow layers (16 channels) would be too short; so `fold` rows of c channels are viewed
 // as one row of fold * c columns, and the columns are added up at the end.
@@ -42,9 +42,10 @@ struct View {
   }
 };
 
-// Asks for memory that is written soon and not read before: the CPU guesses reads only.
+// Prefetches memory that is written soon and not read before: the CPU's prefetcher follows reads
+// only.
 template <class T>
-HWY_INLINE void ask_for(T* p) {
+HWY_INLINE void prefetch_for_writing(T* p) {
   __builtin_prefetch(p + 512, 1);
 }
 
@@ -153,7 +154,7 @@ void affine(const View& view, i64 pieces, const Affine<T>& one, const T* add,
     if constexpr (joins == Joins::second)
       out = hn::Add(out, hn::MulAdd(load(d, x2 + at), load(d, a2 + col), load(d, b2 + col)));
     if constexpr (with_relu) out = relu(d, out);
-    ask_for(y + at);
+    prefetch_for_writing(y + at);
     store(d, out, y + at);
   });
 }
@@ -212,7 +213,7 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* y
                 first = hn::Add(first, g);
                 second = hn::MulAdd(g, hn::Sub(x_at, load(d, m + col)), second);
                 if constexpr (wants_add) {
-                  if (d_add != dy) ask_for(d_add + at);
+                  if (d_add != dy) prefetch_for_writing(d_add + at);
                   store(d, g, d_add + at);
                 }
               });

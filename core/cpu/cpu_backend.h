@@ -8,13 +8,13 @@ namespace gossamer {
 
 class CpuBackend : public Backend {
  public:
-  // cpu_backend.cpp. The mask is batch_norm's, or after pooling the taps, kNoTap where the ReLU
-  // gave zero.
+  // In cpu_backend.cpp. The mask is what batch_norm returned; after pooling, the tap of each
+  // maximum, or kNoTap where the ReLU gave zero.
   void norm_statistics(Norm&, float eps, const NormRunning&) final;
   Tensor norm_apply(const Norm&, const NormTail&, bool backward, Tensor& y) final;
   void norm_back(const Norm&, const NormTail&, const Tensor& mask, const Tensor& dy,
                  const NormGrads&, const NormGrads* second, Tensor* d_add) final;
-  // pool.cpp
+  // In pool.cpp.
   void max_pool(const PoolGeometry&, const Tensor& x, Tensor& y, const Tensor& taken) final;
   void max_pool_back(const PoolGeometry&, const Tensor& dy, const Tensor& taken, Tensor& dx) final;
   void avg_pool(const PoolGeometry&, const Tensor& x, Tensor& y) final;

@@ -1,6 +1,6 @@
 // Convolution on NHWC as a matrix product (products_inl.h), one for each group of channels. A row
 // of the left matrix is found by pointers: one to the channels under each tap, to zeros outside of
-// the image. With few channels the stretches would be too short, so the pixels under the window are
+// the image. With few channels these runs would be too short, so the pixels under the window are
 // copied side by side.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gossamer/core/cpu/direct_conv.cpp"
@@ -242,14 +242,14 @@ void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   const Map m = forward_map(g);
   const Panels b = forward_panels(g, nullptr);
   for (i64 i = 0; i < g.groups; ++i) {
-    pack_turned(b, w.as<float>() + i * group.weights);
+    pack_transposed(b, w.as<float>() + i * group.weights);
     convolve(m, x.as<float>() + i * group.c, few_channels(g), b, y.as<float>() + i * group.k, {});
   }
 }
 
 PackedWeights pack(const ConvGeometry& g, const Tensor& w) {
   const Panels b = forward_panels(g, nullptr);
-  pack_turned(b, w.as<float>());
+  pack_transposed(b, w.as<float>());
   return {b.block(), kPanel};
 }
 
@@ -266,7 +266,7 @@ void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& d
   const Group group(g);
   const Panels b(g.r * g.s, group.k, group.c);
   for (i64 i = 0; i < g.groups; ++i) {
-    pack_straight(b, w.as<float>() + i * group.weights, group.c, g.r * g.s * group.c);
+    pack_rows(b, w.as<float>() + i * group.weights, group.c, g.r * g.s * group.c);
     for (i64 down = 0; down < g.stride; ++down) {
       for (i64 across = 0; across < g.stride; ++across) {
         const Map m = back_map(g, down, across);
@@ -281,8 +281,8 @@ void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& d
 constexpr i64 kSummed = 256;   // pixels at a time
 constexpr i64 kOutputs = 240;  // rows of dw at a time: a multiple of kBlockRows
 
-// of one group of channels
-void add_up(const Map& m, bool copies, const float* x, const float* dy, float* dw) {
+// dw of one group of channels.
+void weight_gradient(const Map& m, bool copies, const float* x, const float* dy, float* dw) {
   const i64 filters = m.to.channels, pixels = m.pixels(),
             least = (filters + kOutputs - 1) / kOutputs,
             pieces = std::max(least, std::min<i64>(compute_threads(), filters / kBlockRows));
@@ -347,8 +347,8 @@ void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& d
   const Group group(g);
   const Map m = forward_map(g);
   for (i64 i = 0; i < g.groups; ++i)
-    add_up(m, few_channels(g), x.as<float>() + i * group.c, dy.as<float>() + i * group.k,
-           dw.as<float>() + i * group.weights);
+    weight_gradient(m, few_channels(g), x.as<float>() + i * group.c, dy.as<float>() + i * group.k,
+                    dw.as<float>() + i * group.weights);
 }
 
 }  // namespace

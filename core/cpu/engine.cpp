@@ -23,10 +23,10 @@ Backend& cpu_own_engine();
 
 namespace {
 
-// Forms are made when the first image of their kind comes.
+// Each packed form is made when the first call needs it.
 class CpuPackedConv final : public PackedConv {
  public:
-  // onednn: they are laid out for it, too
+  // with_onednn: the weights are also kept in oneDNN's layouts
   CpuPackedConv(const Tensor& w, bool with_onednn)
       : onednn(with_onednn ? cpu::onednn_keep_weights(w) : nullptr),
         plain_(with_onednn ? Tensor() : w) {}
@@ -114,7 +114,8 @@ class Engine final : public CpuBackend {
     if (!cpu::onednn_conv_dx(g, dy, w, dx)) cpu_own_engine().conv_dx(g, dy, w, dx);
   }
 
-  // oneDNN cannot. Where its dx of 1 x 1 is faster than ours, a pass that adds would cost more.
+  // oneDNN cannot add to dx. So even where its dx of 1 x 1 is faster, ours is used here: it saves
+  // the pass that adds.
   bool conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
     if (dx.numel() == 0 || dy.numel() == 0) return false;
     if (use_winograd(g, dy.dtype()))
@@ -160,9 +161,9 @@ class Engine final : public CpuBackend {
   Tensor batch_norm(const Norm& n, const Tensor* add, const Norm* second, bool relu,
                     Tensor& y) override {
     cpu::batch_norm(n, add, second, relu, y);
-    // f16 may have rounded a small number to zero
-    const bool found_again = !add && !second && n.x.dtype() != DType::f16;
-    return relu && !found_again ? y : Tensor();
+    // not in f16, which may have rounded a small number to zero
+    const bool recomputable = !add && !second && n.x.dtype() != DType::f16;
+    return relu && !recomputable ? y : Tensor();
   }
   void batch_norm_back(const Norm& n, bool relu, const Tensor& mask, const Tensor& dy,
                        const NormGrads& grads, Tensor* d_add) override {
@@ -193,9 +194,9 @@ class Engine final : public CpuBackend {
     return use_winograd(g, type) && g.n * ((g.ho + 3) / 4) * ((g.wo + 3) / 4) >= least;
   }
 
-  // A window of one pixel is a product (pointwise_conv.h), in f32 as fast as oneDNN's convolution
-  // or faster, of large images in bf16 slower. The gradient of the weights is always ours: oneDNN's
-  // has other bits with another number of images.
+  // A window of one pixel is a product (pointwise_conv.h): in f32 at least as fast as oneDNN's
+  // convolution, in bf16 slower on large images. The gradient of the weights is always ours:
+  // oneDNN's bits change with the number of images.
   bool use_product(Pass pass, const ConvGeometry& g, DType type) const {
     return cpu::is_pointwise(g) && (pass == Pass::dw || type != DType::bf16 || needs_f32(type));
   }

@@ -11,9 +11,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 
-// exp(x) within 2 units of the last place; 0 below -87.3, where f32 has no normal numbers; x at
-// most
-// 88. NaN stays NaN. exp(x) = 2^n exp(r), |r| <= ln(2)/2, with Cephes' polynomial (Moshier).
+// exp(x) within 2 units of the last place, for x at most 88; 0 below -87.3, where f32 has no normal
+// numbers. NaN stays NaN. exp(x) = 2^n exp(r), |r| <= ln(2)/2, with Cephes' polynomial (Moshier).
 template <class D>
 HWY_INLINE hn::Vec<D> exponential(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> whole;

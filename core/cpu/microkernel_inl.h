@@ -17,22 +17,22 @@ namespace gossamer::cpu::HWY_NAMESPACE {
 constexpr int kBlockRows = kManyRegisters ? 8 : 6;
 constexpr i64 kPanel = 2 * kLanes;  // columns
 
-// Memory that is read next: the inner loop asks for `step` bytes of it at each step of its sum, so
-// that they arrive while it multiplies.
-struct Ahead {
-  const char* at = nullptr;  // null: nothing is far
+// Memory that is read next: the inner loop prefetches `step` bytes of it at each step of its sum,
+// so that they arrive while it multiplies.
+struct Prefetch {
+  const char* at = nullptr;  // null: nothing to prefetch
   i64 step = 0;
 };
 
 // c[i][j] (+)= sum_l a[i a_row + l a_step] b[l b_step + j]     for i < Rows, j < kLanes Vectors
 // Either step of `a` may be 1: rows of a matrix, or columns of one (a transposed product).
-// N: float or Pair. far: what comes next is in memory, not in a cache; ask for it. The lines of c,
-// which the panel has pushed out of the first cache, are asked for in the last steps, one in each:
-// without that, products 256 wide took up to 5 % longer (Zen 4).
-template <int Rows, int Vectors, bool accumulate, bool far, class N>
+// N: float or Pair. prefetches: what comes next is in memory, not in a cache. The last steps
+// prefetch the cache lines of c, one in each step, because the panel has evicted them from the
+// first-level cache: without that, products 256 wide took up to 5 % longer (Zen 4).
+template <int Rows, int Vectors, bool accumulate, bool prefetches, class N>
 HWY_NOINLINE void multiply_block(i64 steps, const N* HWY_RESTRICT a, i64 a_row, i64 a_step,
                                  const N* HWY_RESTRICT b, i64 b_step, float* HWY_RESTRICT c,
-                                 i64 c_row, Ahead ahead = {}) {
+                                 i64 c_row, Prefetch prefetch = {}) {
   const Floats d;
   Vector sum[Rows][Vectors];
 #pragma GCC unroll 16
@@ -43,7 +43,7 @@ HWY_NOINLINE void multiply_block(i64 steps, const N* HWY_RESTRICT a, i64 a_row, 
     }
   }
   const auto step = [&](i64 l) HWY_ATTR {
-    if constexpr (far) __builtin_prefetch(ahead.at + l * ahead.step, 0, 2);
+    if constexpr (prefetches) __builtin_prefetch(prefetch.at + l * prefetch.step, 0, 2);
     Vector right[Vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < Vectors; ++v)
@@ -86,12 +86,12 @@ HWY_INLINE void multiply_last_rows(i64 rows, i64 steps, const N* a, i64 a_row, i
 // The same for any number of rows.
 template <int Vectors, bool accumulate, class N>
 HWY_INLINE void multiply_rows(i64 rows, i64 steps, const N* a, i64 a_row, i64 a_step, const N* b,
-                              i64 b_step, float* c, i64 c_row, Ahead ahead = {}) {
+                              i64 b_step, float* c, i64 c_row, Prefetch prefetch = {}) {
   for (; rows >= kBlockRows; rows -= kBlockRows, a += kBlockRows * a_row, c += kBlockRows * c_row) {
-    if (ahead.at) {
+    if (prefetch.at) {
       multiply_block<kBlockRows, Vectors, accumulate, true>(steps, a, a_row, a_step, b, b_step, c,
-                                                            c_row, ahead);
-      ahead.at += steps * ahead.step;
+                                                            c_row, prefetch);
+      prefetch.at += steps * prefetch.step;
     } else {
       multiply_block<kBlockRows, Vectors, accumulate, false>(steps, a, a_row, a_step, b, b_step, c,
                                                              c_row);

@@ -5,8 +5,8 @@
 
 namespace gossamer::cpu {
 
-// While it lives, oneDNN hears from OpenMP that the calling thread may use one thread. OpenMP is
-// looked up as the program is linked with it, because it is oneDNN's and not ours.
+// While it lives, OpenMP tells oneDNN that the calling thread may use one thread. OpenMP's
+// functions are looked up at run time, because only oneDNN is linked with it.
 class OneThread {
  public:
   OneThread() : before_(get() ? get()() : 0) {

@@ -1,6 +1,6 @@
-// oneDNN's convolutions and gemm. Activations stay NHWC; weights go to the layout the primitive
-// likes best (small, per call). oneDNN computes on one thread: our threads share the images of a
-// batch, or the rows of a product, so that none of OpenMP's is started.
+// oneDNN's convolutions and gemm. Activations stay NHWC; each call converts the weights, which are
+// small, to the layout that the primitive prefers. oneDNN computes on one thread: our threads share
+// the images of a batch, or the rows of a product, so that none of OpenMP's is started.
 #ifdef GOSSAMER_HAS_ONEDNN
 #include "gossamer/core/cpu/onednn_calls.h"
 
@@ -146,14 +146,14 @@ Reorder::Reorder(const memory::desc& from, const memory::desc& to) {
 }
 
 // Which conversions of the weights a call needs.
-enum class Turn { to_wanted, to_ours, both };
+enum class Conversions { to_wanted, to_ours, both };
 
 Call finish(const dnnl::primitive& primitive, const memory::desc& wanted, const memory::desc& ours,
-            const memory::desc& scratchpad, Turn turn) {
+            const memory::desc& scratchpad, Conversions needed) {
   Call call{primitive, wanted, scratchpad, wanted == ours};
   if (call.same_weights) return call;
-  if (turn != Turn::to_ours) call.to_wanted = Reorder(ours, wanted);
-  if (turn != Turn::to_wanted) call.to_ours = Reorder(wanted, ours);
+  if (needed != Conversions::to_ours) call.to_wanted = Reorder(ours, wanted);
+  if (needed != Conversions::to_wanted) call.to_ours = Reorder(wanted, ours);
   return call;
 }
 
@@ -166,7 +166,7 @@ onednn::Forward forward_of(const ConvGeometry& g, DType t) {
 Call make_forward(const ConvGeometry& g, DType t) {
   const auto pd = forward_of(g, t);
   return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
-                pd.scratchpad_desc(), Turn::to_wanted);
+                pd.scratchpad_desc(), Conversions::to_wanted);
 }
 
 memory::desc bias_desc(const ConvGeometry& g) {
@@ -187,7 +187,7 @@ Call make_inference(const ConvGeometry& g, i64 top, DType t, const ConvTail& tai
       onednn::forward(engine(), dnnl::prop_kind::forward_inference, nhwc(t, g.n, g.h, g.w, g.c),
                       any_weights(g, t), bias_desc(g), nhwc(t, g.n, g.ho, g.wo, g.k), win, attr);
   return finish(dnnl::convolution_forward(pd), pd.weights_desc(), our_weights(g, t),
-                pd.scratchpad_desc(), Turn::both);
+                pd.scratchpad_desc(), Conversions::both);
 }
 
 Call make_back_data(const ConvGeometry& g, DType t) {
@@ -195,7 +195,7 @@ Call make_back_data(const ConvGeometry& g, DType t) {
                                     nhwc(t, g.n, g.ho, g.wo, g.k), window_of(g), user_scratchpad(),
                                     forward_of(g, t));
   return finish(dnnl::convolution_backward_data(pd), pd.weights_desc(), our_weights(g, t),
-                pd.scratchpad_desc(), Turn::to_wanted);
+                pd.scratchpad_desc(), Conversions::to_wanted);
 }
 
 Call make_back_weights(const ConvGeometry& g, DType t) {
@@ -203,10 +203,10 @@ Call make_back_weights(const ConvGeometry& g, DType t) {
                                        any_weights(g, DType::f32), nhwc(t, g.n, g.ho, g.wo, g.k),
                                        window_of(g), user_scratchpad(), forward_of(g, t));
   return finish(dnnl::convolution_backward_weights(pd), pd.diff_weights_desc(),
-                our_weights(g, DType::f32), pd.scratchpad_desc(), Turn::to_ours);
+                our_weights(g, DType::f32), pd.scratchpad_desc(), Conversions::to_ours);
 }
 
-// Scratch memory from the allocator: reused warm from call to call.
+// Scratch memory from the allocator, which hands out the same block from call to call.
 struct Scratch {
   std::shared_ptr<Block> block;
   memory mem;
@@ -282,8 +282,8 @@ std::vector<const Call*> calls_for(Op op, const ConvGeometry& g, DType t, i64 sh
   return calls;
 }
 
-// Runs the forward or backward-data call made by `make` on each share of the images; from, to: the
-// arguments' names and the elements of an image.
+// Runs the forward or backward-data call made by `make` on each share of the images of `from`, with
+// results in `to`; the names are those of oneDNN's arguments.
 template <class Make>
 bool over_images(Op op, const ConvGeometry& g, const Tensor& w, Make&& make, int from_name,
                  const Tensor& from, int to_name, Tensor& to) {
@@ -339,12 +339,12 @@ bool onednn_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor
   });
 }
 
-// Thread-safe.
+// Threads: any.
 class OneDnnWeights {
  public:
   explicit OneDnnWeights(Tensor w) : shape_(w.shape()), type_(w.dtype()), plain_(std::move(w)) {}
 
-  // Made again from a layout if they were given up for it.
+  // Converted back from a layout, if the original was freed when that was made.
   Tensor as_they_came() {
     const std::scoped_lock lock(mutex_);
     return plain();

@@ -1,6 +1,6 @@
 // oneDNN behind plain functions: convolutions on NHWC tensors and gemm, for f32 and bf16 (f16:
-// never). Primitives are made once per geometry. In a build without oneDNN all but the questions
-// throw DeviceError.
+// never). Primitives are made once per geometry. In a build without oneDNN the functions that
+// compute throw DeviceError.
 #pragma once
 
 #include "gossamer/core/backend.h"
@@ -9,11 +9,11 @@ namespace gossamer::cpu {
 
 bool has_onednn();  // this build
 
-// They return false, and have done nothing, where a primitive would have to be made while the
-// program exits, which oneDNN cannot.
+// These calls return false, and do nothing, if they need a new primitive while the program exits,
+// because oneDNN cannot make one then.
 [[nodiscard]] bool onednn_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
 // The weights of a convolution in inference, once for each layout that the primitives wanted so
-// far. In memory they take one layout's place if all calls agree.
+// far: one copy if all calls want the same.
 class OneDnnWeights;
 std::shared_ptr<OneDnnWeights> onednn_keep_weights(const Tensor& w);
 Tensor onednn_weights_as_they_came(OneDnnWeights&);

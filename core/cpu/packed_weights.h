@@ -10,7 +10,7 @@ namespace gossamer::cpu {
 
 struct PackedWeights {
   std::shared_ptr<Block> block;
-  i64 panel = 0;  // columns that lie together: a set of kernels has its own number
+  i64 panel = 0;  // columns of a panel, which differ between sets of kernels
   void check_for(i64 wanted) const {
     check<DeviceError>(panel == wanted,
                        "inference: the weights were packed for another set of kernels; make the "

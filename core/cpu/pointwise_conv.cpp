@@ -13,7 +13,7 @@ namespace {
 // Images [n, h, w, c] or weights [k, 1, 1, c] as a matrix of c columns, in the same memory.
 Tensor rows_of(const Tensor& t) { return t.reshape({t.numel() / t.shape(3), t.shape(3)}); }
 
-PickedRows picked(const ConvGeometry& g) { return {g.h, g.w, g.stride, g.ho, g.wo}; }
+StridedRows strided_rows(const ConvGeometry& g) { return {g.h, g.w, g.stride, g.ho, g.wo}; }
 
 // The pixels of an image, of which a stride skips some, and those that it does not skip, [pixels,
 // channels]: calls each(image, picked, bytes of a pixel) for all of one line of the image.
@@ -71,7 +71,7 @@ bool is_pointwise(const ConvGeometry& g) {
 
 void pointwise_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
   Tensor out = rows_of(y);
-  const PickedRows places = picked(g);
+  const StridedRows places = strided_rows(g);
   product(false, true, rows_of(x), rows_of(w), out, {}, g.stride > 1 ? &places : nullptr);
 }
 
@@ -89,7 +89,7 @@ void pointwise_conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor
 
 void pointwise_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
   Tensor out = rows_of(dw);
-  const PickedRows places = picked(g);
+  const StridedRows places = strided_rows(g);
   const bool pick = g.stride > 1 && x.dtype() == DType::f32, copy = g.stride > 1 && !pick;
   product(true, false, rows_of(dy), copy ? pixels_of(g, x) : rows_of(x), out, {},
           pick ? &places : nullptr);

@@ -15,7 +15,7 @@ inline Range taps_of(i64 o, i64 extent, const PoolGeometry& p) {
 }
 // Outputs whose window covers input i.
 inline Range windows_of(i64 i, i64 outputs, const PoolGeometry& p) {
-  // o * stride > reach
+  // The first window that reaches input i is the first o with o * stride > reach.
   const i64 last = (i + p.padding) / p.stride, reach = i + p.padding - p.kernel;
   return {reach < 0 ? 0 : reach / p.stride + 1, last < outputs ? last + 1 : outputs};
 }

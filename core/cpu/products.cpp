@@ -1,6 +1,6 @@
-// Matrix products after Goto and van de Geijn 2008: a thread copies as much of b as its cache holds
-// into panels of two vectors' width, and runs blocks of rows of a over each panel, a stretch of the
-// sum at a time, so that panel and stretch stay in the first-level cache.
+// Matrix products after Goto and van de Geijn 2008: a thread packs as much of b as its cache holds
+// into panels of two vectors' width and multiplies each panel by blocks of rows of a. It takes one
+// k-block, a part of the sum, at a time, so that both operands stay in the first-level cache.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "gossamer/core/cpu/products.cpp"
 // This file is compiled once for each kind of CPU.
@@ -22,9 +22,9 @@ HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
-constexpr i64 kStretches = 8;  // of b that are packed at a time
-constexpr i64 kRows = 96;      // of a at a time: a multiple of kRowsAtOnce
-// Numbers of b that a thread packs at a time: more where a is packed for each of them again.
+constexpr i64 kKBlocksPacked = 8;  // k-blocks of b that are packed at a time
+constexpr i64 kRows = 96;          // rows of a at a time: a multiple of kRowsAtOnce
+// Numbers of b that a thread packs at a time: more where a is packed again for each such part.
 constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
 // c stays in the second-level cache if it has at most so many numbers and rows.
 constexpr i64 kSmall = 1 << 17, kSmallRows = 1024;
@@ -41,15 +41,14 @@ template <class N>
 constexpr i64 kRowsAtOnce = kTiled<N> ? kTileRows : kBlockRows;
 template <class N>
 constexpr i64 kNumbersAtOnce = kTiled<N> ? kTileSide : 1;
-// Of the sum at a time. A Zen 4 with AVX-512 was 1 to 2 % faster with 384 than with 256, although a
+// Numbers of a k-block. A Zen 4 with AVX-512 was 1 to 2 % faster with 384 than with 256, although a
 // panel then exceeds its first-level cache; with AVX2 it was 5 % slower. Tiles were not measured.
 template <class N>
-constexpr i64 kStretch = kLanes == 16 && !kTiled<N> ? 384 : 256;
+constexpr i64 kKBlock = kLanes == 16 && !kTiled<N> ? 384 : 256;
 
-// Four rows of four numbers become columns: to[j to_row + i] = number j of the row
-// from[i from_row].
+// Transposes 4 x 4 numbers: to[j to_row + i] = number j of the row from[i from_row].
 template <class N, class T>
-HWY_INLINE void turn(const T* from, i64 from_row, N* to, i64 to_row) {
+HWY_INLINE void transpose_4x4(const T* from, i64 from_row, N* to, i64 to_row) {
   const hn::FixedTag<float, 4> d;
   const hn::Repartition<double, decltype(d)> pairs;
   const auto a = along<N>(d, from), b = along<N>(d, from + from_row),
@@ -64,25 +63,25 @@ HWY_INLINE void turn(const T* from, i64 from_row, N* to, i64 to_row) {
   store_numbers(d, hn::BitCast(d, hn::InterleaveUpper(pairs, ab2, ce2)), to + 3 * to_row);
 }
 
-// Rows of a matrix from some column on: `row` elements apart, or as PickedRows say.
+// Rows of a matrix from some column on, `row` elements apart, or those that StridedRows name.
 template <class T>
-struct Lines {
+struct RowView {
   const T* first;
   i64 row;
-  const PickedRows* picked = nullptr;
+  const StridedRows* strided = nullptr;
   i64 begin = 0;  // the row that is number 0 here
   const T* operator[](i64 i) const {
-    return first + (picked ? picked->pixel(begin + i) : begin + i) * row;
+    return first + (strided ? strided->pixel(begin + i) : begin + i) * row;
   }
-  Lines from(i64 column) const { return {first + column, row, picked, begin}; }
+  RowView from(i64 column) const { return {first + column, row, strided, begin}; }
 };
 
 // Packing: numbers are made of `terms` terms of the sum; to[l width + j] is number l of column j,
 // for j < real, and zero up to width.
 
-// The terms of a column lie in a row: from[j row + term].
+// A column's terms lie in one row: from[j row + term].
 template <class N, class T>
-void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) {
+void pack_transposed(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) {
   constexpr i64 kStrip = 64;  // some lines of the cache are read at once
   const i64 depth = numbers_of<N>(terms), whole = terms / kTerms<N>;
   for (i64 l0 = 0; l0 < depth; l0 += kStrip) {
@@ -94,7 +93,7 @@ void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) 
     for (; j + 4 <= real; j += 4) {
       i64 l = l0;
       for (; l + 4 <= std::min(stop, whole); l += 4)
-        turn(from + j * row + l * kTerms<N>, row, to + l * width + j, width);
+        transpose_4x4(from + j * row + l * kTerms<N>, row, to + l * width + j, width);
       for (; l < stop; ++l) {
         for (i64 i = 0; i < 4; ++i) column(j + i, l);
       }
@@ -107,14 +106,14 @@ void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, N* to) 
 
 #if HWY_TARGET == HWY_AVX3
 template <class T>
-void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, TiledPair* to) {
+void pack_transposed(const T* from, i64 row, i64 terms, i64 real, i64 width, TiledPair* to) {
   const i64 depth = numbers_of<Pair>(terms), whole = terms / kTerms<Pair>;
   for (i64 l0 = 0; l0 < depth; l0 += kTileSide) {
     for (i64 j0 = 0; j0 < width; j0 += kTileSide) {
       if (l0 + kTileSide <= whole && j0 + kTileSide <= real) {
         const T* corner = from + j0 * row + l0 * kTerms<Pair>;
-        turn_tile([&](i64 j) HWY_ATTR { return along<Pair>(Floats(), corner + j * row); },
-                  to + l0 * width + j0, width);
+        transpose_tile([&](i64 j) HWY_ATTR { return along<Pair>(Floats(), corner + j * row); },
+                       to + l0 * width + j0, width);
         continue;
       }
       for (i64 j = j0; j < j0 + kTileSide; ++j) {
@@ -128,39 +127,39 @@ void pack_turned(const T* from, i64 row, i64 terms, i64 real, i64 width, TiledPa
 }
 #endif
 
-// The terms of a column lie below each other: lines[term][j].
+// A column's terms lie in different rows: source[term][j].
 template <class N, class T>
-void pack_straight(const Lines<T>& lines, i64 terms, i64 real, i64 width, N* to) {
+void pack_rows(const RowView<T>& source, i64 terms, i64 real, i64 width, N* to) {
   const Floats d;
   const i64 depth = numbers_of<N>(terms), whole = terms / kTerms<N>;
   for (i64 l = 0; l < depth; ++l, to += width) {
-    const T* from = lines[kTerms<N> * l];
+    const T* from = source[kTerms<N> * l];
     i64 j = 0;
     for (; j + kLanes <= real; j += kLanes)
-      store_numbers(d, across<N>(d, from + j, lines.row, l < whole), to + j);
-    for (; j < width; ++j) to[j] = j < real ? number<N>(from + j, lines.row, l < whole) : N();
+      store_numbers(d, across<N>(d, from + j, source.row, l < whole), to + j);
+    for (; j < width; ++j) to[j] = j < real ? number<N>(from + j, source.row, l < whole) : N();
   }
 }
 
 // The same in blocks of Width columns each: to[i / Width block + l Width + i % Width], for
-// i < columns. Reads whole rows, since short stretches of many rows come slowly. Up to `readable`
+// i < columns. Reads whole rows, since short parts of many rows arrive slowly. Up to `readable`
 // columns may be read, and the last step of a block writes up to a vector more.
 template <i64 Width, class N, class T>
-void pack_blocks(const Lines<T>& lines, i64 terms, i64 columns, i64 readable, i64 block, N* to) {
+void pack_blocks(const RowView<T>& source, i64 terms, i64 columns, i64 readable, i64 block, N* to) {
   const hn::CappedTag<float, Width % kLanes ? 8 : 16> d;
   constexpr i64 lanes = static_cast<i64>(hn::MaxLanes(d)), reach = round_up(Width, lanes);
   const i64 depth = numbers_of<N>(terms), whole = terms / kTerms<N>;
   for (i64 l = 0; l < depth; ++l, to += Width) {
-    const T* from = lines[kTerms<N> * l];
+    const T* from = source[kTerms<N> * l];
     N* next = to;
     i64 i = 0;
     for (; i < columns && i + reach <= readable; i += Width, next += block) {
       for (i64 r = 0; r < Width; r += lanes)
-        store_numbers(d, across<N>(d, from + i + r, lines.row, l < whole), next + r);
+        store_numbers(d, across<N>(d, from + i + r, source.row, l < whole), next + r);
     }
     for (; i < columns; i += Width, next += block) {
       for (i64 r = 0; r < std::min(Width, columns - i); ++r)
-        next[r] = number<N>(from + i + r, lines.row, l < whole);
+        next[r] = number<N>(from + i + r, source.row, l < whole);
     }
   }
 }
@@ -173,11 +172,11 @@ struct Product {
   const T *a, *b;
   C* c;
   const ProductTail& tail;
-  const PickedRows* picked;
+  const StridedRows* strided;
   i64 depth() const { return round_up(numbers_of<N>(k), kNumbersAtOnce<N>); }
   // Rows of a are numbers already.
   bool a_in_place() const {
-    return !ta && !picked && k % (kTerms<N> * kNumbersAtOnce<N>) == 0 &&
+    return !ta && !strided && k % (kTerms<N> * kNumbersAtOnce<N>) == 0 &&
            sizeof(N) == sizeof(T) * kTerms<N>;
   }
   // of `count` numbers of a sum, from number l on
@@ -239,15 +238,15 @@ void pack_right(const Product<N, T, C>& p, i64 l, i64 depth, i64 first, i64 last
   const i64 whole = p.tb ? first : last - (last - first) % kPanel;  // full panels up to here
   const i64 terms = p.terms(l, depth);
   const T* columns = p.b + l * kTerms<N>;  // if tb
-  const Lines<T> b{p.b, p.n, p.ta ? p.picked : nullptr, l * kTerms<N>};
+  const RowView<T> b{p.b, p.n, p.ta ? p.strided : nullptr, l * kTerms<N>};
   pack_blocks<kPanel>(b.from(first), terms, whole - first, whole - first, kPanel * depth, to);
   for (i64 column = whole; column < last; column += kPanel) {
     const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
     N* panel = to + (column - first) * depth;
     if (p.tb)
-      pack_turned(columns + column * p.k, p.k, terms, real, width, panel);
+      pack_transposed(columns + column * p.k, p.k, terms, real, width, panel);
     else
-      pack_straight(b.from(column), terms, real, width, panel);
+      pack_rows(b.from(column), terms, real, width, panel);
   }
   const i64 filled = numbers_of<N>(terms);
   for (i64 column = first; filled < depth && column < last; column += kPanel) {
@@ -257,7 +256,7 @@ void pack_right(const Product<N, T, C>& p, i64 l, i64 depth, i64 first, i64 last
   }
 }
 
-// Rows of op(a) for a stretch of the sum: number l of row i is rows[i / kRowsAtOnce block +
+// Rows of op(a) for a k-block: number l of row i is rows[i / kRowsAtOnce block +
 // i % kRowsAtOnce row + l step].
 template <class N>
 struct Left {
@@ -270,19 +269,19 @@ Left<N> left_of(const Product<N, T, C>& p, i64 row, i64 rows, i64 l, i64 depth, 
   const i64 terms = p.terms(l, depth), term = l * kTerms<N>;
   if (p.ta) {
     const i64 block = kBlockRows * (depth + 1);
-    pack_blocks<kBlockRows>(Lines<T>{p.a + row, p.m, nullptr, term}, terms, rows, p.m - row, block,
-                            to);
+    pack_blocks<kBlockRows>(RowView<T>{p.a + row, p.m, nullptr, term}, terms, rows, p.m - row,
+                            block, to);
     return {to, 1, kBlockRows, block};
   }
-  const Lines<T> lines{p.a + term, p.k, p.picked, row};
+  const RowView<T> source{p.a + term, p.k, p.strided, row};
   if (p.a_in_place()) {
     const i64 step = p.k / kTerms<N>;
-    return {reinterpret_cast<const N*>(lines[0]), step, 1, kBlockRows * step};
+    return {reinterpret_cast<const N*>(source[0]), step, 1, kBlockRows * step};
   }
   for (i64 i = 0; i < rows; ++i) {
-    const T* next = lines[i];
+    const T* next = source[i];
     if constexpr (kTerms<N> == 1) {
-      pack_straight(Lines<T>{next, 0}, 1, depth, depth, to + i * depth);
+      pack_rows(RowView<T>{next, 0}, 1, depth, depth, to + i * depth);
     } else {
       for (i64 j = 0; j < depth; ++j)
         to[i * depth + j] = number<N>(next + 2 * j, 1, 2 * j + 1 < terms);
@@ -292,62 +291,63 @@ Left<N> left_of(const Product<N, T, C>& p, i64 row, i64 rows, i64 l, i64 depth, 
 }
 
 #if HWY_TARGET == HWY_AVX3
-// Tiles take rows of pairs, and whole tiles. What is added to make them whole: zeros to the end of
-// a row, and rows that become rows of c that do not exist.
+// A tile takes rows of pairs, and only as a whole. So rows are filled up with zeros, and rows are
+// added that would become rows of c that do not exist.
 template <class T, class C>
 Left<TiledPair> left_of(const Product<TiledPair, T, C>& p, i64 row, i64 rows, i64 l, i64 depth,
                         TiledPair* to) {
   const i64 terms = p.terms(l, depth), term = l * kTerms<Pair>, whole = terms / kTerms<Pair>;
   if (p.ta) {
-    const Lines<T> lines{p.a + row, p.m, nullptr, term};
+    const RowView<T> source{p.a + row, p.m, nullptr, term};
     for (i64 l0 = 0; l0 < depth; l0 += kTileSide) {
       for (i64 i0 = 0; i0 < rows; i0 += kTileSide) {
         if (l0 + kTileSide <= whole && i0 + kTileSide <= rows) {
-          const auto line = [&](i64 i) HWY_ATTR {
-            return across<Pair>(Floats(), lines[kTerms<Pair> * (l0 + i)] + i0, p.m, true);
+          const auto get_row = [&](i64 i) HWY_ATTR {
+            return across<Pair>(Floats(), source[kTerms<Pair> * (l0 + i)] + i0, p.m, true);
           };
-          turn_tile(line, to + i0 * depth + l0, depth);
+          transpose_tile(get_row, to + i0 * depth + l0, depth);
           continue;
         }
         for (i64 i = i0; i < std::min(i0 + kTileSide, rows); ++i) {
           for (i64 j = l0; j < l0 + kTileSide; ++j)
-            to[i * depth + j] = j < numbers_of<Pair>(terms)
-                                    ? number<TiledPair>(lines[kTerms<Pair> * j] + i, p.m, j < whole)
-                                    : TiledPair();
+            to[i * depth + j] =
+                j < numbers_of<Pair>(terms)
+                    ? number<TiledPair>(source[kTerms<Pair> * j] + i, p.m, j < whole)
+                    : TiledPair();
         }
       }
     }
     return {to, depth, 1, kTileRows * depth};
   }
-  const Lines<T> lines{p.a + term, p.k, p.picked, row};
+  const RowView<T> source{p.a + term, p.k, p.strided, row};
   if (p.a_in_place() && rows % kTileRows == 0) {
     const i64 step = p.k / kTerms<Pair>;
-    return {reinterpret_cast<const TiledPair*>(lines[0]), step, 1, kTileRows * step};
+    return {reinterpret_cast<const TiledPair*>(source[0]), step, 1, kTileRows * step};
   }
   for (i64 i = 0; i < rows; ++i) {
     T* copy = &to[i * depth].first;
-    std::copy_n(lines[i], terms, copy);
+    std::copy_n(source[i], terms, copy);
     std::fill(copy + terms, copy + depth * kTerms<Pair>, T());
   }
   return {to, depth, 1, kTileRows * depth};
 }
 #endif
 
-// Memory that is copied or multiplied next. The blocks that are multiplied before it ask for it, as
-// much at each step, since a product of few columns otherwise waits for it.
-class Next {
+// Memory that is packed or multiplied next. The blocks before it prefetch an equal part of it at
+// each step, because a product of few columns would otherwise wait for it.
+class PrefetchQueue {
  public:
   template <class T>
   void add(const T* p, i64 count) {
     ranges_[ranges_[0].bytes > 0] = {reinterpret_cast<const char*>(p), count * i64{sizeof(T)}};
   }
   void spread(i64 steps) { step_ = (ranges_[0].bytes + ranges_[1].bytes + steps - 1) / steps; }
-  Ahead take(i64 steps) {
+  Prefetch take(i64 steps) {
     if (ranges_[0].bytes <= 0) std::swap(ranges_[0], ranges_[1]);
     if (ranges_[0].bytes <= 0) return {};
-    const Ahead ahead{ranges_[0].at, step_};
-    ranges_[0] = {ahead.at + steps * step_, ranges_[0].bytes - steps * step_};
-    return ahead;
+    const Prefetch prefetch{ranges_[0].at, step_};
+    ranges_[0] = {prefetch.at + steps * step_, ranges_[0].bytes - steps * step_};
+    return prefetch;
   }
 
  private:
@@ -360,7 +360,7 @@ class Next {
 
 template <int Vectors, bool accumulate, class N>
 void multiply_panel(const Left<N>& left, i64 rows, i64 depth, const N* panel, float* to, i64 to_row,
-                    Next& next) {
+                    PrefetchQueue& next) {
   const N* a = left.rows;
   for (i64 i = 0; i < rows; i += kRowsAtOnce<N>, a += left.block) {
     const i64 count = std::min<i64>(kRowsAtOnce<N>, rows - i);
@@ -379,32 +379,33 @@ template <class N, class T, class C>
 void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i64 column1) {
   constexpr bool sums_fit = std::is_same_v<C, float>;  // c can hold them meanwhile
   const bool pack_a = !p.a_in_place(),
-             // c stays in the cache, so a and b are copied a stretch at a time
-      small = sums_fit && p.ta && !p.picked && p.n % kLanes == 0 && (row1 - row0) * p.n <= kSmall &&
-              row1 - row0 <= kSmallRows;
-  const i64 whole = p.depth(), stretches = (whole + kStretch<N> - 1) / kStretch<N>,
-            stretch =
-                round_up((whole + stretches - 1) / stretches, std::max<i64>(4, kNumbersAtOnce<N>)),
+             // c stays in the cache, so a and b are packed one k-block at a time
+      small = sums_fit && p.ta && !p.strided && p.n % kLanes == 0 &&
+              (row1 - row0) * p.n <= kSmall && row1 - row0 <= kSmallRows;
+  const i64 whole = p.depth(), k_blocks = (whole + kKBlock<N> - 1) / kKBlock<N>,
+            k_block =
+                round_up((whole + k_blocks - 1) / k_blocks, std::max<i64>(4, kNumbersAtOnce<N>)),
             rows_at_once = small ? round_up(row1 - row0, kRowsAtOnce<N>) : kRows,
-            // of the sum, whose part of b is packed at once
-      deepest = sums_fit && p.n % kLanes == 0 ? std::min(whole, (small ? 1 : kStretches) * stretch)
-                                              : whole,
+            // numbers of the sum for which b is packed at once
+      deepest = sums_fit && p.n % kLanes == 0
+                    ? std::min(whole, (small ? 1 : kKBlocksPacked) * k_block)
+                    : whole,
             most_columns =
                 std::min(round_up(column1 - column0, kPanel),
                          std::max((pack_a ? kMostBIfAIsPacked : kMostB) / deepest / kPanel * kPanel,
                                   4 * kPanel));
-  // Sums that c can't hold are kept until their last stretch, those of one stretch never.
-  const bool keep = !sums_fit && stretch < whole;
+  // Sums of several k-blocks that c can't hold are kept until the last one.
+  const bool keep = !sums_fit && k_block < whole;
   const auto right = scratch(most_columns * deepest),
-             copy = scratch(pack_a || kTiled<N> ? rows_at_once * (stretch + 1) + kLanes : 0),
+             copy = scratch(pack_a || kTiled<N> ? rows_at_once * (k_block + 1) + kLanes : 0),
              sums = scratch(rows_at_once * (keep ? most_columns : kPanel));
   N* const panels = static_cast<N*>(right->data);
   [[maybe_unused]] const InUse<N> in_use;
   const auto multiply_rows_of = [&](i64 row, i64 first, i64 last, i64 begin, i64 end) HWY_ATTR {
     const i64 rows = std::min(rows_at_once, row1 - row);
-    Next next;
+    PrefetchQueue next;
     if (small) {
-      const i64 terms = p.terms(end, stretch);
+      const i64 terms = p.terms(end, k_block);
       if (terms > 0) {
         if (last - first == p.n) next.add(p.b + end * kTerms<N> * p.n, terms * p.n);
         if (rows == p.m) next.add(p.a + end * kTerms<N> * p.m, terms * p.m);
@@ -414,8 +415,8 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
     }
     next.spread((rows + kBlockRows - 1) / kBlockRows * ((last - first + kPanel - 1) / kPanel) *
                 (end - begin));
-    for (i64 l = begin; l < end; l += stretch) {
-      const i64 depth = std::min(stretch, end - l);
+    for (i64 l = begin; l < end; l += k_block) {
+      const i64 depth = std::min(k_block, end - l);
       const Left left = left_of(p, row, rows, l, depth, static_cast<N*>(copy->data));
       for (i64 column = first; column < last; column += kPanel) {
         const i64 real = std::min(kPanel, last - column), width = round_up(real, kLanes);
@@ -447,8 +448,7 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
   }
 }
 
-// --- few rows: each number of w is read once, from where it lies, so that the products take as
-// long as reading w. ---
+// --- few rows: b is read once, unpacked, so that the product takes as long as reading b. ---
 constexpr i64 kFewRows = 15;
 
 // c[i][j] = sum_l a[i k + l] b[j k + l] for i < Rows, j < Columns. A vector holds sums of every
@@ -509,7 +509,7 @@ void multiply_few_rows(const Product<N, T, C>& p) {
     a = p.a;
   } else {
     wide = scratch(p.m * p.k);
-    pack_straight(Lines<T>{p.a, 0}, 1, p.m * p.k, p.m * p.k, data_of(wide));
+    pack_rows(RowView<T>{p.a, 0}, 1, p.m * p.k, p.m * p.k, data_of(wide));
     a = data_of(wide);
   }
   const i64 panels = (p.n + kPanel - 1) / kPanel;
@@ -529,7 +529,7 @@ void multiply_few_rows(const Product<N, T, C>& p) {
 
 template <class N, class T, class C>
 void multiply(const Product<N, T, C>& p) {
-  if (p.m <= kFewRows && p.tb && !p.picked && (!p.ta || p.m == 1)) return multiply_few_rows(p);
+  if (p.m <= kFewRows && p.tb && !p.strided && (!p.ta || p.m == 1)) return multiply_few_rows(p);
   // Threads that share out the rows of c each copy all of b; those that share out its columns each
   // read all of a. The smaller of the two.
   const i64 threads = std::clamp<i64>(p.m * p.n * p.k / kLeastWork, 1, compute_threads()),
@@ -549,13 +549,13 @@ void multiply(const Product<N, T, C>& p) {
 }
 
 void product_of(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
-                const ProductTail& tail, const PickedRows* picked) {
+                const ProductTail& tail, const StridedRows* strided) {
   note_run(Kernel::product, HWY_TARGET);
   const i64 m = c.shape(0), n = c.shape(1), k = ta ? a.shape(0) : a.shape(-1);
   with_floating(a.dtype(), c.dtype(), "product", [&]<class T, class C>() HWY_ATTR {
     if constexpr (std::is_same_v<C, float> || std::is_same_v<C, T>) {
       const auto by = [&]<class N>(N) HWY_ATTR {
-        multiply(Product<N, T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail, picked});
+        multiply(Product<N, T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail, strided});
       };
       if constexpr (kPairsExist && std::is_same_v<T, bf16>) {
         if (multiplies_bf16_tiles()) {
@@ -581,8 +581,8 @@ namespace gossamer::cpu {
 
 HWY_EXPORT(product_of);
 void product(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const ProductTail& tail,
-             const PickedRows* picked) {
-  HWY_DYNAMIC_DISPATCH(product_of)(ta, tb, a, b, c, tail, picked);
+             const StridedRows* strided) {
+  HWY_DYNAMIC_DISPATCH(product_of)(ta, tb, a, b, c, tail, strided);
 }
 
 }  // namespace gossamer::cpu

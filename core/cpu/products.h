@@ -5,15 +5,16 @@
 
 namespace gossamer::cpu {
 
-// What becomes of the sums a b: c = activation(z), z = sums (+ c) (+ bias).
+// What follows the sums a b: c = activation(z), z = sums (+ c) (+ bias).
 struct ProductTail {
   bool add = false;  // what c held is added; no activation
   Tensor bias = {};  // [n], f32 or the type of the product, or undefined
   Activation activation = Activation::none;
   Tensor z = {};  // like c; undefined: not wanted
 };
-// A matrix whose rows are every `stride`-th pixel, in both directions, of images [n, h, w, row].
-struct PickedRows {
+// A matrix [n down across, row] of images [n, h, w, row]: its rows are every `stride`-th pixel, in
+// both directions.
+struct StridedRows {
   i64 h, w, stride;
   i64 down, across;  // rows of each image: down x across
   // the pixel that is a row
@@ -24,9 +25,9 @@ struct PickedRows {
 
 // a [m, k], or [k, m] if ta; b [k, n], or [n, k] if tb; c [m, n], f32 or their type. Every number
 // of c is summed in order, so it does not depend on the number of threads.
-// picked (null: none): of which images a's rows are picked, or, if ta and in f32 alone, b's [k, n];
-// that matrix is then given as images, of any shape.
+// strided (null: none): a, or, if ta and in f32 alone, b, is given as images, of any shape, and its
+// rows are those pixels.
 void product(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const ProductTail&,
-             const PickedRows* picked = nullptr);
+             const StridedRows* strided = nullptr);
 
 }  // namespace gossamer::cpu

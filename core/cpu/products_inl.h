@@ -1,6 +1,6 @@
 // Matrix products whose left rows lie anywhere: c = a b (+ c), then a tail (bias, addition, ReLU).
-// A convolution is such a product: a row of `a` is the pixels under the window, one stretch of
-// channels for each tap. Included once for each kind of CPU (vectors_inl.h).
+// A convolution is such a product: a row of `a` is the pixels under the window, one run of channels
+// for each tap. Included once for each kind of CPU (vectors_inl.h).
 #if defined(GOSSAMER_CORE_CPU_PRODUCTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef GOSSAMER_CORE_CPU_PRODUCTS_INL_H
 #undef GOSSAMER_CORE_CPU_PRODUCTS_INL_H
@@ -52,8 +52,8 @@ class Panels {
   std::shared_ptr<Block> block_;
 };
 
-// b[j][column] = from[column * taps depth + j]: the rows of `from` become columns.
-inline void pack_turned(const Panels& b, const float* from) {
+// b[j][column] = from[column * taps depth + j]: the transpose of `from`.
+inline void pack_transposed(const Panels& b, const float* from) {
   const i64 rows = b.taps() * b.depth(), panels = (b.columns() + kPanel - 1) / kPanel;
   parallel_for(panels, 1, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 p = begin; p < end; ++p) {
@@ -74,7 +74,7 @@ inline void pack_turned(const Panels& b, const float* from) {
 }
 
 // b[tap][row][column] = from[row * row_step + tap * tap_step + column]
-inline void pack_straight(const Panels& b, const float* from, i64 tap_step, i64 row_step) {
+inline void pack_rows(const Panels& b, const float* from, i64 tap_step, i64 row_step) {
   const i64 panels = (b.columns() + kPanel - 1) / kPanel;
   parallel_for(panels, 1, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 p = begin; p < end; ++p) {
@@ -92,14 +92,14 @@ inline void pack_straight(const Panels& b, const float* from, i64 tap_step, i64 
   });
 }
 
-// One stretch of a product: sum_l a[rows[i] + l] b[l], l < depth.
+// A part of a sum: sum_l a[rows[i] + l] b[l], l < depth.
 struct Term {
   const float* const* rows;
   const float* b;
-  i64 from, depth;  // the stretch begins at rows[i] + from
+  i64 from, depth;  // it begins at rows[i] + from
 };
 
-// What surrounds the product of a row.
+// What is done to the sums of a row.
 struct Tail {
   bool add = false;             // to what c holds
   const float* bias = nullptr;  // [columns]
@@ -200,7 +200,7 @@ inline void multiply_chunk(const float* const* rows, i64 count, const Panels& b,
   i64 tap = 0, from = 0;
   bool accumulate = tail.add;
   do {
-    // as many stretches as fit the cache together
+    // as many terms as fit the cache together
     const i64 tap0 = tap, from0 = from;
     i64 room = kDepth;
     terms.clear();

@@ -1,4 +1,4 @@
-// Memory for the numbers that a kernel works with, from the allocator of tensors, which keeps it.
+// Scratch memory of a kernel, from the allocator of tensors, which caches it.
 #pragma once
 
 #include <memory>

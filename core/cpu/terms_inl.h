@@ -21,13 +21,13 @@ struct Pair {
 };
 struct TiledPair : Pair {};  // for AMX (tiles_inl.h)
 
-// N: float, Pair or TiledPair, what a vector holds kLanes of.
+// N: float, Pair or TiledPair. One N is called a number here: a vector holds kLanes of them.
 template <class N>
 constexpr i64 kTerms = std::is_base_of_v<Pair, N> ? 2 : 1;
 template <class N>
 constexpr bool kTiled = std::is_same_v<N, TiledPair>;
 constexpr i64 kTileSide = 16;             // rows of a tile, and numbers of each
-constexpr i64 kTileRows = 2 * kTileSide;  // of the left matrix that are multiplied at a time
+constexpr i64 kTileRows = 2 * kTileSide;  // rows of the left matrix that are multiplied at a time
 
 #if HWY_TARGET == HWY_AVX3
 constexpr bool kPairsExist = true;

@@ -17,13 +17,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 
-// What a thread must hold while it multiplies; most numbers need nothing.
+// What a thread must set up while it multiplies numbers of type N: nothing but for tiles.
 template <class N>
 class InUse {};
 
 #if HWY_TARGET == HWY_AVX3
 
-// All tiles are whole while one of these lives.
+// While one of these lives, the tile registers are configured, each for 16 x 16 numbers.
 template <>
 class InUse<TiledPair> {
  public:
@@ -100,7 +100,7 @@ HWY_NOINLINE void multiply_tiles(i64 depth, const Pair* a, i64 a_row, const Pair
   if constexpr (Down > 1 && Across > 1) store_tile<3>(below + kTileSide, c_bytes);
 }
 
-// The same for `rows` <= kTileRows rows of c, of which more do not exist; a has kTileRows.
+// The same where c has only `rows` <= kTileRows rows; a has kTileRows.
 template <int Across, bool accumulate>
 HWY_INLINE void multiply_tile_rows(i64 rows, i64 depth, const Pair* a, i64 a_row, const Pair* b,
                                    float* c, i64 c_row) {
@@ -117,15 +117,16 @@ HWY_INLINE void multiply_tile_rows(i64 rows, i64 depth, const Pair* a, i64 a_row
   for (i64 i = 0; i < rows; ++i) std::copy_n(sums + i * columns, columns, c + i * c_row);
 }
 
-// Sixteen vectors become columns: to[j to_row + i] = number j of line(i).
-template <class Line>
-HWY_INLINE void turn_tile(const Line& line, Pair* to, i64 to_row) {
+// Transposes 16 x 16 numbers: to[j to_row + i] = number j of get_row(i).
+template <class GetRow>
+HWY_INLINE void transpose_tile(const GetRow& get_row, Pair* to, i64 to_row) {
   const Floats d;
   const hn::Repartition<double, Floats> twos;
-  Vector part[4][4];  // of four lines: block b of part[g][j] has numbers 4 b + j of lines 4 g on
+  Vector part[4][4];  // block b of part[g][j]: numbers 4 b + j of rows 4 g to 4 g + 3
 #pragma GCC unroll 4
   for (int g = 0; g < 4; ++g) {
-    const Vector v0 = line(4 * g), v1 = line(4 * g + 1), v2 = line(4 * g + 2), v3 = line(4 * g + 3);
+    const Vector v0 = get_row(4 * g), v1 = get_row(4 * g + 1), v2 = get_row(4 * g + 2),
+                 v3 = get_row(4 * g + 3);
     const auto low01 = hn::BitCast(twos, hn::InterleaveLower(d, v0, v1)),
                low23 = hn::BitCast(twos, hn::InterleaveLower(d, v2, v3)),
                high01 = hn::BitCast(twos, hn::InterleaveUpper(d, v0, v1)),

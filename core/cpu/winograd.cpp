@@ -111,20 +111,20 @@ struct Pixels {
     return {std::max<i64>(-top, 0), std::min<i64>(size.h - top, side), std::max<i64>(-left, 0),
             std::min<i64>(size.w - left, side)};
   }
-  // Asks for the pixels that no tile before this one has touched: its rows lie too far apart for
-  // the CPU to guess them.
+  // Prefetches the pixels that no tile before this one has touched: its rows lie too far apart for
+  // the CPU's own prefetcher.
   template <int write>
-  HWY_INLINE void ask_for(const Place& p, i64 channel) const {
+  HWY_INLINE void prefetch(const Place& p, i64 channel) const {
     constexpr int old = side - step;
     T* const at = first(p) + channel;
-    if (p.row == 0) ask<write, border, old, border, side>(at);
-    if (p.column == 0) ask<write, old, side, border, old>(at);
-    ask<write, old, side, old, side>(at);
+    if (p.row == 0) prefetch_square<write, border, old, border, side>(at);
+    if (p.column == 0) prefetch_square<write, old, side, border, old>(at);
+    prefetch_square<write, old, side, old, side>(at);
   }
 
  private:
   template <int write, int top, int bottom, int left, int right>
-  HWY_INLINE void ask(T* at) const {
+  HWY_INLINE void prefetch_square(T* at) const {
     for (int i = top; i < bottom; ++i) {
       T* row = at + i * line();
       keep_here(row);
@@ -149,7 +149,7 @@ void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pi
     const T* const from = pixels.first(place);
     const auto each_vector = [&](auto&& get_row) HWY_ATTR {
       for (i64 c = 0; c < channels; c += kLanes) {
-        if (c % 16 == 0) pixels.template ask_for<0>(next, c);
+        if (c % 16 == 0) pixels.template prefetch<0>(next, c);
         float* const to = out.at(0, tile) + c;
         transform<Row>([&](int i, Vector* row) HWY_ATTR { get_row(i, from + c + i * line, row); },
                        [&](int j, const Vector* results) HWY_ATTR {
@@ -161,7 +161,7 @@ void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pi
       each_vector([&](int, const T* at, Vector* row)
                       HWY_ATTR { load_each<Row::in>(at, pixel, row); });
     } else {
-      i64 column[Row::in];  // of those outside, another one is read and not taken
+      i64 column[Row::in];  // for those outside, another one is read and masked
       hn::Mask<Floats> taken[Row::in];
       for (int j = 0; j < Row::in; ++j) {
         column[j] = (inside.column(j) ? j : inside.left) * pixel;
@@ -217,8 +217,8 @@ void scatter(const Tiles& t, Image size, i64 first, i64 count, const Points& in,
     T* const to = pixels.first(place);
     const auto each_vector = [&](auto&& is_inside) HWY_ATTR {
       for (i64 c = 0; c < channels; c += kLanes) {
-        // The CPU reads a line before it writes to it, and guesses only what is read.
-        if (c % 16 == 0) pixels.template ask_for<1>(next, c);
+        // The CPU reads a line before it writes to it, and its prefetcher follows reads only.
+        if (c % 16 == 0) pixels.template prefetch<1>(next, c);
         const float* const from = in.at(0, tile) + c;
         transform<Row>(
             [&](int i, Vector* row)
@@ -256,8 +256,8 @@ struct Weights {
         stride(in * out + kPad) {}
   float* panel(i64 point, i64 column) const { return data + point * stride + column * in; }
   i64 width(i64 column) const { return std::min(kPanel, out - column); }
-  // They do not stay in the second-level cache.
-  bool far() const { return in * out >= 1 << 16; }
+  // They are larger than the second-level cache.
+  bool exceeds_cache() const { return in * out >= 1 << 16; }
 };
 
 // Inputs [begin, end) of the panel at `column`; at(r, s, c) points at the weights of its outputs.
@@ -279,30 +279,31 @@ void transform_panel(const Weights& u, i64 column, i64 begin, i64 end, At&& at) 
 
 i64 panels_of(const Weights& u) { return (u.out + kPanel - 1) / kPanel; }  // of a matrix
 
-// Of weights [out, r, s, in]: a few inputs of a panel are turned into [r, s, in, out] first.
+// Transforms weights [out, r, s, in]; a few inputs of a panel are first transposed to
+// [r, s, in, out].
 template <class Row, class T>
 void transform_weights(const Weights& u, const T* w) {
   constexpr i64 few = 16;
   const i64 parts = u.in / few;  // of a panel
   parallel_for(panels_of(u) * parts, 1, [&](i64 begin, i64 end) HWY_ATTR {
-    T turned[9][few][kPanel];
+    T transposed[9][few][kPanel];
     for (i64 part = begin; part < end; ++part) {
       const i64 column = part / parts * kPanel, first = part % parts * few, width = u.width(column);
       for (i64 k = 0; k < width; ++k) {
         const T* from = w + (column + k) * 9 * u.in + first;
         for (i64 tap = 0; tap < 9; ++tap, from += u.in) {
-          for (i64 c = 0; c < few; ++c) turned[tap][c][k] = from[c];
+          for (i64 c = 0; c < few; ++c) transposed[tap][c][k] = from[c];
         }
       }
       transform_panel<Row>(u, column, first, first + few,
-                           [&](i64 r, i64 s, i64 c) { return turned[3 * r + s][c - first]; });
+                           [&](i64 r, i64 s, i64 c) { return transposed[3 * r + s][c - first]; });
     }
   });
 }
 
-// Of weights [in, r, s, out], turned by 180 degrees.
+// Transforms weights [in, r, s, out], rotated by 180 degrees.
 template <class Row, class T>
-void transform_turned_weights(const Weights& u, const T* w) {
+void transform_rotated_weights(const Weights& u, const T* w) {
   parallel_for(u.in, 4, [&](i64 begin, i64 end) HWY_ATTR {
     for (i64 column = 0; column < u.out; column += kPanel)
       transform_panel<Row>(u, column, begin, end, [&](i64 r, i64 s, i64 c) {
@@ -324,8 +325,8 @@ void multiply(const Points& in, const Weights& u, i64 tiles, const Points& out, 
         const float* b = u.panel(matrix, column);
         float* c = out.at(p, 0) + column;
         const i64 width = u.width(column);
-        Ahead next;  // the panel behind this one
-        if (u.far())
+        Prefetch next;  // the panel after this one
+        if (u.exceeds_cache())
           next = {reinterpret_cast<const char*>(b + u.in * width),
                   width * i64{sizeof(float)} / blocks};
         if (width == kPanel)
@@ -516,12 +517,12 @@ void conv_inference(const ConvGeometry& g, const Tensor& x, const PackedWeights&
   });
 }
 
-// A convolution of dy with the weights turned by 180 degrees, and inputs and outputs exchanged.
+// A convolution of dy with the weights rotated by 180 degrees, and inputs and outputs exchanged.
 void conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, bool add, Tensor& dx) {
   note_run(Kernel::winograd, HWY_TARGET);
   with_kind(g, dy.dtype(), "conv_dx", [&]<class Kind, class T>() HWY_ATTR {
     const Weights u(g.k, g.c);
-    transform_turned_weights<typename Kind::Weight>(u, w.as<T>());
+    transform_rotated_weights<typename Kind::Weight>(u, w.as<T>());
     const auto run = [&](const auto& tail) HWY_ATTR {
       convolve<typename Kind::BackInput, typename Kind::BackOutput>(
           Tiles(g), output_of(g), dy.as<T>(), u, tail, input_of(g), dx.as<T>());

@@ -1,6 +1,6 @@
 // Winograd convolution F(4x4, 3x3) on NHWC (Lavin and Gray, "Fast algorithms for convolutional
 // neural networks", 2015): 36 multiplications instead of 144 for a tile of 4 x 4 results.
-// With stride 2, 81 of them: two taps stand on inputs of one parity, F(4, 2), the third on the
+// With stride 2 it takes 81: two taps stand on inputs of one parity, F(4, 2), the third on the
 // others. Arithmetic is f32 for tensors of any floating type; errors stay near 1e-6 of the largest
 // value.
 #pragma once
@@ -10,8 +10,7 @@
 
 namespace gossamer::cpu {
 
-// 3x3, stride 1 or 2, padding 1, dilation 1, one group, channels in multiples of 16, and a CPU for
-// which it pays.
+// 3x3, stride 1 or 2, padding 1, dilation 1, one group, channels in multiples of 16.
 bool winograd_fits(const ConvGeometry&);
 
 void winograd_conv(const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
