@@ -17,12 +17,12 @@ std::atomic<i64> live_nodes{0};
 std::atomic<std::uint64_t> next_sequence{1};
 
 // Where an op may put the gradient of each input: it overwrites the window of a parameter that has
-// no gradient yet, and adds to what has one already.
+// no gradient yet, and adds to a gradient that is there.
 Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
   Places places(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& slot = inputs[i];
-    // an input that is given twice: its second gradient is returned and gathered
+    // an input that is given twice: its second gradient is returned and accumulated
     const auto first = std::ranges::find(inputs, slot);
     if (!slot || !slot->value.defined() || first - inputs.begin() != static_cast<std::ptrdiff_t>(i))
       continue;
@@ -32,13 +32,13 @@ Places places_of(const std::vector<std::shared_ptr<Slot>>& inputs) {
 }
 
 // Adds a gradient to the slot, or overwrites it if nothing has come since it was marked stale.
-void gather(Slot& slot, const Tensor& g, const char* op) {
+void accumulate_into(Slot& slot, const Tensor& g, const char* op) {
   check<ShapeError>(g.shape() == slot.shape, op, ": gradient of an input is ", g.shape(),
                     ", the input is ", slot.shape);
   if (slot.stale) {
     slot.stale = false;
-    // A leaf's window (flat parameters) is fixed, so the gradient is copied in. Results just keep
-    // the first one.
+    // A leaf's window (flat parameters) is fixed, so the gradient is copied in. Other slots keep
+    // the first gradient itself.
     if (slot.leaf && slot.value.defined())
       slot.value.copy_from(g);
     else if (slot.leaf)
@@ -69,7 +69,7 @@ void expect_gradients(const std::vector<std::shared_ptr<Node>>& nodes) {
   }
 }
 
-// Calls the op's closure, if a gradient has reached its result, and gathers what it returns.
+// Calls the op's closure, if a gradient has reached its result, and accumulates what it returns.
 void walk(Node& node) {
   const auto out = node.out.lock();
   Grads grads;
@@ -92,7 +92,7 @@ void walk(Node& node) {
       if (in_place)
         slot->stale = false;
       else
-        gather(*slot, grads[i], node.name);
+        accumulate_into(*slot, grads[i], node.name);
       grads[i] = Tensor();
     }
     if (slot->leaf && --slot->pending == 0 && slot->on_ready) slot->on_ready();
@@ -154,8 +154,8 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
   out.set_slot(std::move(slot));
 }
 
-// A node's number is above those of its inputs' makers, so walked backwards every gradient is
-// complete when its maker's turn comes.
+// A node's number is above those of its inputs' makers. So in a walk backwards every gradient is
+// complete before its maker is visited.
 std::vector<std::shared_ptr<Node>> tape(const Tensor& root) {
   std::vector<std::shared_ptr<Node>> order, stack{root.slot()->maker};
   std::unordered_set<Node*> seen;
@@ -192,8 +192,8 @@ void backward(const Tensor& root, float gradient) {
   const NoGrad off;
   std::vector<std::shared_ptr<Node>> order = tape(root);
   expect_gradients(order);
-  gather(*root.slot(), Tensor::full(root.shape(), gradient, root.dtype(), root.device()),
-         "backward");
+  accumulate_into(*root.slot(), Tensor::full(root.shape(), gradient, root.dtype(), root.device()),
+                  "backward");
   while (!order.empty()) {
     const std::shared_ptr<Node> node = std::move(order.back());
     order.pop_back();

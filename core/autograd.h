@@ -2,7 +2,7 @@
 // tensors it must keep, and a closure from the gradient of the result to the gradients of the
 // inputs. No double backward.
 // Threads: a tape belongs to the thread that records it and walks it; NoGrad holds for its thread.
-// Two threads may not gather gradients in one leaf at once.
+// Two threads may not accumulate gradients in one leaf at once.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ namespace gossamer {
 // One gradient for each input, in order; an undefined one means "none".
 using Grads = std::vector<Tensor>;
 using Back = std::function<Grads(const Tensor& g, const std::vector<Tensor>& saved)>;
-// An op may also write an input's gradient straight to the place where it is gathered, and return
-// `at` as that gradient. This saves a copy for parameters, whose gradients lie in one block
+// An op may also write an input's gradient straight to the place where it is accumulated, and
+// return `at` as that gradient. This saves a copy for parameters, whose gradients lie in one block
 // (flat.h), and an addition where branches of a network meet.
 struct Place {
-  Tensor at;  // undefined: there is no such place, or its sum is seen elsewhere too
+  Tensor at;  // undefined: there is no such place, or others hold its sum too
   // false: overwrite it (a parameter's first gradient);  true: add to it
   bool holds_sum = false;
 };
@@ -38,13 +38,13 @@ struct Node {
   // run this node; without a backward(), when the last tensor that was computed from it is gone.
   std::vector<Tensor> saved;
   BackInPlace back;
-  std::weak_ptr<Slot> out;  // where the gradient of the result is gathered
+  std::weak_ptr<Slot> out;  // where the gradient of the result is accumulated
   Node();
   ~Node();            // frees long chains in a loop, not by recursion
   static i64 live();  // nodes alive in the process (tests: 0 after backward)
 };
 
-// Where the gradient of one tensor is gathered.
+// Where the gradient of one tensor is accumulated.
 struct Slot {
   Shape shape;
   // of the gradient: the tensor's own type, f32 for parameters
@@ -59,7 +59,7 @@ struct Slot {
   int pending = 0;  // leaf only, during backward(): gradients that may still come
 };
 
-// Puts one step on the tape of `out`, unless no input wants a gradient or a NoGrad is alive in this
+// Puts one node on the tape of `out`, unless no input wants a gradient or a NoGrad is alive in this
 // thread. `out` must not be on the tape yet. `saved` is detached; closures capture options only,
 // never tensors that require gradients.
 void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,

@@ -27,12 +27,12 @@ struct ConvGeometry {
   bool operator==(const ConvGeometry&) const = default;
 };
 
-// What becomes of the sums of a convolution in inference: y = relu?(sums + bias[k] (+ y)).
+// What follows the sums of a convolution in inference: y = relu?(sums + bias[k] (+ y)).
 struct ConvTail {
   Tensor bias;  // f32 [k]
   bool add = false, relu = false;
 };
-// The weights of such a convolution, and the forms that a backend has made of them.
+// The weights of such a convolution, and the packed forms that a backend has made of them.
 class PackedConv {
  public:
   virtual ~PackedConv() = default;
@@ -93,7 +93,7 @@ struct Attention {
   Tensor lengths;  // i32 [B]: keys that exist; undefined: all
 };
 
-// How a row of the loss counts.
+// How the rows of a loss count.
 struct LossRows {
   float label_smoothing = 0;
   bool ignores = false;  // rows with label `ignore`
@@ -123,8 +123,8 @@ class Backend {
   // dx += what conv_dx computes, in place. Returns false, and does nothing, if it cannot.
   virtual bool conv_dx_add(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 
-  // conv and what follows it, for weights that do not change: what pack_conv made of them serves
-  // all calls, also several at a time.
+  // conv and what follows it, for weights that do not change. What pack_conv returns serves all
+  // calls, from several threads too.
   virtual std::unique_ptr<PackedConv> pack_conv(const Tensor& w);
   virtual void conv_inference(const ConvGeometry&, const Tensor& x, PackedConv&, const ConvTail&,
                               Tensor& y);

@@ -55,7 +55,7 @@ GraphCapture with_ready_gradients(FlatParams& params, GraphCapture capture) {
 void CapturedStep::run(const Input& input, const StepWork& work) {
   if (!options_.enabled) return work();
   if (graph_ && input == captured_) {
-    last_ = input;  // ends a row of other inputs: the short batch of each epoch does not add up
+    last_ = input;  // so the short last batches of several epochs do not count as repeats
     return launch();
   }
   if (last_ != input) last_ = input, repeats_ = 0;

@@ -55,7 +55,7 @@ class CapturedStep {
   };
   // Runs the work, or launches its graph.
   void run(const Input&, const StepWork&);
-  // The work cannot be captured, as is known before it runs: on_failure is told, unless disabled.
+  // For work that is known not to be capturable: calls on_failure, unless it is disabled already.
   void disable(const std::string& why);
   bool captured() const { return graph_ != nullptr; }
 
@@ -67,7 +67,7 @@ class CapturedStep {
 
   Options options_;
   Input last_, captured_;
-  int repeats_ = 0;  // steps in a row with last_
+  int repeats_ = 0;  // consecutive steps with last_
   std::unique_ptr<CapturedGraph> graph_;
   std::vector<i64> increments_;  // of the counters, per launch
 };

@@ -1,6 +1,6 @@
-// How this process computes: which kernels of the CPU, which backend, and the options of GPUs. Set
-// it before the first op.
-// Threads: one, while no op runs; what only reads may be called by any.
+// How this process computes: with which kernels and backend on a CPU, and with which options on a
+// GPU. Set it before the first op.
+// Threads: functions that change something: one, while no op runs; the others: any.
 #pragma once
 
 #include <string>
@@ -27,13 +27,14 @@ namespace cpu {
 // "avx2", "neon".
 const std::vector<std::string>& kernel_sets();
 const std::string& kernel_set();  // the one in use
-// The best from now on, for all code of the CPU, oneDNN's too; a limit that is lower already stays.
-// ConfigError lists the names if this is none of kernel_sets(); DeviceError if oneDNN has run,
-// which takes no limit afterwards.
+// From now on no code on the CPU, oneDNN's included, uses a better set than this one; a lower limit
+// stays. ConfigError lists the names if this is none of kernel_sets(); DeviceError if oneDNN has
+// run, because it takes no limit afterwards.
 void limit_cpu(const std::string& name);
-// The set in use multiplies pairs of bf16.
+// Whether the set in use has an instruction for products of bf16.
 bool products_have_bf16();
-// So does oneDNN, which convolutions in bf16 need: bf16 is faster than f32 in every network.
+// Whether oneDNN has it too, which computes convolutions in bf16. Then bf16 is faster than f32 in
+// every network.
 bool has_bf16();
 
 }  // namespace cpu

@@ -57,18 +57,19 @@ class FlatParams {
   // Gradients count as zero from here on: the first one of the next backward pass overwrites its
   // window.
   void zero_grad();
-  // Walks the tape from a loss, whose gradient is share times the loss scale: what would vanish
-  // below 2^-24 in f16 stays. Optimizers divide by the scale again. Gradients of several passes
-  // since zero_grad() add up; with share = 1/n those of n losses are the gradient of their mean.
+  // Walks the tape from a loss, whose gradient is share times the loss scale, so that small
+  // gradients do not vanish in f16. Optimizers divide by the scale again. Gradients of several
+  // passes since zero_grad() add up; with share = 1/n those of n losses are the gradient of their
+  // mean.
   void backward(const Tensor& loss, float share = 1) const;
   float loss_scale() const { return options_.loss_scale; }
   // In f16, or with a loss scale, a step whose gradients are not all finite is skipped. f32 [2] on
   // the device, written by find_overflow(): how many of grads() are not finite now; how many steps
   // were skipped. Undefined otherwise: no step is skipped.
   const Tensor& overflow() const { return overflow_; }
-  // the last find_overflow() found some; false on a GPU, where asking would wait
+  // Whether the last find_overflow() found some; false on a GPU, where asking would wait.
   bool skips_step() const;
-  // so far. The host waits for a GPU.
+  // How many steps were skipped so far. The host waits for a GPU.
   i64 skipped_steps() const;
   // Sets windows to zero that no gradient has reached since zero_grad(). Call it before grads() is
   // read.
@@ -79,7 +80,7 @@ class FlatParams {
   std::vector<FlatRange> buckets(i64 bytes) const;
   // From now on backward() calls mark(i) and then ready(i), in its thread, when the last gradient
   // in ranges[i] is in: once after each arm_ready(). A range with a parameter that gets no gradient
-  // is never ready. Ranges begin and end between parameters; without ranges the calls end. mark may
+  // is never ready. Ranges begin and end between parameters; an empty list ends the calls. mark may
   // only enqueue work on the device, which follows that gradient.
   using Call = std::function<void(std::size_t)>;
   void on_ready(const std::vector<FlatRange>& ranges, Call ready, Call mark = nullptr);
@@ -98,8 +99,8 @@ class FlatParams {
   const Tensor& compute_half() const { return compute_half_; }
   void refresh();  // compute copy <- values(), frozen()
   // Gives layers a copy of their own, and refreshes it: from now on values() may change during
-  // forward and backward. Between two passes; methods that exchange values() beside the computation
-  // call it.
+  // forward and backward. Methods that exchange values() during the computation call it, between
+  // two passes.
   void separate();
   bool aliased() const { return !options_.separate; }
 

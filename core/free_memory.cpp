@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kUnknown = std::numeric_limits<std::size_t>::max();
 
-// The number behind a word at the start of a line: "MemAvailable:   123 kB".
+// The number after a word at the start of a line: "MemAvailable:   123 kB".
 std::optional<std::size_t> value_of(const std::string& path, const std::string& word) {
   std::ifstream in(path);
   for (std::string line; std::getline(in, line);)

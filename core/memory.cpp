@@ -22,7 +22,8 @@ namespace gossamer {
 namespace {
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
-// It is asked whether so much is there: a reading of files, which smaller blocks need not wait for.
+// For blocks from this size on, free_main_memory() is asked first. It reads files, which would
+// delay smaller ones.
 constexpr std::size_t kLarge = std::size_t{256} << 20;
 
 // Small sizes are rounded to 512 bytes, larger ones to an eighth of their power of two: few

@@ -86,7 +86,7 @@ Tensor count_top_k(const Tensor& logits, const Tensor& labels, int k);
 // --- linear algebra (op_linear.cpp)
 // [M, K] x [K, N] -> [M, N]
 Tensor matmul(const Tensor& a, const Tensor& b);
-// What may follow a product, without a pass of its own: one of the ops of these names.
+// An op that a product may include, without a pass of its own: the op of that name.
 enum class Activation { none, relu, gelu, gelu_tanh };
 // x [..., K] of rank 2 or more, w [D, K], bias [D] -> activation(x w^T + bias) [..., D]. One
 // rounding for all of it; a GPU may round the bias to x's type first. A GELU's argument is kept.
@@ -112,13 +112,13 @@ struct AttentionOptions {
   int heads = 1;        // C is a multiple of it; head h has columns [h D, (h+1) D), D = C/heads
   bool causal = false;  // query i sees keys 0 … first + i only
   i64 first = 0;        // position of the first query among the keys: of a step with a cache
-  // Of the weights, as dropout(): drawn by Philox(seed, stream) for (b, h, i, j)
+  // The probability of dropping a weight, drawn by Philox(seed, stream) for (b, h, i, j)
   // (ops/attention_mask.h).
   float dropout = 0;
   std::uint64_t seed = 0, stream = 0;
 };
-// softmax(q k'/sqrt(D)) v for each head (Vaswani et al. 2017). qkv [B, T, 3C]: the rows q, k, v
-// behind each other -> [B, T, C]. lengths i32 [B]: keys from lengths[b] on are padding, which no
+// softmax(q k'/sqrt(D)) v for each head (Vaswani et al. 2017). qkv [B, T, 3C], whose rows are q, k
+// and v side by side -> [B, T, C]. lengths i32 [B]: keys from lengths[b] on are padding, which no
 // query sees; undefined: none is. A query that sees no key gets zeros. Nothing of T x T is kept
 // for backward, which computes the weights again.
 Tensor attention(const Tensor& qkv, const AttentionOptions&, const Tensor& lengths = {});
@@ -167,7 +167,7 @@ Tensor avg_pool2d(const Tensor& x, PoolOptions = {});
 Tensor global_avg_pool(const Tensor& x);  // [N, H, W, C] -> [N, C]
 // Parameter-free shortcut of the CIFAR ResNets (He et al. 2015, option A): every `stride`-th pixel,
 // with more channels: [N, H, W, C] -> [N, ceil(H/stride), ceil(W/stride), channels]. The new ones
-// are zero; (channels - C)/2 of them lie before the old ones, the rest behind.
+// are zero; (channels - C)/2 of them lie before the old ones, the rest after.
 Tensor subsample_pad(const Tensor& x, int stride, i64 channels);
 
 // --- mixup and CutMix (op_mix.cpp)

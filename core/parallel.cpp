@@ -30,8 +30,8 @@ using Word = std::atomic<std::uint32_t>;
 static_assert(sizeof(Word) == 4 && Word::is_always_lock_free);
 
 constexpr i64 kMostThreads = 1024;
-// Turns of a thread that waits, before it sleeps, of 20 to 50 ns: as long as most gaps between two
-// loops and as it takes to wake a thread up (tests/bench/RESULTS-CPU.md has times with others).
+// How often a waiting thread looks for work before it sleeps, each time for 20 to 50 ns: as long as
+// most gaps between two loops, and as waking a thread takes (tests/bench/RESULTS-CPU.md compares).
 constexpr int kSpins = 2000;
 
 void sleep_while(Word& word, std::uint32_t value) {
@@ -112,7 +112,7 @@ class alignas(64) Worker {
  public:
   explicit Worker(i64 number) : number_(number) {}
 
-  // False: it has other work.
+  // Gives it the loop. False: it has other work.
   bool post(Loop& loop) {
     Loop* expected = nullptr;
     if (loop_.load(std::memory_order_relaxed) || !loop_.compare_exchange_strong(expected, &loop))
@@ -120,7 +120,7 @@ class alignas(64) Worker {
     if (asleep_.load() && asleep_.exchange(0)) wake_sleeper(asleep_);
     return true;
   }
-  // False: it has begun.
+  // Takes the loop back. False: it has begun.
   bool recall(Loop& loop) {
     Loop* expected = &loop;
     return loop_.compare_exchange_strong(expected, nullptr);
@@ -161,7 +161,7 @@ class alignas(64) Worker {
   Word asleep_{0};
 };
 
-// The workers of the process. A caller takes those that are idle; the others stay away from it.
+// The workers of the process. A caller takes those that are idle.
 class Pool {
  public:
   // Gives the loop to at most `wanted` workers and returns them in `team`.
@@ -178,7 +178,7 @@ class Pool {
   }
 
  private:
-  // Several callers at once have as many workers as there are cores, and not each its own.
+  // Callers at the same time share as many workers as there are cores.
   bool grow(i64 wanted) {
     const std::scoped_lock lock(mutex_);
     const i64 count = count_;

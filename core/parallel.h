@@ -10,8 +10,8 @@
 
 namespace gossamer {
 
-// Threads a kernel of the calling thread may use, the caller included, of one pool that sleeps
-// (parallel.cpp). n >= 1; unless set, usable_cores().count (cores.h).
+// How many threads a kernel that the calling thread runs may use, the caller included. They come
+// from one pool (parallel.cpp). n >= 1; unless set, usable_cores().count (cores.h).
 void set_compute_threads(int n);
 int compute_threads();
 
@@ -36,8 +36,9 @@ class FunctionRef<R(A...)> {
 };
 
 // Runs body(begin, end) over disjoint pieces of [0, n), at least `grain` long, on compute_threads()
-// threads, at most 1,024; inside a piece, over [0, n). The split depends on n, grain and the thread
-// count only. If pieces throw, the exception of the first of them is rethrown here.
+// threads, at most 1,024. A call from inside a piece runs body(0, n) itself. The split depends on
+// n, grain and the thread count only. If pieces throw, the exception of the first of them is
+// rethrown here.
 void parallel_for(i64 n, i64 grain, FunctionRef<void(i64, i64)> body);
 
 }  // namespace gossamer

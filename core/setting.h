@@ -63,7 +63,7 @@ struct Setting {
   bool agree = true;                     // all workers must have the same
   std::optional<std::size_t> entries{};  // of a list: how many; none: any number
   bool ascending = false;                // of a list
-  // false: with the values of other settings it has no effect; with which it would, in words
+  // false: it has no effect, given the values of other settings; used_with says with which it would
   bool used = true;
   std::string used_with{};
   bool of_run = false;        // fractions of the run, for which programs may take amounts

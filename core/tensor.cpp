@@ -207,7 +207,7 @@ void Tensor::copy_from(const Tensor& src) {
   if (src.dtype() != dtype()) {
     if (src.device() == device())
       return detail::convert(device(), src.dtype(), src.data(), dtype(), data(), n);
-    // On the GPU's side: it converts faster than the CPU.
+    // The GPU converts, since it is faster than the CPU.
     return src.device().is_cpu() ? copy_from(src.to(device()).to(dtype()))
                                  : copy_from(src.to(dtype()));
   }

@@ -1,8 +1,8 @@
 // Tensor: the value type of Gossamer. A window (shape, offset) on a shared block: always dense,
 // last index fastest. Images are [N, H, W, C]. Copying a Tensor copies the handle: both see the
 // same window and the same gradient.
-// Threads: any for different Tensors, one at a time for one; who writes where another Tensor reads
-// must be alone.
+// Threads: any for different Tensors, one at a time for one. While one writes to a block, nobody
+// else may use a window on the same memory.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace gossamer {
 
-struct Slot;  // where a gradient is gathered (autograd.h)
+struct Slot;  // where a gradient is accumulated (autograd.h)
 
 class Tensor {
  public:

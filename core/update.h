@@ -1,8 +1,8 @@
-// What a training step does to the parameters, beside the tape: the formulas of the optimizers and
+// What a training step does to the parameters, outside the tape: the formulas of the optimizers and
 // of A2CiD2, and the one pass over FlatParams that applies them together. The formulas are
 // templates, so tests and the simulator run the same maths in double. The host waits for a GPU only
-// where it says so. The pass is in ops/op_update.cpp. Threads: one at a time for an Optimizer, its
-// FlatParams and the blocks of a pass.
+// where it says so. The pass is in ops/op_update.cpp.
+// Threads: one at a time for an Optimizer, its FlatParams and the blocks of a pass.
 #pragma once
 
 #include <cmath>

@@ -18,7 +18,8 @@ AttentionOptions options_of(const AttentionLayerOptions& o, bool causal, Dropout
   return {.heads = o.heads, .causal = causal, .dropout = p, .seed = seed, .stream = stream};
 }
 
-// Parts [from, to) of the rows of x, each as wide as a third of them, into rows at … of y.
+// A row of x is three parts of equal width (q, k, v). Copies its parts [from, to) to a row of y, in
+// each batch entry from row `at` on.
 void copy_parts(const Tensor& x, i64 from, i64 to, const Tensor& y, i64 at) {
   const i64 batch = x.shape(0), rows = x.shape(1), room = y.shape(1), width = x.shape(2) / 3;
   const Tensor parts = x.reshape({-1, width}), places = y.reshape({-1, width});

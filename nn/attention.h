@@ -6,7 +6,7 @@
 
 namespace gossamer::nn {
 
-// weight [rows, width], normal(0, deviation).
+// weight [rows, width], drawn from normal(0, deviation).
 class Embedding : public Module {
  public:
   Embedding(i64 rows, i64 width, float deviation = 1);
@@ -46,12 +46,13 @@ struct AttentionLayerOptions {
   float dropout = 0;                             // of the weights, in training mode
   std::string in = "in_proj", out = "out_proj";  // names of the children
 };
-// Children `in` (width -> 3 width: q, k, v), `out` (width -> width) and drop, which draws.
+// Children `in` (width -> 3 width: q, k, v), `out` (width -> width) and drop, which draws the
+// masks.
 class SelfAttention : public Module {
  public:
   SelfAttention(i64 width, AttentionLayerOptions);
   Tensor forward(const Tensor& x) override { return apply(x, {}); }  // [B, T, width], like x
-  // lengths: as attention() in core/ops.h has it
+  // lengths: as in attention() of core/ops.h
   Tensor apply(const Tensor& x, const Tensor& lengths);
   // The same for T further tokens, causal, whose keys and values join the cache. Not recorded.
   // ShapeError if the cache is full.

@@ -25,8 +25,8 @@ void save(const std::filesystem::path&, const Module&,
 // the file holds rounded weights.
 void save(const std::filesystem::path&, const Module&, const FlatParams& params,
           const Tensor& values, const std::map<std::string, std::string>& metadata = {});
-// A module's state, or another with the layout of memory, as files hold it: on the CPU, f32,
-// convolutions OIHW.
+// Converts a module's state, or other tensors in the layout of memory, to that of files: on the
+// CPU, f32, convolutions OIHW.
 std::vector<NamedTensor> in_file_layout(std::vector<NamedTensor> state);
 // Loads parameters and buffers and returns the metadata. IoError lists missing names, extra names
 // and other shapes (the first three and the count); then the module is unchanged. Tensors of 16
@@ -36,7 +36,7 @@ void load(const Weights&, Module&);
 // For a module that belongs to a FlatParams: loads into its values and refreshes the compute copy.
 std::map<std::string, std::string> load(const std::filesystem::path&, Module&, FlatParams& params);
 
-// How the tensors of a file go with a module: names, and for other shapes or types also these.
+// How the tensors of a file fit a module: their names. `misshapen` also says shapes and types.
 struct Fit {
   std::vector<std::string> fitting, missing, extra, misshapen;
 };
@@ -46,7 +46,7 @@ Fit load_what_fits(const Weights&, Module&);
 std::vector<std::string> names_of(const std::vector<NamedTensor>&);
 std::string first_three(const std::vector<std::string>& names);  // "a, b, c, … (9 in all)"
 
-// Without reading the tensors; IoError also if the file is cut short.
+// Reads the metadata without the tensors. IoError also if the file is cut short.
 std::map<std::string, std::string> read_metadata(const std::filesystem::path&);
 
 }  // namespace gossamer::nn

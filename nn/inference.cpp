@@ -47,8 +47,8 @@ FoldedSteps::Value FoldedSteps::apply(Value x, std::function<Tensor(const Tensor
   return static_cast<Value>(steps_.size());
 }
 
-void FoldedSteps::give_up_weights() {
-  for (Conv2d* conv : folded_) conv->give_up_weight();
+void FoldedSteps::free_weights() {
+  for (Conv2d* conv : folded_) conv->free_weight();
 }
 
 Tensor FoldedSteps::run(const Tensor& input) const {
@@ -77,7 +77,7 @@ Inference::Inference(Module& net) { fold(net); }
 
 Inference::Inference(std::unique_ptr<Module> net) : own_(std::move(net)) {
   fold(*own_);
-  steps_.give_up_weights();
+  steps_.free_weights();
   release_cached();
 }
 

@@ -24,8 +24,8 @@ class FoldedSteps {
   Value apply(Value x, std::function<Tensor(const Tensor&)>);
   // The last step's result.
   Tensor run(const Tensor& input) const;
-  // The network's own weights of the convolutions, which these steps do not read.
-  void give_up_weights();
+  // Frees the network's own weights of the folded convolutions, which these steps do not read.
+  void free_weights();
 
  private:
   struct Step {
@@ -38,12 +38,12 @@ class FoldedSteps {
 
 // Computes what net(x) does in eval mode, up to rounding, and without a tape. Row i of the result
 // must depend on row i of x alone: on a CPU, many rows are computed a part at a time. A network
-// that is not given away must live as long; changes of its weights after the construction do not
-// show. A network on a GPU, or with weights that are not finite, runs as it is. A NaN that arises
+// that is passed by reference must live as long; later changes of its weights have no effect. A
+// network on a GPU, or with weights that are not finite, runs as it is. A NaN that arises
 // from finite weights may become 0 in a ReLU.
 //
-// Memory besides the network's: its convolutions once more, if it is not given away; those by
-// Winograd also packed, four times as large; of activations what one block of layers needs.
+// Memory besides the network's: a second copy of its convolutions, unless it is passed by pointer;
+// packed weights for Winograd, four times as large; the activations of one block of layers.
 class Inference {
  public:
   // ConfigError if a layer is in training mode.
@@ -57,8 +57,8 @@ class Inference {
   FoldedSteps steps_;
 };
 
-// The places of the k largest numbers, or of all if there are fewer: the largest first, of equal
-// ones the first. k >= 0.
+// The indices of the k largest numbers, or of all if there are fewer: the largest first; among
+// equal ones, the smaller index first. k >= 0.
 std::vector<i64> largest(std::span<const float> numbers, i64 k);
 
 }  // namespace gossamer::nn

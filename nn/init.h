@@ -16,8 +16,8 @@ Tensor normal(Shape, float mean, float stddev, Rng&);
 Rng& init_rng();
 void seed_initialisation(std::uint64_t seed);
 
-// While one lives, the functions above leave what they return without values: for a model whose
-// weights are loaded next. Drawing them takes several times as long as reading them.
+// While one lives, the functions above return uninitialised tensors: for a model whose weights are
+// loaded next. Drawing them takes several times as long as reading them.
 class NoInitialValues {
  public:
   NoInitialValues();

@@ -46,7 +46,7 @@ Tensor Conv2d::forward(const Tensor& x) {
   return gossamer::add(y, bias_.dtype() == y.dtype() ? bias_ : cast(bias_, y.dtype()));
 }
 
-void Conv2d::give_up_weight() {
+void Conv2d::free_weight() {
   weight_.rebind(Tensor::wrap(nullptr, weight_.shape(), weight_.dtype()));
 }
 

@@ -24,8 +24,8 @@ class Conv2d : public Module {
   // norm(conv(x)) with norm's running statistics as one convolution, on a CPU: filter k is
   // multiplied by scale[k]/sqrt(var[k] + eps), in f32, and rounded once to the type of the weight.
   InferenceConv folded(const BatchNorm& norm) const;
-  // Frees its memory; the layer runs no more.
-  void give_up_weight();
+  // Frees the weight's memory. The layer cannot run afterwards.
+  void free_weight();
 
  private:
   Conv2dOptions options_;
@@ -97,7 +97,8 @@ class Dropout : public Module {
   void draw_for(int worker);
   Tensor forward(const Tensor& x) override;
   Tensor add_to(const Tensor& residual, const Tensor& x);  // residual + forward(x), in one pass
-  // What the next call draws, and counts it as one: for ops that drop inside; p = 0 in eval mode.
+  // What a forward call would draw, for ops that apply dropout themselves. Counts as one forward
+  // call. p = 0 in eval mode.
   struct Draw {
     float p;
     std::uint64_t seed, stream;
@@ -110,9 +111,10 @@ class Dropout : public Module {
   Tensor calls_;  // i64 buffer
 };
 
-// For weights that no training has had, such as an average: all batch norms below `root` that are
-// not frozen estimate their running statistics again, as the plain mean over the batches that
-// forward_all() gives the network. It is in training mode then and afterwards; no tape is kept.
+// For weights that were not trained, such as an average: all batch norms below `root` that are not
+// frozen estimate their running statistics again, as the plain mean over the batches that
+// forward_all() gives the network. The network is in training mode then and afterwards; no tape is
+// kept.
 void estimate_batch_norm(Module& root, FunctionRef<void()> forward_all);
 
 }  // namespace gossamer::nn

@@ -32,7 +32,8 @@ class FlatOptimizer : public Optimizer {
  protected:
   explicit FlatOptimizer(FlatParams&);
   Tensor state_block() const;  // f32 [size], zero
-  // What differs between optimizers; numbers_ holds the numbers of the step.
+  // What differs between optimizers: how steps are counted, and the pass, for which numbers_ holds
+  // the numbers of the step.
   virtual AdamCount count() const { return {}; }
   virtual void pass(const UpdateBlocks&, FlatRange) = 0;
 

@@ -1,4 +1,4 @@
-// Which parameters are meant, by their names.
+// Selects parameters by their names.
 // Threads: any.
 #pragma once
 
@@ -15,8 +15,8 @@ class Selection {
  public:
   explicit Selection(const std::string& text);  // ConfigError if there is no pattern
   bool operator()(const std::string& name) const;
-  // ConfigError names a pattern that is of none of these parameters, and the layers there are; or
-  // says that it is of frozen ones, which `all` has besides `names`.
+  // ConfigError names a pattern that fits none of `names`, and lists the layers; if it fits one of
+  // `all`, the error says that those parameters are frozen.
   void check_used(const std::vector<std::string>& names,
                   const std::vector<std::string>& all = {}) const;
 

@@ -1,6 +1,5 @@
-// Weights that someone else saved, in any of the formats that can be read: safetensors, and torch's
-// .pth and .pt. The bytes say which, not the name of the file.
-// Threads: any.
+// Reads weights in any of the known formats: safetensors, and torch's .pth and .pt. The bytes
+// decide which, not the name of the file. Threads: any.
 #pragma once
 
 #include <filesystem>
@@ -23,7 +22,7 @@ struct Weights {
   // what the user should know: what was skipped or rounded, which of several state dicts was taken
   std::vector<std::string> notes;
   const Tensor* find(const std::string& name) const;  // nullptr if missing
-  // IoError: it is there, but unread.
+  // IoError: the file has it, but it was not read.
   void check_read(const std::string& name) const;
 };
 
@@ -35,9 +34,10 @@ struct WeightsOptions {
 };
 // IoError names the file and the defect.
 Weights read_weights(const std::filesystem::path&, const WeightsOptions& = {});
-// Only its header; a .pth has none. IoError.
+// Reads only the metadata; a .pth has none. IoError.
 std::map<std::string, std::string> read_weights_header(const std::filesystem::path&);
-// As WeightsOptions::rename. IoError: one of them fits no name, or two tensors have one name then.
+// As WeightsOptions::rename. IoError: an entry fits no name, or two tensors have one name
+// afterwards.
 void rename(Weights&, const std::map<std::string, std::string>&);
 
 }  // namespace gossamer::nn

@@ -50,7 +50,7 @@ template <class T>
 struct Head {
   const Attention& a;
   i64 b, h;
-  i64 width = whole(a.size);  // of a packed row; zeros behind `size`
+  i64 width = whole(a.size);  // of a packed row; zeros after `size`
   float scale = 1 / std::sqrt(static_cast<float>(a.size));
   Head(const Attention& call, i64 index) : a(call), b(index / call.heads), h(index % call.heads) {}
 

@@ -28,7 +28,7 @@ constexpr i64 kBlock = 128;  // rows summed in f32 before they join the f64 sum
 
 struct View {
   i64 rows, columns, fold;  // `rows` rows of `columns` = fold * c
-  i64 c, rest;              // and `rest` < fold rows of c behind them
+  i64 c, rest;              // and `rest` < fold rows of c after them
   View(i64 all_rows, i64 channels) : c(channels) {
     fold = channels < kColumns && kColumns % channels == 0 ? kColumns / channels : 1;
     rows = all_rows / fold;

@@ -1,8 +1,8 @@
-// The CPU engine: our own kernels (products, Winograd for 3x3 convolutions, direct ones where a
-// stride or the image speaks against it, batch norm fused with addition and ReLU), and oneDNN, in
-// builds that have it, for the convolutions where it is faster. It checks nothing that the ops have
-// checked before. The choice depends on shape, type and CPU only, never on a measurement, so that a
-// resumed run repeats the same bits.
+// The CPU engine: our own kernels (products, Winograd for 3x3 convolutions, direct convolutions
+// where the stride or the image rules Winograd out, batch norm fused with addition and ReLU), and
+// oneDNN, in builds that have it, for the convolutions where it is faster. It checks nothing that
+// the ops have checked before. The choice depends on shape, type and CPU only, never on a
+// measurement, so that a resumed run repeats the same bits.
 #include <mutex>
 
 #include "gossamer/core/cpu/attention.h"
@@ -54,10 +54,10 @@ class Engine final : public CpuBackend {
   Engine(const char* name, bool with_onednn) : name_(name), onednn_(with_onednn) {}
   const char* name() const override { return name_; }
 
-  // oneDNN sums a product in an order that depends on the number of rows that a thread takes; ours
-  // does not, and in f32 on one thread takes 1.0 to 1.1 times as long where w is square, less in
-  // what follows a multiple of pages, with bias and activation in the same pass, and where there
-  // are few rows (tests/bench/RESULTS-KERNELS.md).
+  // oneDNN's order of summing depends on the number of rows that a thread takes; ours does not. In
+  // f32 on one thread ours takes 1.0 to 1.1 times as long where w is square. It is faster where a
+  // row is a multiple of a page long, with bias and activation in the same pass, and with few rows
+  // (tests/bench/RESULTS-KERNELS.md).
   void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
     if (c.numel() == 0) return;
     if (a.numel() == 0) return backend("reference").gemm(ta, tb, a, b, c, add);
@@ -177,18 +177,18 @@ class Engine final : public CpuBackend {
     return type == DType::f16 || (type == DType::bf16 && !(onednn_ && cpu::onednn_has_bf16()));
   }
 
-  // Winograd in f32 beats a direct convolution even in bf16, but for layers so narrow that the
-  // transforms outweigh the products (of the gradient of the weights not even those). With stride 2
-  // it saves less: 1.4 to 1.6 times as fast as oneDNN on AVX2, 1.1 to 1.5 on AVX-512 in f32, if the
-  // tiles fit the image and there are 32 channels.
+  // Winograd in f32 beats a direct convolution even in bf16, except in layers so narrow that the
+  // transforms outweigh the products (for the gradient of the weights it wins there too). With
+  // stride 2 it saves less: 1.4 to 1.6 times as fast as oneDNN on AVX2, 1.1 to 1.5 on AVX-512 in
+  // f32, if the tiles fit the image and there are 32 channels.
   bool use_winograd(const ConvGeometry& g, DType type) const {
     if (!cpu::winograd_fits(g)) return false;
     if (g.stride == 1) return type == DType::f32 || needs_f32(type) || g.c * g.k > 16 * 16;
     return type == DType::f32 && g.c >= 32 && g.ho % 4 == 0 && g.wo % 4 == 0;
   }
 
-  // Few tiles do not pay for reading the transformed weights, which are four times as large and
-  // more than the caches hold: on one image of 224 pixels, those of the last stage.
+  // With few tiles, reading the transformed weights takes too long: they are four times as large
+  // and exceed the caches. So in the last stage of a ResNet on one image of 224 pixels.
   bool use_winograd_in_inference(const ConvGeometry& g, DType type) const {
     constexpr i64 least = 16;
     return use_winograd(g, type) && g.n * ((g.ho + 3) / 4) * ((g.wo + 3) / 4) >= least;

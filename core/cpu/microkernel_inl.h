@@ -12,7 +12,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 
-// Two vectors of columns and so many rows: on AVX2, 12 sums, two columns and a broadcast fill the
+// Rows of a block that is two vectors wide: on AVX2, 12 sums, two columns and a broadcast fill the
 // 16 registers. 12 rows were not faster on AVX-512, and slower for the gradient of weights.
 constexpr int kBlockRows = kManyRegisters ? 8 : 6;
 constexpr i64 kPanel = 2 * kLanes;  // columns

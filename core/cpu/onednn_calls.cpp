@@ -81,7 +81,7 @@ class Calls {
     return it;
   }
   // Making takes milliseconds, so it happens under the lock: a second thread waits and finds it.
-  // Null: the program exits, and this was never made.
+  // Null: the program exits, and this call was never made.
   const Call* get(const Key& key, FunctionRef<Call()> make) {
     const std::scoped_lock lock(mutex_);
     const auto it = made_.find(key);
@@ -253,7 +253,7 @@ class LaidOut {
 // Least multiplications worth a thread of its own.
 constexpr i64 kLeastWork = 1 << 18;
 
-// Into how many shares the images are cut: one a thread.
+// The number of shares into which the images are cut: at most one for each thread.
 i64 shares_of(const ConvGeometry& g) {
   const i64 image = std::max<i64>(1, g.ho * g.wo * g.k * g.r * g.s * (g.c / g.groups)),
             least = kLeastWork / image + 1;
@@ -349,7 +349,7 @@ class OneDnnWeights {
     const std::scoped_lock lock(mutex_);
     return plain();
   }
-  // In the layout that the call wants. The memory lasts as long as this object.
+  // The weights in the layout that the call wants. The memory lasts as long as this object.
   memory get(const Call& call, const memory::desc& ours) {
     const std::scoped_lock lock(mutex_);
     if (call.same_weights) {

@@ -21,7 +21,7 @@ inline Range windows_of(i64 i, i64 outputs, const PoolGeometry& p) {
 }
 
 constexpr i64 kBlock = 64;       // channels whose running results stay in registers or L1
-constexpr i64 kGrain = 1 << 12;  // least elements of a result worth a thread of its own
+constexpr i64 kGrain = 1 << 12;  // fewest elements of a result for which a thread pays
 
 template <class T, bool maximum>
 struct PoolForward {  // row: an output pixel

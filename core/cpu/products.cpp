@@ -26,9 +26,9 @@ constexpr i64 kKBlocksPacked = 8;  // k-blocks of b that are packed at a time
 constexpr i64 kRows = 96;          // rows of a at a time: a multiple of kRowsAtOnce
 // Numbers of b that a thread packs at a time: more where a is packed again for each such part.
 constexpr i64 kMostB = 1 << 18, kMostBIfAIsPacked = 1 << 20;
-// c stays in the second-level cache if it has at most so many numbers and rows.
+// c stays in the second-level cache if it has at most kSmall elements and kSmallRows rows.
 constexpr i64 kSmall = 1 << 17, kSmallRows = 1024;
-constexpr i64 kNarrow = 256;         // columns of c that are multiplied faster than a arrives
+constexpr i64 kNarrow = 256;         // with at most this many columns of c, it waits for a
 constexpr i64 kLeastWork = 1 << 18;  // multiplications worth a thread of its own
 
 constexpr i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
@@ -174,7 +174,7 @@ struct Product {
   const ProductTail& tail;
   const StridedRows* strided;
   i64 depth() const { return round_up(numbers_of<N>(k), kNumbersAtOnce<N>); }
-  // Rows of a are numbers already.
+  // Whether rows of a can be read as numbers where they lie.
   bool a_in_place() const {
     return !ta && !strided && k % (kTerms<N> * kNumbersAtOnce<N>) == 0 &&
            sizeof(N) == sizeof(T) * kTerms<N>;
@@ -263,7 +263,7 @@ struct Left {
   const N* rows;
   i64 row, step, block;
 };
-// Where they lie, or a copy of them in `to`, which has room for kRows (depth + 1) + kLanes.
+// Returns them where they lie, or a copy in `to`, which has room for kRows (depth + 1) + kLanes.
 template <class N, class T, class C>
 Left<N> left_of(const Product<N, T, C>& p, i64 row, i64 rows, i64 l, i64 depth, N* to) {
   const i64 terms = p.terms(l, depth), term = l * kTerms<N>;

@@ -18,13 +18,13 @@
 HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 
-// Columns of `b` that stay in the first-level cache: panels of so many rows.
+// Depth of a k-block: that part of a panel of `b` stays in the first-level cache.
 constexpr i64 kDepth = kLanes == 16 ? 192 : 256;
 // Rows of `a` that a thread takes at a time: a multiple of kBlockRows.
 constexpr i64 kChunk = 96;
 
-// A right matrix [taps depth, columns], cut into panels of kPanel columns that lie in a row; the
-// last panel is filled up with zeros, to kLanes columns if those suffice.
+// A right matrix [taps depth, columns], stored as contiguous panels of kPanel columns; the last
+// panel is filled up with zeros, to kLanes columns if those suffice.
 class Panels {
  public:
   // block: of such a matrix that was packed before; null: allocated here

@@ -25,7 +25,7 @@ namespace gossamer::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr Floats kFloats;
-constexpr i64 kTile = 4;      // results of a tile: so many squared
+constexpr i64 kTile = 4;      // a tile has 4 x 4 results
 constexpr i64 kWeights = 36;  // matrices of transformed weights
 // keeps the matrices from falling on the same cache sets
 constexpr i64 kPad = 16;
@@ -137,8 +137,8 @@ struct Pixels {
 // Tiles [first, first + count) of x, transformed by Row. A pixel of x has `pixel` channels, of
 // which the first out.channels are taken.
 template <class Row, class T>
-void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pixel,
-            const Points& out) {
+void transform_inputs(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pixel,
+                      const Points& out) {
   const i64 stride = out.stride, channels = out.channels;
   const Pixels<Row::in, Row::step, Row::border, const T> pixels{size, pixel, x};
   const i64 line = pixels.line();
@@ -179,7 +179,7 @@ void gather(const Tiles& t, Image size, i64 first, i64 count, const T* x, i64 pi
   }
 }
 
-// What becomes of a result on its way to y + c.
+// What is done to a result before it is stored at y + c.
 struct AsItIs {
   template <class T>
   HWY_INLINE Vector operator()(Vector v, const T*, i64) const {
@@ -204,9 +204,10 @@ struct Finish {  // ConvTail
   }
 };
 
+// Transforms the products `in` by Row and stores tail(result) in y, for pixels inside of the image.
 template <class Row, class T, class Tail>
-void scatter(const Tiles& t, Image size, i64 first, i64 count, const Points& in, const Tail& tail,
-             T* y) {
+void transform_outputs(const Tiles& t, Image size, i64 first, i64 count, const Points& in,
+                       const Tail& tail, T* y) {
   const i64 stride = in.stride, channels = in.channels;
   const Pixels<Row::out, Row::step, 0, T> pixels{size, channels, y};
   const i64 line = pixels.line();
@@ -240,8 +241,8 @@ void scatter(const Tiles& t, Image size, i64 first, i64 count, const Points& in,
   }
 }
 
-// Transformed weights: 36 matrices [in, out], each cut into panels of kPanel columns (the last
-// perhaps half as many) that lie in a row.
+// Transformed weights: 36 matrices [in, out], each stored as contiguous panels of kPanel columns
+// (the last may have half as many).
 struct Weights {
   std::shared_ptr<Block> block;
   float* data;
@@ -347,8 +348,8 @@ void multiply_transposed(const float* dy, const float* x, i64 out, i64 in, i64 t
   if (c < in) multiply_rows<1, accumulate>(out, tiles, dy, 1, out, x + c, in, sum + c, in);
 }
 
-// Tiles a thread works on at a time: what fits the second-level cache beside the weights, but
-// enough of them to pay for reading those.
+// Tiles that a thread works on at a time: what fits the second-level cache beside the weights, but
+// enough of them to make reading the weights worthwhile.
 i64 block_tiles(i64 tiles, i64 points, i64 in, i64 out) {
   const i64 fitting = (i64{320} << 10) / (points * static_cast<i64>(sizeof(float)) * (in + out));
   const i64 least = in * out > 128 * 64 ? 64 : 16;
@@ -360,11 +361,11 @@ template <class InputRow, class OutputRow, class T, class Tail>
 void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, const Tail& tail,
               Image to_size, T* to) {
   constexpr int side = InputRow::out, points = side * side;
-  const auto gathered = [&](i64 first, i64 count, const Points& in) HWY_ATTR {
-    gather<InputRow>(t, from_size, first, count, from, u.in, in);
+  const auto inputs_of = [&](i64 first, i64 count, const Points& in) HWY_ATTR {
+    transform_inputs<InputRow>(t, from_size, first, count, from, u.in, in);
   };
-  const auto scattered = [&](i64 first, i64 count, const Points& out) HWY_ATTR {
-    scatter<OutputRow>(t, to_size, first, count, out, tail, to);
+  const auto outputs_to = [&](i64 first, i64 count, const Points& out) HWY_ATTR {
+    transform_outputs<OutputRow>(t, to_size, first, count, out, tail, to);
   };
   constexpr i64 least = 16;  // tiles of a thread
   const i64 pieces = compute_threads();
@@ -373,13 +374,13 @@ void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, 
     const auto work = scratch(in_size + Points::size(points, t.count, u.out));
     const Points in(data_of(work), t.count, u.in), out(data_of(work) + in_size, t.count, u.out);
     parallel_for(t.count, 1, [&](i64 begin, i64 end) HWY_ATTR {
-      gathered(begin, end - begin, in.from(begin));
+      inputs_of(begin, end - begin, in.from(begin));
     });
     parallel_for(kWeights * panels_of(u), 1, [&](i64 begin, i64 end) HWY_ATTR {
       multiply<side>(in, u, t.count, out, begin, end);
     });
     parallel_for(t.count, 1, [&](i64 begin, i64 end) HWY_ATTR {
-      scattered(begin, end - begin, out.from(begin));
+      outputs_to(begin, end - begin, out.from(begin));
     });
     return;
   }
@@ -391,15 +392,16 @@ void convolve(const Tiles& t, Image from_size, const T* from, const Weights& u, 
     const i64 stop = t.count * end / pieces;
     for (i64 first = t.count * begin / pieces; first < stop; first += step) {
       const i64 count = std::min(step, stop - first);
-      gathered(first, count, in);
+      inputs_of(first, count, in);
       multiply<side>(in, u, count, out, 0, kWeights * panels_of(u));
-      scattered(first, count, out);
+      outputs_to(first, count, out);
     }
   });
 }
 
-// Into how many pieces the tiles are cut, each with a sum of its own of `numbers` numbers. That
-// depends on the shape alone, and so does the result; a power of two, for as many threads.
+// The number of pieces into which the tiles are cut, each with a sum of `numbers` numbers. It
+// depends on the shape alone, and so does the result. It is a power of two, to divide well among
+// threads.
 i64 sums_of(i64 steps, i64 numbers) {
   constexpr i64 least_steps = 10;  // pay for a sum
   const i64 most = std::max<i64>(4, (i64{1} << 18) / numbers);
@@ -426,8 +428,9 @@ void weight_gradient(const ConvGeometry& g, const T* x, const T* dy, float* dw) 
       const i64 start = t.count * piece / pieces, stop = t.count * (piece + 1) / pieces;
       for (i64 first = start; first < stop; first += step) {
         const i64 count = std::min(step, stop - first);
-        gather<typename Kind::Input>(t, input_of(g), first, count, x, g.c, in);
-        gather<typename Kind::OutputGrad>(t, output_of(g), first, count, dy + k0, g.k, out);
+        transform_inputs<typename Kind::Input>(t, input_of(g), first, count, x, g.c, in);
+        transform_inputs<typename Kind::OutputGrad>(t, output_of(g), first, count, dy + k0, g.k,
+                                                    out);
         for (i64 matrix = 0; matrix < kWeights; ++matrix) {
           bool begun = first != start;
           for_points_of<side>(matrix, [&](i64 p) HWY_ATTR {

@@ -196,7 +196,7 @@ struct Strided {
 // put_column(j, column) takes one of the result.
 template <class Row, class GetRow, class PutColumn>
 HWY_INLINE void transform(GetRow&& get_row, PutColumn&& put_column) {
-  // columns of the half-way result, so that the second pass reads them in a row
+  // the intermediate result by columns, so that the second pass reads contiguous memory
   Vector half[Row::out][Row::in];
 #pragma GCC unroll 9
   for (int i = 0; i < Row::in; ++i) {

@@ -1,4 +1,4 @@
-// Bytes that someone else wrote, read at any position: a file, or a span for tests.
+// Untrusted bytes that are read at any position: a file, or a span for tests.
 // Threads: any.
 #pragma once
 

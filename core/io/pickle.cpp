@@ -13,7 +13,7 @@
 namespace gossamer {
 namespace {
 
-// By their names in Python's pickletools.
+// Instructions, by their names in Python's pickletools.
 enum class Op : unsigned char {
   proto = 0x80,
   stop = '.',
@@ -186,7 +186,8 @@ class PickleMachine {
     if (kind == Kind::list && drop(parts)) return;
     whole.parts.insert(whole.parts.end(), parts.begin(), parts.end());
   }
-  // The losses of a long training, say: numbers that only their list holds. Nobody asks for them.
+  // Drops numbers that only their list holds, such as the losses of a long training: nobody asks
+  // for them. False: they stay.
   bool drop(const std::vector<std::uint32_t>& parts) {
     auto& values = out_.values_;
     const std::size_t first = values.size() - std::min(parts.size(), values.size());
@@ -230,7 +231,7 @@ class PickleMachine {
     if (!arguments.parts.empty()) dict.parts = items(out_.values_[arguments.parts[0]]);
     push(std::move(dict));
   }
-  // Of a list of pairs, as Python 2 gives them to an OrderedDict.
+  // Keys and values of a list of pairs, as Python 2 gives it to an OrderedDict.
   std::vector<std::uint32_t> items(const Value& list) const {
     std::vector<std::uint32_t> out;
     bool pairs = list.kind == Kind::list;
@@ -372,7 +373,7 @@ class PickleMachine {
     }
     return false;
   }
-  // False: it is none of those.
+  // Instructions of newer protocols. False: it is none of these.
   bool newer(Op code) {
     switch (code) {
       case Op::short_binstring:

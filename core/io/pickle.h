@@ -47,21 +47,21 @@ class Pickle {
   };
 
   struct Rules {
-    // The names that may occur; collections.OrderedDict and defaultdict
-    // always may, and make a dict; builtins.set makes a list.
+    // The names that may occur. Always allowed are collections.OrderedDict and defaultdict, which
+    // make a dict, and builtins.set, which makes a list.
     std::span<const std::string_view> globals;
     // For errors: what such a pickle is, and what to do about another.
     std::string_view of = "a file of weights",
                      advice = "Save the weights alone: torch.save(model.state_dict(), FILE)";
   };
-  // Reads all but what Kind::bytes stands for, from byte `begin` on. IoError: the file's name, and
+  // Reads from byte `begin` on, all but the contents of Kind::bytes. IoError: the file's name, and
   // the instruction, global or limit that stopped it.
   Pickle(const InputFile&, const Rules&, std::uint64_t begin = 0);
 
   // A value may be a part of several others, and of itself: do not walk without a limit.
   const Value& root() const { return values_[root_]; }
   std::span<const Value> values() const { return values_; }  // all, in the order they were made
-  std::uint64_t end() const { return end_; }                 // the first byte behind it
+  std::uint64_t end() const { return end_; }                 // the first byte after it
   const Value& part(const Value& whole, std::size_t i) const { return values_[whole.parts[i]]; }
   // The value of a key (text or bytes, also as Python 3 writes bytes in protocol 2) of a dict;
   // nullptr if it is missing or `dict` is none.

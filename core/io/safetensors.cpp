@@ -250,7 +250,7 @@ void check_sum(bool right, const std::string& file, const std::string& part) {
                  "another (an earlier checkpoint, another worker's)");
 }
 
-// Those of the tensors; none: the header is not as we write it.
+// The checksums of the tensors; none if the header is not as we write it.
 std::vector<std::string> checksums_of(std::string_view header, const std::string& file) {
   std::vector<std::string> sums;
   if (!header.starts_with(checksums::kOurs)) return sums;

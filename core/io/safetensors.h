@@ -34,18 +34,16 @@ struct SafeTensors {
 // cut short, another checksum than it was written with …
 SafeTensors read_safetensors(const std::filesystem::path&);
 SafeTensors read_safetensors(const InputFile&);
-// Only the metadata, after the checks of the header: the file has its length, but no tensor is
-// read.
+// Only the metadata. The header and the length of the file are checked, but no tensor is read.
 std::map<std::string, std::string> read_safetensors_metadata(const std::filesystem::path&);
-// IoError unless the file is whole: all the checks, of every tensor's bytes too if it has
+// Does all the checks of a read, and IoError if one fails; of the tensors' bytes if the file has
 // checksums.
 void check_safetensors(const std::filesystem::path&);
-// copies
+// The same of bytes in memory, which are copied.
 SafeTensors parse_safetensors(std::span<const std::byte> bytes, const std::string& name_for_errors);
 
 // The metadata as they stand in a header, each as `,"KEY":"VALUE"`. IoError, beginning with
-// `where`: one is no UTF-8.
-// Who writes a file at the end of long work can so find this out at its beginning.
+// `where`: one is no UTF-8. A caller that writes a file after long work can check this before it.
 std::string metadata_text(const std::map<std::string, std::string>& metadata,
                           const std::string& where);
 

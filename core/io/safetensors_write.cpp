@@ -1,5 +1,5 @@
-// Writing files in one step: temporary file in the same folder, fsync, rename, fsync of the folder.
-// And safetensors on top of it.
+// Writing files in one step (temporary file in the same folder, fsync, rename, fsync of the
+// folder), and safetensors files by it.
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
@@ -71,7 +71,7 @@ class AtomicFile {
     }
   }
 
-  // Over what is there already.
+  // Overwrites what is there.
   void write_at(off_t offset, std::string_view bytes) {
     if (::lseek(fd_, offset, SEEK_SET) != offset) fail_errno(path_, "seek", errno);
     write(bytes.data(), bytes.size());

@@ -36,8 +36,8 @@ constexpr TorchStorageType kStorages[] = {{"torch.FloatStorage", 4, DType::f32},
                                           {"torch.QInt32Storage", 4, std::nullopt},
                                           {"torch.storage.UntypedStorage", 1, std::nullopt}};
 
-// What stays a name or a call that nobody makes: how tensors are made, and what checkpoints of
-// training hold besides them (options, folders, devices, seeds, figures).
+// Names that a pickle may contain. Nobody calls them. They say how tensors are made, and what
+// checkpoints of training hold besides them (options, folders, devices, seeds, figures).
 constexpr std::string_view kNames[] = {"torch._utils._rebuild_tensor",
                                        "torch._utils._rebuild_tensor_v2",
                                        "torch._utils._rebuild_tensor_v3",
@@ -265,8 +265,8 @@ bool begins(const InputFile& file, std::span<const unsigned char> with) {
   return std::memcmp(head.data(), with.data(), with.size()) == 0;
 }
 
-// Not the length of a safetensors header, which would be followed by '{': this byte, the method of
-// the first entry, is a small number.
+// A safetensors file may begin with the same bytes, the length of its header; but then '{' follows,
+// where a zip archive has a small number, the method of its first entry.
 bool is_zip(const InputFile& file) {
   constexpr unsigned char kZip[] = {'P', 'K', 3, 4};
   if (!begins(file, kZip) || file.size() < 9) return false;
@@ -275,7 +275,7 @@ bool is_zip(const InputFile& file) {
   return method != std::byte{'{'};
 }
 
-// Before torch 0.1.10.
+// Whether it is a tar archive, as torch wrote before 0.1.10.
 bool is_tar(const InputFile& file) {
   char mark[5] = {};
   if (file.size() < 512) return false;

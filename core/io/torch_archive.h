@@ -32,7 +32,8 @@ std::optional<TorchStorage> torch_storage(const Pickle&, const Pickle::Value&);
 
 class TorchArchive {
  public:
-  // By the file's first bytes; nullptr: it is no file of torch.save. IoError as read_torch_file().
+  // Opens the form that the first bytes show; nullptr: it is no file of torch.save. IoError as
+  // read_torch_file().
   static std::unique_ptr<TorchArchive> open(const InputFile&);
   static bool is_one(const InputFile&);
   virtual ~TorchArchive() = default;

@@ -225,7 +225,7 @@ class Reader {
     }
     const Tensor data = storage(*stored);
     const i64 offset = whole(pickle_.part(a, 1), "offset");
-    // Elements that it has, and the last one in the storage that it reaches.
+    // How many elements it has, and the last one of the storage that it reaches.
     i64 count = 1, last = offset, dense = 1;
     bool overflow = false, contiguous = true;
     for (std::size_t d = sizes.size(); d-- > 0;) {

@@ -1,7 +1,7 @@
 // Files of torch.save (.pth, .pt): a pickle of the names, and the bytes of each storage, in a zip
-// archive or, before torch 1.6, one behind the other. Read without torch, and without running what
-// the pickle asks for; written for torch.
-// Threads: any; who writes a path last wins.
+// archive or, before torch 1.6, one after the other. They are read without torch, and without
+// running what the pickle asks for, and written for torch. Threads: any; who writes a path last
+// wins.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,8 @@ struct TorchFile {
   std::vector<std::string> notes;
 };
 
-// By its first bytes, whatever its name is: a file of torch.save, of any version.
+// Whether its first bytes are those of a file of torch.save, of any version. Its name does not
+// count.
 bool is_torch_file(const InputFile&);
 
 // A state dict (name -> tensor), or one of those that a checkpoint holds: that called init_key

@@ -47,7 +47,7 @@ const char* storage_of(DType type) {
   return "";
 }
 
-// As torch's tensors say it themselves: from the start of storage `key`, contiguous.
+// A tensor as torch pickles it: from the start of storage `key`, contiguous.
 std::string pickled(const Tensor& t, const std::string& key) {
   std::string size, stride;
   i64 step = 1;

@@ -6,8 +6,8 @@
 
 namespace gossamer {
 
-// It was skipped. kind: its type as the format calls it ("BOOL", "I16", "torch.BoolStorage" …), and
-// what else it is that Gossamer lacks.
+// A tensor that was skipped. kind: its type as the format calls it ("BOOL", "I16",
+// "torch.BoolStorage" …), or what else about it Gossamer lacks.
 struct UnreadTensor {
   std::string name, kind;
 };

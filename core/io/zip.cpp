@@ -90,7 +90,7 @@ void read_zip64(std::span<const std::byte> extra, std::uint64_t& size, std::uint
   }
 }
 
-// Of entry i of the directory, which `rest` begins with.
+// The size of entry i of the directory, with which `rest` begins.
 std::size_t entry_size(const InputFile& file, std::span<const std::byte> rest, std::uint64_t i) {
   check<IoError>(rest.size() >= kInDirectory && is_at(rest, 0, "PK\1\2"), file.name(), ": entry ",
                  i, " of its zip directory is damaged");

@@ -1,5 +1,6 @@
-// Zip archives whose entries are stored, not compressed, as torch writes its files: the directory,
-// with every check of the format, and the bytes of an entry. (PKWARE's APPNOTE.TXT, with zip64.)
+// Reads zip archives whose entries are stored, not compressed, as torch writes its files: the
+// directory, with every check of the format, and the bytes of an entry. (PKWARE's APPNOTE.TXT, with
+// zip64.)
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,13 @@ struct ZipEntry {
   std::uint32_t crc = 0;
 };
 
-// In the order of the directory; no two overlap or share a name, all lie within the file. IoError
-// names the file, and the entry that is compressed, encrypted or damaged.
+// The entries in the order of the directory; no two overlap or share a name, all lie within the
+// file. IoError names the file, and the entry that is compressed, encrypted or damaged.
 std::vector<ZipEntry> zip_entries(const InputFile&);
 // The names alone, also of compressed entries. IoError: there is no sound directory.
 std::vector<std::string> zip_names(const InputFile&);
-// All its bytes: to.size() is entry.size. IoError: their CRC-32 differs, so the file is damaged.
+// Reads all its bytes: to.size() is entry.size. IoError: their CRC-32 differs, so the file is
+// damaged.
 void read_zip_entry(const InputFile&, const ZipEntry&, std::span<std::byte> to);
 
 }  // namespace gossamer

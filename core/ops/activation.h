@@ -92,7 +92,7 @@ void with_activation(Activation activation, F&& f) {
       return f.template operator()<GeluTanh>();
   }
 }
-// Its gradient is a function of its result.
+// Whether its gradient is a function of its result.
 inline bool from_output(Activation activation) {
   return activation == Activation::none || activation == Activation::relu;
 }

@@ -7,8 +7,8 @@
 
 namespace gossamer {
 
-// The weight of query i and key j in head `head` = b H + h is kept if its word, to_unit(), is at
-// least the probability. 64 queries of a key take 16 calls: vectors of 16 queries then need no
+// The weight of query i and key j in head `head` = b H + h is kept if to_unit(word) is at least the
+// probability. 64 queries of a key take 16 calls: vectors of 16 queries then need no
 // exchange between lanes.
 struct AttentionDropout {
   Philox random;

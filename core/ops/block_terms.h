@@ -1,4 +1,4 @@
-// What is added up over f32 blocks, and the check of two equal ones.
+// Terms of sums over f32 blocks, and the check that two blocks have equal lengths.
 #pragma once
 
 #include "gossamer/core/error.h"

@@ -21,7 +21,7 @@ struct Eight {
   float v[8];
 };
 
-// Values used once go past the cache, so that those which the next kernel reads stay in it.
+// Values that are used once bypass the cache, so that what the next kernel reads stays in it.
 enum class Reuse { later, never };
 
 namespace detail {
@@ -164,9 +164,8 @@ inline bool aligned16(const void* p) { return reinterpret_cast<std::uintptr_t>(p
 
 // A matrix [rows, cols] cut for blocks of 256 threads: `across` groups of eight columns beside each
 // other, `down` rows below each other; `strips` such strips cover the columns. Blocks of a strip
-// take its rows in turns, so that all of them together move through the tensor from one end to the
-// other: the end they reach last is what the GPU's cache still holds for the next pass, which may
-// start there.
+// take its rows in turn, so that all of them together move through the tensor from one end to the
+// other: the GPU's cache still holds the end that they reach last, where the next pass may start.
 struct Tiles {
   static constexpr int threads = 256;
   i64 rows, cols;
@@ -174,7 +173,7 @@ struct Tiles {
   i64 parts;  // blocks of a strip
   bool backwards;
 
-  // blocks: about how many to make. least: rows worth a thread of its own.
+  // blocks: about how many to make. least: the fewest rows for which a thread of its own pays.
   static Tiles over(i64 rows, i64 cols, i64 blocks, bool backwards, i64 least = 4) {
     const i64 groups = (cols + 7) / 8, across = groups < 32 ? groups : 32, down = threads / across,
               strips = (groups + across - 1) / across;
@@ -205,8 +204,8 @@ struct Tiles {
     if (y >= down || left <= 0) return {part, 0, 0, 0};
     return {part, part * down + y, col, left < 8 ? static_cast<int>(left) : 8};
   }
-  // load(row) for `batch` rows at once, so that their loads are under way together, then use(row,
-  // what was loaded).
+  // Calls load(row) for `batch` rows at once, so that their loads are in flight together, then
+  // use(row, what was loaded).
   template <int batch, class Load, class Use>
   GOSSAMER_HD void for_rows(const Place& p, Load load, Use use) const {
     if (p.count == 0) return;

@@ -12,7 +12,7 @@ namespace gossamer {
 // x = n log 2 + r, and a polynomial for e^r, |r| <= log(2)/2.
 GOSSAMER_HD inline float exp_of(float x) {
   constexpr float shift = 0x1.8p23f;  // adding it rounds to an integer, which its last bits hold
-  const float turned = x * 1.44269504f + shift, n = turned - shift;
+  const float shifted = x * 1.44269504f + shift, n = shifted - shift;
   const float r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
@@ -21,7 +21,7 @@ GOSSAMER_HD inline float exp_of(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1;
-  const auto power = __builtin_bit_cast(std::uint32_t, turned) << 23;
+  const auto power = __builtin_bit_cast(std::uint32_t, shifted) << 23;
   float y = __builtin_bit_cast(float, __builtin_bit_cast(std::uint32_t, p) + power);
   y = x < -87.3f ? 0.0f : y;
   y = x > 88.7f ? __builtin_inff() : y;

@@ -9,10 +9,10 @@
 
 namespace gossamer {
 
-inline constexpr std::int32_t kFirst = -1, kLast = -1;  // there is none before, none behind
+inline constexpr std::int32_t kFirst = -1, kLast = -1;  // none before it, none after it
 
 namespace detail {
-// The way of a CPU.
+// On a CPU: one call for each position.
 struct FindNext {
   const std::int32_t* ids;
   i64 n;
@@ -24,7 +24,7 @@ struct FindNext {
     next[i] = j < n ? static_cast<std::int32_t>(j) : kLast;
   }
 };
-// The way of a GPU: block i looks for the id of position i, 2,048 positions at a time.
+// On a GPU: block i looks for the id of position i, 2,048 positions at a time.
 struct FindNextInBlocks {
   static constexpr int threads = 256, phases = 3, each = 8, few = 16;
   static constexpr std::uint32_t none = 0xffffffffu;  // kLast, and larger than any position
@@ -32,7 +32,7 @@ struct FindNextInBlocks {
     std::uint32_t found[threads], joined[few];
   };
   struct State {
-    i64 turn = 0;
+    i64 chunk = 0;
     bool done = false;
   };
   const std::int32_t* ids;
@@ -40,20 +40,20 @@ struct FindNextInBlocks {
   std::int32_t* next;
 
   GOSSAMER_HD static std::uint32_t least(std::uint32_t a, std::uint32_t b) { return a < b ? a : b; }
-  GOSSAMER_HD i64 begin(i64 i, i64 turn) const { return i + 1 + turn * each * threads; }
+  GOSSAMER_HD i64 begin(i64 i, i64 chunk) const { return i + 1 + chunk * each * threads; }
   template <int phase>
   GOSSAMER_HD void run(i64 i, int t, Shared& shared, State& state) const {
     if constexpr (phase == 0) {
       std::int32_t there[each];
       GOSSAMER_UNROLL
       for (int k = 0; k < each; ++k) {
-        const i64 j = begin(i, state.turn) + k * threads + t;
-        there[k] = ids[j < n ? j : i];  // behind the end: this position, which is none of those
+        const i64 j = begin(i, state.chunk) + k * threads + t;
+        there[k] = ids[j < n ? j : i];  // past the end: any id, which is then not compared
       }
       std::uint32_t first = none;
       GOSSAMER_UNROLL
       for (int k = 0; k < each; ++k) {
-        const i64 j = begin(i, state.turn) + k * threads + t;
+        const i64 j = begin(i, state.chunk) + k * threads + t;
         first = least(first, j < n && there[k] == ids[i] ? static_cast<std::uint32_t>(j) : none);
       }
       shared.found[t] = first;
@@ -65,8 +65,8 @@ struct FindNextInBlocks {
     } else {
       std::uint32_t first = none;
       for (int k = 0; k < few; ++k) first = least(first, shared.joined[k]);
-      ++state.turn;
-      state.done = first != none || begin(i, state.turn) >= n;
+      ++state.chunk;
+      state.done = first != none || begin(i, state.chunk) >= n;
       if (state.done && t == 0) next[i] = static_cast<std::int32_t>(first);
     }
   }

@@ -3,9 +3,8 @@
 //   for_each_row   the same for the elements of rows
 //   sum_all, sum_to   sums, with the same bits for any number of threads
 // Kernels whose threads work together in blocks are in grid.h, sums of columns in sum_columns.h.
-// Formulas are structs with a call
-// operator, not lambdas: nvcc hides host-device lambdas from the host's optimiser (15x slower,
-// measured).
+// Formulas are structs with a call operator, not lambdas: nvcc hides host-device lambdas from the
+// host's optimiser (15x slower, measured).
 #pragma once
 
 #include <type_traits>
@@ -49,7 +48,7 @@ inline void check_launch(Device device) {
 #endif
 
 // Runs f(i) for all i in [0, n), in any order; the iterations must not depend on each other (the
-// loop is vectorised). grain: least elements worth a thread of its own.
+// loop is vectorised). grain: the fewest elements for which a thread of its own pays.
 template <class F>
 void for_each(Device device, i64 n, F f, i64 grain = 1 << 15) {
   if (n <= 0) return;

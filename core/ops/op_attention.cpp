@@ -71,7 +71,7 @@ Tensor attend(Attention a, const Tensor& q, const Tensor& kv) {
   backend(device).attention(a, y, log_sums);
   if (!back) return y;
   const Tensor lengths = a.lengths;
-  a.q = a.k = a.v = {};  // saved beside, where they are detached and freed in time
+  a.q = a.k = a.v = {};  // the tape saves these, and frees them in time
   a.lengths = {};
   record(kOp, y, {q, kv}, {q, kv, lengths, y, log_sums},
          [a](const Tensor& dy, const std::vector<Tensor>& saved) {

@@ -1,5 +1,5 @@
 // embedding: rows of a table, and the gradient of the table without atomics: the rows of one id are
-// linked in their order, and whoever holds the first of them adds them all up.
+// linked in their order, and the thread of the first one adds them all up.
 #include <algorithm>
 #include <limits>
 
@@ -28,7 +28,7 @@ struct TakeRow {
   }
 };
 
-// before[next[i]] = i; what nobody links to stays kFirst.
+// before[next[i]] = i; positions that no other links to stay kFirst.
 struct LinkBack {
   const std::int32_t* next;
   std::int32_t* before;

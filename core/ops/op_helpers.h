@@ -9,8 +9,7 @@
 
 namespace gossamer::detail {
 
-// Every op starts with this: clear words for an undefined tensor, a wrong type or tensors on two
-// devices.
+// Every op starts with these checks: an undefined tensor, a wrong type, tensors on two devices.
 inline void check_floating(const char* op, const char* what, const Tensor& x) {
   check<ShapeError>(x.defined(), op, ": ", what,
                     " is undefined; was it moved away or never given a value?");
@@ -24,7 +23,7 @@ inline void check_device(const char* op, const Tensor& a, const Tensor& b) {
 }
 
 // The type in which an input wants its gradient: its own, except that 16-bit copies of flat
-// parameters gather in f32.
+// parameters accumulate in f32.
 inline DType grad_type(const Tensor& x) {
   return x.defined() && x.slot() ? x.slot()->dtype : x.defined() ? x.dtype() : DType::f32;
 }

@@ -39,13 +39,13 @@ struct InTopK {
   }
 };
 
-struct Counts {  // 1 for a row that counts
+struct RowCounts {  // 1 for a row that counts, else 0
   const std::int32_t* labels;
   bool ignores;
   std::int32_t ignore;
   GOSSAMER_HD float operator()(i64 r) const { return ignores && labels[r] == ignore ? 0.0f : 1.0f; }
 };
-struct MeanOfThose {
+struct MeanOfCounted {
   const double *sum, *count;
   float *loss, *share;
   GOSSAMER_HD void operator()(i64) const {
@@ -64,9 +64,9 @@ MeanLoss mean_of(const Tensor& losses, const Tensor& labels, const LossRows& how
   const std::shared_ptr<Block> block = allocate(2 * sizeof(double), device);
   auto* sums = static_cast<double*>(block->data);
   sum_to(device, losses.numel(), detail::Read<float>{losses.as<float>()}, 1, sums);
-  sum_to(device, losses.numel(), Counts{labels.as<std::int32_t>(), how.ignores, how.ignore}, 1,
+  sum_to(device, losses.numel(), RowCounts{labels.as<std::int32_t>(), how.ignores, how.ignore}, 1,
          sums + 1);
-  for_each(device, 1, MeanOfThose{sums, sums + 1, mean.loss.as<float>(), mean.share.as<float>()});
+  for_each(device, 1, MeanOfCounted{sums, sums + 1, mean.loss.as<float>(), mean.share.as<float>()});
   return mean;
 }
 

@@ -37,8 +37,8 @@ void check_arguments(const char* op, const NormInput& in, const Tensor& add) {
       " value per channel, training needs two or more; use a larger batch or training = false");
 }
 
-// A batch norm with given statistics: all of it but x, and a copy of the mean, since a later
-// training step may move the running one before backward reads it.
+// Fills a Norm with given statistics. It copies the mean, since a later training step may move the
+// running one before backward reads it.
 struct GivenStatistics {
   const float *running_mean, *running_var, *scale, *shift;
   float eps;
@@ -76,8 +76,8 @@ Norm kept(const Tensor* t, bool given) { return {t[0], t[1], t[2], t[3], t[4], t
 
 Tensor like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
 
-// A gradient takes the place of what it is computed from, element by element, if nobody else has
-// that: no further block of memory, whose lines would be read before they are written.
+// A gradient overwrites the tensor that it is computed from, element by element, if nobody else
+// holds that. A new block would cost memory, and a read of each cache line before it is written.
 Tensor in_place_of(const Tensor& t) { return t.sole() ? t.detach() : like(t); }
 
 NormGrads gradients_of(const Tensor* kept, const Place* places) {

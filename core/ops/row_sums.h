@@ -1,6 +1,6 @@
-// Sums over the rows of a matrix without atomics, for blocks of threads: a first pass leaves `sums`
-// partial sums a column for each part of the rows, a second one joins them. Sum k of column c over
-// the rows of a part lies in partial[(part sums + k) cols + c].
+// Sums over the rows of a matrix without atomics, for blocks of threads: a first pass leaves, for
+// each part of the rows, `sums` partial sums of each column; a second one joins them. Sum k of
+// column c over the rows of a part lies in partial[(part sums + k) cols + c].
 #pragma once
 
 #include "gossamer/core/ops/eight.h"
@@ -39,13 +39,13 @@ GOSSAMER_HD inline void join_sums(const Tiles& tiles, i64 block, int thread,
   }
 }
 
-// --- the second pass: the partial sums of a column are added, a few in f32, those in double; their
-// totals go to finish(column, totals)
+// --- the second pass: each thread adds some partial sums of a column in f32, then one adds these
+// in double; the totals go to finish(column, totals)
 template <int sums, class Finish>
 struct JoinParts {
-  static constexpr int threads = 256, phases = 2, columns = 8, lines = threads / columns;
+  static constexpr int threads = 256, phases = 2, columns = 8, rows = threads / columns;
   struct Shared {
-    float of[sums][lines][columns];
+    float of[sums][rows][columns];
   };
   using State = Nothing;
   const float* partial;
@@ -55,18 +55,18 @@ struct JoinParts {
   i64 blocks() const { return (cols + columns - 1) / columns; }
   template <int phase>
   GOSSAMER_HD void run(i64 block, int thread, Shared& shared, State&) const {
-    const int line = thread / columns, column = thread - line * columns;
+    const int row = thread / columns, column = thread - row * columns;
     const i64 c = block * columns + column;
     if constexpr (phase == 0) {
       float total[sums] = {};
       if (c < cols)
-        for (i64 p = line; p < parts; p += lines)
+        for (i64 p = row; p < parts; p += rows)
           for (int k = 0; k < sums; ++k) total[k] += partial[(p * sums + k) * cols + c];
-      for (int k = 0; k < sums; ++k) shared.of[k][line][column] = total[k];
-    } else if (line == 0 && c < cols) {
+      for (int k = 0; k < sums; ++k) shared.of[k][row][column] = total[k];
+    } else if (row == 0 && c < cols) {
       double total[sums] = {};
       for (int k = 0; k < sums; ++k)
-        for (int l = 0; l < lines; ++l) total[k] += static_cast<double>(shared.of[k][l][column]);
+        for (int l = 0; l < rows; ++l) total[k] += static_cast<double>(shared.of[k][l][column]);
       finish(c, total);
     }
   }

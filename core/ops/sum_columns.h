@@ -14,7 +14,7 @@
 namespace gossamer {
 
 namespace detail {
-// The way of a CPU. Adds rows of one piece in f32.
+// On a CPU: adds the rows of one piece in f32.
 template <class F>
 struct ColumnPiece {
   F f;
@@ -41,7 +41,7 @@ struct JoinColumns {
   }
 };
 
-// The way of a GPU: threads of a block take eight columns each, with four loads of eight under way.
+// On a GPU: each thread of a block takes eight columns and has four loads of eight in flight.
 template <class F, bool whole>
 struct ColumnSums {
   static constexpr int threads = Tiles::threads, phases = 2;
@@ -88,7 +88,7 @@ template <class F>
 void sum_columns_in_blocks(Device device, i64 rows, i64 cols, F f, float* out) {
   // one wave where three blocks fit on each of 132 multiprocessors (H100, H200)
   const Tiles tiles = Tiles::over(rows, cols, 384, false);
-  const bool alone = tiles.parts == 1;  // its sums are the totals
+  const bool alone = tiles.parts == 1;  // then its sums are the totals
   const std::shared_ptr<Block> block =
       alone ? nullptr
             : allocate(sizeof(float) * static_cast<std::size_t>(tiles.parts * cols), device);

@@ -8,10 +8,10 @@
 
 namespace gossamer {
 
-// A to Z become small; other bytes stay.
+// A to Z become lower case; other bytes stay.
 std::string lower_case(std::string_view);
-// Whether the name ends with one of these, which are given in small letters; the name's may be
-// upper case: a.JPG.
+// Whether the name ends with one of these, which are given in lower case. The name may be in upper
+// case: a.JPG.
 bool has_ending(std::string_view name, std::initializer_list<std::string_view> endings);
 
 // Whether a path holds a file or folder that no user put there as data: a name that begins with a

@@ -1,5 +1,6 @@
-// JSON: text that is written, for log lines, summaries, traces and --json, and text of others,
-// which nlohmann's parser reads. Threads: any.
+// JSON: writes it for log lines, summaries, traces and --json, and guards nlohmann's parser, which
+// reads the JSON of others.
+// Threads: any.
 #pragma once
 
 #include <algorithm>

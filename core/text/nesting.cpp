@@ -1,5 +1,5 @@
-// See nesting.h. Both are right for the part of a text that is valid, which is all that a parser
-// builds something of.
+// See nesting.h. Both results are right for the part of a text that is valid, and a parser builds
+// nothing of the rest.
 #include "gossamer/core/text/nesting.h"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 namespace gossamer {
 namespace {
 
-// Behind the string that begins with the quote at `from`.
+// The position after the string that begins with the quote at `from`.
 std::size_t behind_string(std::string_view text, std::size_t from, std::string_view quote,
                           bool escapes) {
   for (std::size_t at = from + quote.size(); at < text.size(); ++at) {

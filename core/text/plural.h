@@ -1,4 +1,5 @@
 // Numbers of things in sentences for people.
+// Threads: any.
 #pragma once
 
 #include <concepts>

@@ -1,6 +1,6 @@
-// The exponential moving average of a worker's model (EMA): of its parameters and running
-// statistics, after every gradient. With several workers each keeps its own, and the end of the run
-// averages them.
+// The exponential moving average (EMA) of a worker's parameters and running statistics, after every
+// gradient. Each of several workers keeps its own; the end of a run averages them.
+// Threads: one at a time for an Ema and its FlatParams.
 #pragma once
 
 #include <vector>

@@ -67,8 +67,8 @@ class GradientStep {
     // Told why a step cannot be captured. It may throw; if it returns, all steps run eagerly.
     std::function<void(const std::string& why)> on_failure = {};
   };
-  // A network with dropout cannot be captured, which is said here. like_gpu: behaves on a CPU as on
-  // a GPU, for tests.
+  // Calls on_failure for a network with dropout, which cannot be captured. like_gpu: behaves on a
+  // CPU as on a GPU, for tests.
   GradientStep(Parts, Graph, bool like_gpu = false);
   explicit GradientStep(Parts parts) : GradientStep(std::move(parts), Graph()) {}
 
@@ -83,10 +83,10 @@ class GradientStep {
     bring(batch);
     return compute();
   }
-  bool begun() const { return done_ > 0; }   // some of the batches of a gradient are computed
+  bool begun() const { return done_ > 0; }   // some batches of a gradient are computed, not all
   void step_ends() { inputs_.step_ends(); }  // call it when the update is enqueued
   // Forgets the batches of a gradient that is begun: running statistics and counters of the network
-  // are those of before its first batch.
+  // become what they were before its first batch.
   void abandon();
   LossSum& losses() { return losses_; }
   bool captured() const { return first_graph_.captured(); }

@@ -18,7 +18,7 @@
 
 namespace gossamer::nn {
 
-// The tensors of a batch. What each of them is, the task knows that made it.
+// The tensors of a batch. Only the task that made it knows what each of them means.
 struct StepBatch {
   std::vector<Tensor> tensors{};
   // Elements that each may have in another batch of the same source, for those whose size varies;
@@ -26,11 +26,11 @@ struct StepBatch {
   std::vector<i64> room{};
   Shape shape{};  // what varies between batches: a captured step fits one shape
   bool empty() const { return tensors.empty(); }
-  // With its numbers of elements, or all its room.
+  // The shape of a tensor in the views: its own, or [room] if it has room.
   Shape shape_of(std::size_t tensor) const;
 };
 
-// With the numbers that were drawn for it.
+// A batch with the random numbers that were drawn for it.
 struct DrawnBatch {
   StepBatch batch{};
   std::vector<float> numbers{};
@@ -47,8 +47,7 @@ class StepInputs {
   // Starts the copy of a batch and of the numbers that belong to it. At most one batch may be
   // brought before the step of the previous one has ended.
   void bring(const StepBatch&, std::span<const float> numbers);
-  // What was brought. A tensor has the same address as before while it does not grow. One with room
-  // has all of it.
+  // What was brought. A tensor keeps its address unless it grows; one with room has all of it.
   struct Views {
     StepBatch batch;
     Tensor numbers;  // f32
@@ -69,7 +68,7 @@ class StepInputs {
   struct Landing {
     Views host;                      // brought, but not taken; its numbers are pinned
     Room device;                     // where it lands
-    cuda::Event there;               // the copy has ended
+    cuda::Event there;               // recorded after the copy
     std::optional<cuda::Event> end;  // of the step that used it
   };
   Landing& landing_of(std::size_t step) { return landings_[step % landings_.size()]; }

@@ -41,9 +41,9 @@ struct TrainState {
   std::vector<NamedTensor> more = {};  // such as a method's: "acid.tilde"
 };
 
-// Under their names in a file; they are windows, so loading is copying.
+// All tensors under their names in a file. They are windows, so copying into them loads a state.
 std::vector<NamedTensor> windows_of(const TrainState&);
-// prefix NAME and, for blocks of the parameters' layout, a name for each parameter.
+// The blocks under prefix + name; one of the parameters' layout as a window for each parameter.
 std::vector<NamedTensor> windows_of(const FlatParams&, const std::vector<NamedTensor>& blocks,
                                     const std::string& prefix = "");
 
@@ -64,16 +64,16 @@ void check_finite(const TrainSnapshot&);
 void save_state(const std::filesystem::path&, const TrainState&, const Position&,
                 const Header& model = {}, const Header& more = {});
 
-// The file is of a model of other shapes.
+// The file is of a model with other shapes.
 struct OtherShapes : IoError {
   using IoError::IoError;
 };
 // IoError: the file cannot be read, is damaged, or lacks a tensor of this state; OtherShapes. Then
 // the state may be partly loaded.
 Position load_state(const std::filesystem::path&, const TrainState&);
-// The same of a file that is read. name: for errors.
+// The same from a file that was read. name: for errors.
 Position load_state(const SafeTensors&, const std::string& name, const TrainState&);
-// samples, epoch and step of a header. IoError: one is missing.
+// Samples, epoch and step from a header. IoError: one is missing.
 Position position_in(const Header&, const std::string& name);
 // The header of the model's own file. Empty: an older file, which has none.
 Header model_header_in(const Header&);
