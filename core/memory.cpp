@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <new>
 #include <vector>
 
 #include <sys/mman.h>

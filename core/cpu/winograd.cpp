@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <vector>
 
 #include "gossamer/core/cpu/kernel_sets.h"
 #include "gossamer/core/cpu/microkernel_inl.h"

@@ -1,6 +1,5 @@
 // The losses of classifiers and language models, and how often a label is among the best guesses.
 #include <algorithm>
-#include <cmath>
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/ops/op_helpers.h"

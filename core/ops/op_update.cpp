@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string>
 
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/ops/block_terms.h"
