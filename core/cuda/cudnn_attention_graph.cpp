@@ -11,7 +11,7 @@ namespace {
 // [B, H, rows, columns] with any strides.
 struct Extent {
   std::int64_t sizes[4], strides[4];
-  Extent turned() const {
+  Extent transposed() const {
     Extent t = *this;
     std::swap(t.sizes[2], t.sizes[3]);
     std::swap(t.strides[2], t.strides[3]);
@@ -66,7 +66,7 @@ class Graph {
     step.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, all_[how]);
     add(std::move(step), "reduction of attention");
   }
-  void turn(Place x, Place y) {
+  void transpose(Place x, Place y) {
     Descriptor step(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     step.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, all_[x]);
     step.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, all_[y]);
@@ -147,7 +147,7 @@ Shapes shapes_of(const AttentionProblem& p) {
 
 void forward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnDataType_t type) {
   const auto products = g.between(shape.scores), scaled = g.between(shape.scores);
-  g.product(g.in_memory(kQ, type, shape.q), g.in_memory(kK, type, shape.kv.turned()), products);
+  g.product(g.in_memory(kQ, type, shape.q), g.in_memory(kK, type, shape.kv.transposed()), products);
   g.each(CUDNN_POINTWISE_MUL, products, g.number(kScale), scaled);
   const auto scores = p.causal ? masked(g, scaled, shape.scores) : scaled;
   const auto top = g.between(shape.column), less = g.between(shape.scores),
@@ -169,8 +169,8 @@ void forward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnData
 void backward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnDataType_t type) {
   const Extent head_rows = dense(p.batch, p.heads, p.queries, p.size);
   const auto dy = g.in_memory(kDOut, type, shape.y), y = g.in_memory(kOut, type, shape.y),
-             q = g.in_memory(kQ, type, shape.q), k = g.in_memory(kK, type, shape.kv.turned()),
-             v = g.in_memory(kV, type, shape.kv.turned()), scale = g.number(kScale);
+             q = g.in_memory(kQ, type, shape.q), k = g.in_memory(kK, type, shape.kv.transposed()),
+             v = g.in_memory(kV, type, shape.kv.transposed()), scale = g.number(kScale);
   // the products of dy's and y's rows
   const auto both = g.between(head_rows), sum = g.between(shape.column),
              through = g.in_memory(kThrough, CUDNN_DATA_FLOAT, shape.column);
@@ -180,27 +180,27 @@ void backward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnDat
   // the weights again, and dv
   const auto products = g.between(shape.scores), scaled = g.between(shape.scores),
              less = g.between(shape.scores), weights = g.between(shape.scores),
-             weights_turned = g.between(shape.scores.turned(), type);
+             weights_transposed = g.between(shape.scores.transposed(), type);
   g.product(q, k, products);
   g.each(CUDNN_POINTWISE_MUL, products, scale, scaled);
   g.each(CUDNN_POINTWISE_SUB, scaled, g.in_memory(kLogSums, CUDNN_DATA_FLOAT, shape.column), less);
   g.each(CUDNN_POINTWISE_EXP, p.causal ? masked(g, less, shape.scores) : less, Graph::none,
          weights);
-  g.turn(weights, weights_turned);
-  g.product(weights_turned, dy, g.in_memory(kDV, type, shape.kv));
+  g.transpose(weights, weights_transposed);
+  g.product(weights_transposed, dy, g.in_memory(kDV, type, shape.kv));
   // slopes of the scores, and dk
   const auto d_weights = g.between(shape.scores), centred = g.between(shape.scores),
              slopes = g.between(shape.scores), scaled_slopes = g.between(shape.scores, type),
-             slopes_turned = g.between(shape.scores.turned(), type);
+             slopes_transposed = g.between(shape.scores.transposed(), type);
   g.product(dy, v, d_weights);
   g.each(CUDNN_POINTWISE_SUB, d_weights, through, centred);
   g.each(CUDNN_POINTWISE_MUL, centred, weights, slopes);
   g.each(CUDNN_POINTWISE_MUL, slopes, scale, scaled_slopes);
-  g.turn(scaled_slopes, slopes_turned);
-  g.product(slopes_turned, q, g.in_memory(kDK, type, shape.kv));
+  g.transpose(scaled_slopes, slopes_transposed);
+  g.product(slopes_transposed, q, g.in_memory(kDK, type, shape.kv));
   // dq
   const auto k_rows = g.between(shape.kv, type), dq = g.in_memory(kDQ, type, shape.q);
-  g.turn(k, k_rows);
+  g.transpose(k, k_rows);
   if (!p.any_order) return g.product(scaled_slopes, k_rows, dq);
   const auto sums = g.in_memory(kDQSums, CUDNN_DATA_FLOAT, head_rows);
   g.product(scaled_slopes, k_rows, sums);

@@ -76,9 +76,9 @@ Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const Con
   for (std::size_t cold = 2 * cuda::properties(device).l2, total = once;
        total < cold && sets.size() < 16; total += once)
     sets.push_back({sets[0].x.clone(), sets[0].w.clone(), sets[0].y.clone()});
-  std::size_t turn = 0;
+  std::size_t next = 0;
   const auto run = [&](const Plan& plan) {
-    const Operands& o = sets[turn++ % sets.size()];
+    const Operands& o = sets[next++ % sets.size()];
     execute(handle, plan, device, stream, {{kX, o.x.data()}, {kW, o.w.data()}, {kY, o.y.data()}});
   };
   const Event marks[] = {Event(device, Event::Timing::on), Event(device, Event::Timing::on)};

@@ -83,7 +83,7 @@ TEST_P(Products, OfEveryOddShapeFormAndTypeAgreeWithTheReference) {
               }
 }
 
-// More rows than a thread takes at a time, more columns than it packs, several stretches of the
+// More rows than a thread takes at a time, more columns than it packs, several k-blocks of the
 // sum.
 TEST_P(Products, OfLargeShapesAgreeWithTheReference) {
   for (const bool ta : {false, true})

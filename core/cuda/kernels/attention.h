@@ -82,7 +82,7 @@ struct RowSums {
   }
 };
 
-// Block: a head and N queries; turns: N keys each.
+// Block: a head and N queries; an iteration: N keys each.
 template <class T, int N, int wide>
 struct AttentionForward {
   static constexpr int threads = 256, phases = 4;
@@ -94,7 +94,7 @@ struct AttentionForward {
   };
   struct State {
     Sums out{};
-    i64 turn = 0;
+    i64 iteration = 0;
   };
   AttentionParts<T> a;
   RowsOnDevice<T> y;
@@ -106,15 +106,15 @@ struct AttentionForward {
     return a.seen(block / groups, last < a.queries ? last : a.queries - 1);
   }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
-    return state.turn * N < most_keys(block);
+    return state.iteration * N < most_keys(block);
   }
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
     const i64 groups = blocks_of_queries(), head = block / groups, i0 = block % groups * N,
-              j0 = state.turn * N;
+              j0 = state.iteration * N;
     if constexpr (phase == 0) {
-      if (state.turn == 0) {
+      if (state.iteration == 0) {
         shared.q.load_rows(a, a.q, head, i0, a.scale, t, threads);
         if (t < N) {
           shared.top[t] = -__builtin_huge_valf();
@@ -145,7 +145,7 @@ struct AttentionForward {
       shared.sum[t] = shared.sum[t] * factor + sum;
       shared.top[t] = top;
     } else {
-      const bool last = (++state.turn) * N >= most_keys(block);
+      const bool last = (++state.iteration) * N >= most_keys(block);
       Sums::each(t, a.size, [&](int k, int i, int c) {
         float out = state.out.v[k] * shared.factor[i];
         for (int j = 0; j < N; ++j) out += shared.s.v[i][j] * shared.kv.v[j][c];
@@ -190,7 +190,7 @@ struct AttentionBackParts {
   }
 };
 
-// dq: block: a head and N queries; turns: N keys each.
+// dq: block: a head and N queries; an iteration: N keys each.
 template <class T, int N, int wide>
 struct AttentionBackQueries {
   static constexpr int threads = 256, phases = 5;
@@ -201,7 +201,7 @@ struct AttentionBackQueries {
   };
   struct State {
     Sums out{};
-    i64 turn = 0;
+    i64 iteration = 0;
   };
   AttentionBackParts<T> b;
   RowsOnDevice<T> dq;
@@ -212,16 +212,16 @@ struct AttentionBackQueries {
     return b.a.seen(block / groups, last < b.a.queries ? last : b.a.queries - 1);
   }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
-    return state.turn * N < most_keys(block);
+    return state.iteration * N < most_keys(block);
   }
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
     const AttentionParts<T>& a = b.a;
     const i64 groups = blocks_of_queries(), head = block / groups, i0 = block % groups * N,
-              j0 = state.turn * N;
+              j0 = state.iteration * N;
     if constexpr (phase == 0) {
-      if (state.turn == 0) {
+      if (state.iteration == 0) {
         shared.q.load_rows(a, a.q, head, i0, a.scale, t, threads);
         shared.up.load_rows(a, b.dy, head, i0, 1, t, threads);
       }
@@ -238,7 +238,7 @@ struct AttentionBackQueries {
         shared.s.v[i][j] = b.slope(head, i0 + i, j0 + j, p, shared.s.v[i][j]);
       }
     } else {
-      const bool last = (++state.turn) * N >= most_keys(block);
+      const bool last = (++state.iteration) * N >= most_keys(block);
       Sums::each(t, a.size, [&](int k, int i, int c) {
         float out = state.out.v[k];
         for (int j = 0; j < N; ++j) out += shared.s.v[i][j] * shared.kv.v[j][c];
@@ -249,7 +249,7 @@ struct AttentionBackQueries {
   }
 };
 
-// dk and dv: block: a head and N keys; turns: N queries each.
+// dk and dv: block: a head and N keys; an iteration: N queries each.
 template <class T, int N, int wide>
 struct AttentionBackKeys {
   static constexpr int threads = 256, phases = 7;
@@ -260,28 +260,28 @@ struct AttentionBackKeys {
   };
   struct State {
     Sums dk{}, dv{};
-    i64 turn = 0;
+    i64 iteration = 0;
   };
   AttentionBackParts<T> b;
   RowsOnDevice<T> dk, dv;
 
   // Queries before the first that may see a key of the block are left out.
-  GOSSAMER_HD i64 first_query(i64 j0, i64 turn) const {
+  GOSSAMER_HD i64 first_query(i64 j0, i64 iteration) const {
     const i64 begin = b.a.causal && j0 > b.a.first ? (j0 - b.a.first) / N * N : 0;
-    return begin + turn * N;
+    return begin + iteration * N;
   }
   GOSSAMER_HD i64 blocks_of_keys() const { return (b.a.keys + N - 1) / N; }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
-    return first_query(block % blocks_of_keys() * N, state.turn) < b.a.queries;
+    return first_query(block % blocks_of_keys() * N, state.iteration) < b.a.queries;
   }
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
     const AttentionParts<T>& a = b.a;
     const i64 groups = blocks_of_keys(), head = block / groups, j0 = block % groups * N,
-              i0 = first_query(j0, state.turn);
+              i0 = first_query(j0, state.iteration);
     if constexpr (phase == 0) {
-      if (state.turn == 0) {
+      if (state.iteration == 0) {
         shared.k.load_rows(a, a.k, head, j0, 1, t, threads);
         shared.v.load_rows(a, a.v, head, j0, 1, t, threads);
       }
@@ -308,8 +308,8 @@ struct AttentionBackKeys {
     } else if constexpr (phase == 5) {
       shared.rows.load_rows(a, a.q, head, i0, a.scale, t, threads);
     } else {
-      ++state.turn;
-      const bool last = first_query(j0, state.turn) >= a.queries;
+      ++state.iteration;
+      const bool last = first_query(j0, state.iteration) >= a.queries;
       Sums::each(t, a.size, [&](int k, int j, int c) {
         for (int i = 0; i < N; ++i) state.dk.v[k] += shared.s.v[j][i] * shared.rows.v[i][c];
         if (!last || j0 + j >= a.keys) return;

@@ -1,7 +1,7 @@
 // Layer norm for GPUs. A row of up to 4,096 numbers that can be read in groups of eight stays in
 // the registers of its threads; several short rows share a block. Other rows take a block each and
-// are read again from the first-level cache. Backward takes rows in turns, so that each block
-// leaves two partial sums for each column.
+// are read again from the first-level cache. In backward each block takes every parts-th group of
+// rows, so that it leaves two partial sums for each column.
 #pragma once
 
 #include <cmath>
@@ -125,7 +125,8 @@ struct LayerNormForward {
   }
 };
 
-// parts blocks take groups of rows in turns. partial [parts][2][cols]: sums of dy xhat and of dy.
+// Each of `parts` blocks takes every parts-th group of rows. partial [parts][2][cols]: sums of dy
+// xhat and of dy.
 template <class T, int lanes>
 struct LayerNormBackward {
   using Lanes = RowLanes<lanes>;
@@ -138,7 +139,7 @@ struct LayerNormBackward {
   struct State {
     Eight x[Lanes::groups], g[Lanes::groups];  // xhat, dy
     Eight scales[Lanes::groups], shifts[Lanes::groups];
-    i64 turn;
+    i64 iteration;
   };
   const T *x, *dy;
   const float *scale, *means, *inverses;
@@ -148,12 +149,13 @@ struct LayerNormBackward {
   float* partial;
 
   static i64 groups_of(i64 rows) { return (rows + Lanes::down - 1) / Lanes::down; }
-  GOSSAMER_HD bool more(i64 block, i64 turn) const {
-    return (block + turn * parts) * Lanes::down < rows;
+  GOSSAMER_HD bool more(i64 block, i64 iteration) const {
+    return (block + iteration * parts) * Lanes::down < rows;
   }
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
-    const i64 row = (block + state.turn * parts) * Lanes::down + Lanes::line(t), base = row * cols;
+    const i64 row = (block + state.iteration * parts) * Lanes::down + Lanes::line(t),
+              base = row * cols;
     const bool here = row < rows;
     if constexpr (phase == 0) {
       const float mean = here ? means[row] : 0.0f, inv = here ? inverses[row] : 0.0f;
@@ -198,7 +200,7 @@ struct LayerNormBackward {
           out.v[j] += inv * (state.g[k].v[j] * times.v[j] - offset - state.x[k].v[j] * slope);
         store_eight<true>(dx + base + c, 8, out);
       }
-      if (more(block, state.turn + 1)) return;
+      if (more(block, state.iteration + 1)) return;
       GOSSAMER_UNROLL
       for (int k = 0; k < Lanes::groups; ++k) {
         GOSSAMER_UNROLL
@@ -208,8 +210,8 @@ struct LayerNormBackward {
         }
       }
     } else {
-      ++state.turn;
-      if (more(block, state.turn)) return;
+      ++state.iteration;
+      if (more(block, state.iteration)) return;
       // Number i of a lane, of which lines lie below each other.
       for (int e = t; e < 2 * numbers * lanes; e += threads) {
         const int i = e / lanes, lane = e % lanes, kj = i % numbers;
@@ -222,7 +224,7 @@ struct LayerNormBackward {
     }
   }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
-    return more(block, state.turn);
+    return more(block, state.iteration);
   }
 };
 
@@ -303,7 +305,8 @@ struct AnyNormForward {
   }
 };
 
-// parts blocks take the rows in turns. partial [parts][2][cols]: sums of dy xhat and of dy.
+// Each of `parts` blocks takes every parts-th row. partial [parts][2][cols]: sums of dy xhat and of
+// dy.
 template <class T>
 struct AnyNormBackward {
   static constexpr int threads = PairSums::threads, phases = 3;
@@ -311,7 +314,7 @@ struct AnyNormBackward {
     PairSums sums;
   };
   struct State {
-    i64 turn = 0;
+    i64 iteration = 0;
   };
   const T *x, *dy;
   const float *scale, *means, *inverses;
@@ -322,14 +325,14 @@ struct AnyNormBackward {
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
-    const i64 row = block + state.turn * parts, base = row * cols;
+    const i64 row = block + state.iteration * parts, base = row * cols;
     const float mean = means[row], inv = inverses[row], n = static_cast<float>(cols);
     if constexpr (phase == 0) {
       float *d_scale = partial + block * 2 * cols, *d_shift = d_scale + cols, sum = 0, along = 0;
       for (i64 c = t; c < cols; c += threads) {
         const float g = load(dy, base + c), xhat = (load(x, base + c) - mean) * inv;
-        d_scale[c] = (state.turn > 0 ? d_scale[c] : 0.0f) + g * xhat;
-        d_shift[c] = (state.turn > 0 ? d_shift[c] : 0.0f) + g;
+        d_scale[c] = (state.iteration > 0 ? d_scale[c] : 0.0f) + g * xhat;
+        d_shift[c] = (state.iteration > 0 ? d_shift[c] : 0.0f) + g;
         sum += g * scale[c];
         along += g * scale[c] * xhat;
       }
@@ -343,11 +346,11 @@ struct AnyNormBackward {
                     v = inv * (g - offset - xhat * slope);
         store(dx, base + c, accumulate ? load(dx, base + c) + v : v);
       }
-      ++state.turn;
+      ++state.iteration;
     }
   }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
-    return block + state.turn * parts < rows;
+    return block + state.iteration * parts < rows;
   }
 };
 
