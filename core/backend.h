@@ -6,6 +6,7 @@
 //   cpu_own        the same without oneDNN: what `cpu` is in the other builds
 //   cuda           a GPU: cuDNN, cuBLASLt, and passes that fuse what lies between their calls
 //   cuda_emulated  the same passes over the same blocks and threads on a CPU, for tests
+// Threads: any, as ops (ops.h).
 #pragma once
 
 #include <memory>

@@ -7,6 +7,7 @@
 //
 // A launch repeats the device's work only, on the same addresses: whatever changes from step to
 // step must be written to memory that stays where it is, and host code in the work does not run.
+// Threads: one at a time for a CapturedStep.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
 // A shared library looked for while the program runs, so that one binary also works on machines
 // that do not have it.
+// Threads: any, but one at a time for need().
 #pragma once
 
 #include <cstddef>

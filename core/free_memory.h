@@ -1,4 +1,5 @@
 // How much memory the machine has left, and the error when that does not suffice.
+// Threads: any.
 #pragma once
 
 #include <cstddef>

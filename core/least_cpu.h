@@ -1,4 +1,5 @@
 // The least CPU that this is compiled for.
+// Threads: any.
 #pragma once
 
 namespace gossamer::cpu {

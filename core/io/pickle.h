@@ -2,6 +2,7 @@
 // call any function; this one knows the instructions that Python writes for plain values and
 // objects in the protocols 2 to 5, calls nothing, and refuses all others by name. (Python's
 // pickletools.py.)
+// Threads: any.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // The two forms of a file of torch.save: where its pickle is, and where the storages are.
+// Threads: any.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Reads zip archives whose entries are stored, not compressed, as torch writes its files: the
 // directory, with every check of the format, and the bytes of an entry. (PKWARE's APPNOTE.TXT, with
 // zip64.)
+// Threads: any.
 #pragma once
 
 #include <cstdint>

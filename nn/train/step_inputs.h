@@ -6,6 +6,7 @@
 //   compute stream  … step k … wait(there), landing[k+1] -> fixed, step k+1, record(end)
 //   host            enqueues step k, then brings batch k+1: it waits for the end of step k-1 before
 //                   it writes to landing[k+1], and for nothing else
+// Threads: one at a time for a StepInputs.
 #pragma once
 
 #include <array>
