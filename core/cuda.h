@@ -42,7 +42,7 @@ struct Versions {
   bool driver_is_too_old() const { return driver > 0 && driver / 1000 < runtime / 1000; }
 };
 Versions versions();
-// of the whole device, every process counted
+// Memory of the whole device, with that of other processes.
 struct FreeMemory {
   std::size_t free = 0, total = 0;
 };
@@ -116,8 +116,8 @@ class UseStream {
   Device device_;
 };
 
-// What a kernel launch needs: the handle of the current stream, after its device was made the one
-// of the calling thread.
+// For a kernel launch: makes the device that of the calling thread, and returns the handle of its
+// current stream.
 void* launch_stream(Device);
 
 // Makes `device` the one of the calling thread for vendor calls that take none, and restores the
@@ -142,19 +142,19 @@ void record_use(const Block&, const Stream&);
 // Page-locked host memory (its Block is on the CPU): copies to and from it overlap. Cached like
 // device memory. Ordinary memory where there is no GPU, so callers need no second path.
 std::shared_ptr<Block> allocate_pinned(std::size_t bytes);
-// Device memory of its own allocation, not from the cache: what another process of this machine may
-// open.
+// Device memory that is an allocation of its own, not from the cache, so that another process of
+// this machine may open it.
 std::shared_ptr<Block> allocate_shared(std::size_t bytes, Device);
 using SharedHandle = std::array<std::byte, 64>;
 SharedHandle share(const Block&);  // of allocate_shared
-// closed with the last handle
+// The memory is closed with the last handle.
 std::shared_ptr<Block> open_shared(const SharedHandle&, std::size_t bytes, Device);
 
 // Copies between any two of device, pinned and other host memory, in stream order; ordinary host
 // memory makes the host wait (counted).
 void copy(void* to, const void* from, std::size_t bytes, const Stream&);
 void fill(void* to, unsigned char value, std::size_t bytes, const Stream&);
-// A few bytes of the device for the host, which waits for them (counted).
+// Copies a few bytes of the device to the host, which waits for them (counted).
 void read(void* to, const void* from, std::size_t bytes, const Stream&);
 
 // How often the host waited for a device in this process: synchronize(), Event::wait, item() and
