@@ -35,7 +35,7 @@ struct View {
     columns = channels * fold;
     rest = all_rows - rows * fold;
   }
-  std::vector<float> spread(const float* per_channel) const {
+  std::vector<float> repeated(const float* per_channel) const {
     std::vector<float> wide(static_cast<std::size_t>(columns));
     for (i64 i = 0; i < columns; ++i) wide[static_cast<std::size_t>(i)] = per_channel[i % c];
     return wide;
@@ -134,7 +134,7 @@ struct Affine {
   const T* x;
   std::vector<float> a, b;
   Affine(const View& view, const Norm& n)
-      : x(n.x.as<T>()), a(view.spread(n.a.as<float>())), b(view.spread(n.b.as<float>())) {}
+      : x(n.x.as<T>()), a(view.repeated(n.a.as<float>())), b(view.repeated(n.b.as<float>())) {}
 };
 
 // What joins a normalised tensor before the ReLU.
@@ -165,7 +165,7 @@ void statistics(const View& view, i64 pieces, const T* x, double rows, float eps
   // Sums of x - x0, x0 the first row: the variance of values far from zero keeps its digits.
   std::vector<float> origin(static_cast<std::size_t>(view.c));
   for (std::size_t i = 0; i < origin.size(); ++i) origin[i] = static_cast<float>(x[i]);
-  const auto wide = view.spread(origin.data());
+  const auto wide = view.repeated(origin.data());
   std::vector<double> sum(origin.size()), squares(origin.size());
   const float* o = wide.data();
   column_sums(view, pieces, sum.data(), squares.data(),
@@ -198,7 +198,7 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* y
   const float *a = forward.a.data(), *b = forward.b.data();
   const auto n = static_cast<std::size_t>(view.c);
   std::vector<double> sum(n), sum_x(n);
-  const auto wide_mean = view.spread(mean);
+  const auto wide_mean = view.repeated(mean);
   const float* m = wide_mean.data();
   const auto passed = [=]<class D, class V>(D d, i64 at, i64 col, V x_at) HWY_ATTR {
     const V g = load(d, dy + at);
@@ -231,8 +231,8 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* y
     constant[i] =
         static_cast<float>(-through * sum[i] / rows - slope_i * static_cast<double>(mean[i]));
   }
-  const auto wide_gain = view.spread(gain.data()), wide_slope = view.spread(slope.data()),
-             wide_constant = view.spread(constant.data());
+  const auto wide_gain = view.repeated(gain.data()), wide_slope = view.repeated(slope.data()),
+             wide_constant = view.repeated(constant.data());
   const float *gains = wide_gain.data(), *slopes = wide_slope.data(),
               *constants = wide_constant.data();
   all_elements(view, pieces, [=](auto d, i64 at, i64 col) HWY_ATTR {

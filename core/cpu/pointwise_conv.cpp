@@ -15,41 +15,44 @@ Tensor rows_of(const Tensor& t) { return t.reshape({t.numel() / t.shape(3), t.sh
 
 StridedRows strided_rows(const ConvGeometry& g) { return {g.h, g.w, g.stride, g.ho, g.wo}; }
 
-// The pixels of an image, of which a stride skips some, and those that it does not skip, [pixels,
-// channels]: calls each(image, picked, bytes of a pixel) for all of one line of the image.
+// For each row of an image that the stride does not skip: calls each(the row's first pixel, where
+// it lies in `pixels` [n ho wo, c], bytes of a pixel, the output row).
 template <class Each>
-void for_lines(const ConvGeometry& g, const Tensor& image, const Tensor& pixels, Each&& each) {
+void for_image_rows(const ConvGeometry& g, const Tensor& image, const Tensor& pixels, Each&& each) {
   const i64 size = g.c * static_cast<i64>(size_of(image.dtype()));
   auto* const all = static_cast<std::byte*>(image.data());
   auto* const some = static_cast<std::byte*>(pixels.data());
   parallel_for(g.n * g.ho, 1 + 4096 / (g.wo * size), [&](i64 begin, i64 end) {
-    for (i64 line = begin; line < end; ++line)
-      each(all + (line / g.ho * g.h + line % g.ho * g.stride) * g.w * size,
-           some + line * g.wo * size, static_cast<std::size_t>(size), line % g.ho);
+    for (i64 row = begin; row < end; ++row)
+      each(all + (row / g.ho * g.h + row % g.ho * g.stride) * g.w * size, some + row * g.wo * size,
+           static_cast<std::size_t>(size), row % g.ho);
   });
 }
 
-// The pixels of x that have an output, [pixels, channels].
-Tensor pixels_of(const ConvGeometry& g, const Tensor& x) {
+// The pixels of x that the stride does not skip, [n ho wo, c].
+Tensor gather_pixels(const ConvGeometry& g, const Tensor& x) {
   const Tensor pixels = Tensor::empty({g.n * g.ho * g.wo, g.c}, x.dtype());
-  for_lines(g, x, pixels, [&g](std::byte* in, std::byte* out, std::size_t size, i64) {
+  for_image_rows(g, x, pixels, [&g](std::byte* in, std::byte* out, std::size_t size, i64) {
     const std::size_t step = static_cast<std::size_t>(g.stride) * size;
     for (i64 i = 0; i < g.wo; ++i, in += step, out += size) std::memcpy(out, in, size);
   });
   return pixels;
 }
 
-void put_back(const ConvGeometry& g, const Tensor& pixels, const Tensor& image) {
-  for_lines(g, image, pixels, [&g](std::byte* to, const std::byte* from, std::size_t size, i64) {
-    const std::size_t step = static_cast<std::size_t>(g.stride) * size;
-    for (i64 i = 0; i < g.wo; ++i, to += step, from += size) std::memcpy(to, from, size);
-  });
+// The inverse: writes these pixels to their places in the image.
+void scatter_pixels(const ConvGeometry& g, const Tensor& pixels, const Tensor& image) {
+  for_image_rows(g, image, pixels,
+                 [&g](std::byte* to, const std::byte* from, std::size_t size, i64) {
+                   const std::size_t step = static_cast<std::size_t>(g.stride) * size;
+                   for (i64 i = 0; i < g.wo; ++i, to += step, from += size)
+                     std::memcpy(to, from, size);
+                 });
 }
 
-// The same, with zeros in the pixels that the stride skips: each is written once.
-void spread(const ConvGeometry& g, const Tensor& pixels, const Tensor& image) {
-  for_lines(
-      g, image, pixels, [&g](std::byte* to, const std::byte* from, std::size_t size, i64 line) {
+// The same, with zeros in the pixels that the stride skips. Each pixel is written once.
+void scatter_with_zeros(const ConvGeometry& g, const Tensor& pixels, const Tensor& image) {
+  for_image_rows(
+      g, image, pixels, [&g](std::byte* to, const std::byte* from, std::size_t size, i64 row) {
         for (i64 i = 0; i < g.w; ++i, to += size) {
           if (i % g.stride != 0) {
             std::memset(to, 0, size);
@@ -58,8 +61,8 @@ void spread(const ConvGeometry& g, const Tensor& pixels, const Tensor& image) {
             from += size;
           }
         }
-        const i64 next = std::min(g.h, (line + 1) * g.stride);
-        std::memset(to, 0, static_cast<std::size_t>((next - line * g.stride - 1) * g.w) * size);
+        const i64 next = std::min(g.h, (row + 1) * g.stride);
+        std::memset(to, 0, static_cast<std::size_t>((next - row * g.stride - 1) * g.w) * size);
       });
 }
 
@@ -78,21 +81,21 @@ void pointwise_conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Ten
 void pointwise_conv_dx(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
   Tensor out = g.stride == 1 ? rows_of(dx) : Tensor::empty({g.n * g.ho * g.wo, g.c}, dx.dtype());
   product(false, false, rows_of(dy), rows_of(w), out, {});
-  if (g.stride > 1) spread(g, out, dx);
+  if (g.stride > 1) scatter_with_zeros(g, out, dx);
 }
 
 void pointwise_conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) {
-  Tensor out = g.stride == 1 ? rows_of(dx) : pixels_of(g, dx);
+  Tensor out = g.stride == 1 ? rows_of(dx) : gather_pixels(g, dx);
   product(false, false, rows_of(dy), rows_of(w), out, {.add = true});
-  if (g.stride > 1) put_back(g, out, dx);
+  if (g.stride > 1) scatter_pixels(g, out, dx);
 }
 
 void pointwise_conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) {
   Tensor out = rows_of(dw);
   const StridedRows places = strided_rows(g);
-  const bool pick = g.stride > 1 && x.dtype() == DType::f32, copy = g.stride > 1 && !pick;
-  product(true, false, rows_of(dy), copy ? pixels_of(g, x) : rows_of(x), out, {},
-          pick ? &places : nullptr);
+  const bool in_place = g.stride > 1 && x.dtype() == DType::f32, copy = g.stride > 1 && !in_place;
+  product(true, false, rows_of(dy), copy ? gather_pixels(g, x) : rows_of(x), out, {},
+          in_place ? &places : nullptr);
 }
 
 }  // namespace gossamer::cpu

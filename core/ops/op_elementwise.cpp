@@ -171,12 +171,12 @@ void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g,
           const Binary<Op, part, one, Y, A, A, B> f{
               g.defined() ? g.as<A>() : nullptr, a.defined() ? a.as<A>() : nullptr,
               b.defined() ? b.as<B>() : nullptr, y.as<Y>(), shape.cols};
-          if (shape.kind == detail::Spread::trailing)
+          if (shape.kind == detail::BroadcastKind::trailing)
             for_each_row(y.device(), shape.rows, shape.cols, f);
           else
             for_each(y.device(), shape.cols, f);
         };
-        if (shape.kind == detail::Spread::one)
+        if (shape.kind == detail::BroadcastKind::one)
           run.template operator()<true>();
         else
           run.template operator()<false>();
@@ -220,8 +220,9 @@ Tensor binary(const char* op, const Tensor& a, const Tensor& b) {
              Tensor each = g;
              // terms that will be summed stay f32 until then
              if constexpr (!std::is_same_v<Op, Add>) {
-               each = Tensor::empty(
-                   g.shape(), shape.kind == detail::Spread::same ? type_b : DType::f32, g.device());
+               each = Tensor::empty(g.shape(),
+                                    shape.kind == detail::BroadcastKind::same ? type_b : DType::f32,
+                                    g.device());
                run_binary<Op, Part::db>(op, shape, g, saved[0], saved[1], each);
              }
              grads[1] = detail::sum_broadcast(each, shape, shape_b, type_b);

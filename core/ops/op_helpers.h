@@ -35,20 +35,20 @@ inline Tensor overwritable(const Place& place, const Shape& shape, Device device
 }
 inline Tensor as_type(const Tensor& x, DType type) { return x.dtype() == type ? x : x.to(type); }
 
-enum class Spread { same, one, trailing };
+enum class BroadcastKind { same, one, trailing };
 struct Broadcast {
-  Spread kind = Spread::same;
+  BroadcastKind kind = BroadcastKind::same;
   i64 rows = 1, cols = 0;  // the first operand as [rows, cols]; b has cols elements, or one
 };
 inline Broadcast broadcast_of(const char* op, const Shape& a, const Shape& b) {
-  if (a == b) return {Spread::same, 1, a.numel()};
-  if (b.numel() == 1) return {Spread::one, 1, a.numel()};
+  if (a == b) return {BroadcastKind::same, 1, a.numel()};
+  if (b.numel() == 1) return {BroadcastKind::one, 1, a.numel()};
   bool fits = b.rank() <= a.rank();
   for (int d = 1; fits && d <= b.rank(); ++d) fits = a[-d] == b[-d];
   check<ShapeError>(fits, op, ": a is ", a, ", b is ", b,
                     "; b must have the shape of a, one element, or the last dimensions of a",
                     b.numel() > a.numel() ? " (is the larger one first?)" : "");
-  return {Spread::trailing, b.numel() ? a.numel() / b.numel() : 0, b.numel()};
+  return {BroadcastKind::trailing, b.numel() ? a.numel() / b.numel() : 0, b.numel()};
 }
 
 // x as floats, by flat index and by (row, column).

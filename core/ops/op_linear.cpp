@@ -61,7 +61,7 @@ Tensor activation_back(Activation activation, const Tensor& g, const Tensor& at,
   const i64 n = g.shape(0), d = g.shape(1);
   if (activation == Activation::none) {
     if (d_bias.defined())
-      d_bias = detail::sum_broadcast(g, {detail::Spread::trailing, n, d}, {d}, DType::f32);
+      d_bias = detail::sum_broadcast(g, {detail::BroadcastKind::trailing, n, d}, {d}, DType::f32);
     return g;
   }
   Tensor dz = Tensor::empty(g.shape(), g.dtype(), g.device());

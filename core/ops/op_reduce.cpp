@@ -9,12 +9,12 @@ namespace gossamer {
 
 Tensor detail::sum_broadcast(const Tensor& g, const detail::Broadcast& b, const Shape& shape,
                              DType type) {
-  if (b.kind == detail::Spread::same)
+  if (b.kind == detail::BroadcastKind::same)
     return detail::as_type(g.shape() == shape ? g : g.reshape(shape), type);
   Tensor out = Tensor::empty(shape, DType::f32, g.device());
   with_floating(g.dtype(), "broadcast", [&]<class T>() {
     const detail::Read<T> read{g.as<T>(), b.cols};
-    if (b.kind == detail::Spread::one)
+    if (b.kind == detail::BroadcastKind::one)
       sum_to(g.device(), g.numel(), read, 1, out.as<float>());
     else
       sum_columns(g.device(), b.rows, b.cols, read, out.as<float>());
