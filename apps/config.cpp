@@ -15,6 +15,7 @@
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/core/text/utf8.h"
+#include "gossamer/data/text/pair_loader.h"
 
 namespace gossamer::apps {
 namespace {
@@ -267,7 +268,7 @@ void fit_to_task(Config& config) {
   if (!config.origin.contains("run.best_by")) config.run.best_by = "loss";
   if (!config.origin.contains("eval.every")) config.eval.every = {0};
   if (config.task == "translation" && !config.origin.contains("train.batch"))
-    config.train.batch = 4096;
+    config.train.batch = data::PairLoaderOptions().tokens;
 }
 
 namespace {

@@ -125,7 +125,7 @@ void validate(const Config& c, int workers, int per_machine) {
           "one fraction for each of data.sizes");
   require(
       !c.data.size || std::ranges::all_of(c.data.sizes, [&](i64 s) { return s <= *c.data.size; }),
-      "data.sizes", "sides of 1 pixel to data.size");
+      "data.sizes", key_text("data.sizes").range);
   const std::vector<std::string> crops{"auto", "none", "pad-crop-flip", "resized-crop-flip"};
   require(!c.data.augment.empty() && std::ranges::find(crops, c.data.augment[0]) != crops.end(),
           "data.augment",
@@ -143,8 +143,7 @@ void validate(const Config& c, int workers, int per_machine) {
     one_of("data.shard", c.data.shard, key_text("data.shard").choices);
   require(c.data.mean.empty() || c.data.mean.size() == 3, "data.mean",
           "three numbers, or an empty list");
-  require(c.data.std.empty() || c.data.std.size() == 3, "data.std",
-          "three positive numbers, or an empty list");
+  require(c.data.std.empty() || c.data.std.size() == 3, "data.std", key_text("data.std").range);
   // Synchronous methods may also follow rounds that no graph has (one-peer-exp …).
   const dist::MethodTraits& method = dist::method_traits(c.train.method);
   const bool in_rounds = method.synchronous;
@@ -152,7 +151,7 @@ void validate(const Config& c, int workers, int per_machine) {
     one_of("train.graph", c.train.graph, in_rounds ? dist::rounds_names() : dist::graph_names());
   const i64 scale = c.train.loss_scale.value_or(1);
   require((scale & (scale - 1)) == 0, "train.loss_scale",
-          "\"auto\" or a power of two, 1 to 16777216, so that scaling rounds nothing");
+          "\"auto\" or " + key_text("train.loss_scale").range);
   require(!c.train.tf32 || c.train.dtype == "f32", "train.tf32",
           "false unless train.dtype=f32: the other types have short factors anyway");
   named("train.device", [&] { check_device_name(c.train.device); });

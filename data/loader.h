@@ -21,10 +21,10 @@ struct LoaderOptions {
   // evaluation: shorter side before the centre crop; 0: size (small images) or size * 256 / 224
   int resize = 0;
   Augment augment = Augment::none;
-  int pad = 4;                       // pad_crop_flip
-  float min_area = 0.08f;            // resized_crop_flip
-  Shrink filter = Shrink::bilinear;  // of every resize
-  std::vector<PixelStep> steps{};    // after crop and flip, in this order (policy.h)
+  int pad = Recipe().pad;              // pad_crop_flip
+  float min_area = Recipe().min_area;  // resized_crop_flip
+  Shrink filter = Shrink::bilinear;    // of every resize
+  std::vector<PixelStep> steps{};      // after crop and flip, in this order (policy.h)
   int threads = 1;
   // batches that are made ahead: at most (ahead + threads) batches are in memory
   int ahead = 4;

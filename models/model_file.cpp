@@ -86,15 +86,17 @@ Tensor Preprocessing::operator()(const Tensor& images, DType type) const {
   return normalize(images, mean, std, type);
 }
 
+int usual_resize(int size) { return size <= 64 ? size : size * 256 / 224; }
+
 Preprocessing usual_preprocessing(const std::string& model) {
   const int size = info(model, kTask).image_size;
   if (size <= 64)
     return {.size = size,
-            .resize = size,
+            .resize = usual_resize(size),
             .mean = {0.4914f, 0.4822f, 0.4465f},
             .std = {0.2023f, 0.1994f, 0.2010f}};
   return {.size = size,
-          .resize = size * 256 / 224,
+          .resize = usual_resize(size),
           .mean = {0.485f, 0.456f, 0.406f},
           .std = {0.229f, 0.224f, 0.225f}};
 }

@@ -29,6 +29,7 @@
 #include "gossamer/data/split.h"
 #include "gossamer/data/work.h"
 #include "gossamer/dist/time.h"
+#include "gossamer/models/model_file.h"
 
 namespace gossamer::apps {
 namespace {
@@ -159,10 +160,9 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
   options.pinned = !device.is_cpu();
   options.boxes = options.pinned && options.augment == data::Augment::resized_crop_flip;
   nn::StepInputs inputs(device);
-  const Pictures prepare{.mean = {0.485f, 0.456f, 0.406f},
-                         .std = {0.229f, 0.224f, 0.225f},
-                         .dtype = DType::bf16,
-                         .device = device};
+  const models::Preprocessing usual = models::usual_preprocessing("resnet50");
+  const Pictures prepare{
+      .mean = usual.mean, .std = usual.std, .dtype = DType::bf16, .device = device};
   data::Loader loader(set, options);
   const auto take = [&]() -> i64 {
     const data::Batch b = loader.next();

@@ -31,6 +31,7 @@
 #include "gossamer/data/loader.h"
 #include "gossamer/dist/time.h"
 #include "gossamer/models/gpt2.h"
+#include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
 
@@ -118,14 +119,13 @@ class Feed {
     if (!loader_) return fixed_;
     data::Batch batch = loader_->next();
     if (!batch.images.defined()) batch = loader_->next();  // the next epoch
-    return {normalize(batch.images.to(device_), {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f},
-                      type_),
-            batch.labels.to(device_)};
+    return {prepare_(batch.images.to(device_), type_), batch.labels.to(device_)};
   }
   i64 classes() const { return classes_; }  // of the data; 0: synthetic
   double wait_s() const { return loader_ ? loader_->stats().wait_s : 0; }
 
  private:
+  const models::Preprocessing prepare_ = models::usual_preprocessing("resnet50");
   DType type_;
   Device device_;
   Input fixed_;

@@ -87,7 +87,7 @@ class TaskModel : public TaskPart {
   virtual void save_beside(const std::filesystem::path& /*folder*/) const {}
   // The mean loss of a batch, []. numbers: those that were drawn, on the device of the model.
   virtual Tensor loss(nn::Module&, const nn::StepBatch&, const Tensor& numbers) const = 0;
-  // The model's answer to a batch as it is in training, which moves its running statistics.
+  // Runs the model on a batch as in training, so that its running statistics follow the batch.
   virtual void run(nn::Module&, const nn::StepBatch&) const = 0;
 
  protected:

@@ -4,13 +4,15 @@
 
 #include "gossamer/apps/train/task.h"
 #include "gossamer/apps/train/translation_model.h"
+#include "gossamer/data/text/pair_loader.h"
 #include "gossamer/data/text/text_set.h"
 
 namespace gossamer::apps {
 
+// How pairs are evaluated. tokens, rows: of a batch, as of PairLoaderOptions.
 struct PairEvaluation {
-  i64 tokens = 4096;  // as PairLoaderOptions
-  i64 rows = 0;
+  i64 tokens = data::PairLoaderOptions().tokens;
+  i64 rows = data::PairLoaderOptions().rows;
   TranslateOptions search{};
   i64 length = 0;  // most ids of a sentence with its mark; 0: those that the model reads
 };

@@ -20,8 +20,9 @@ enum class Augment { none, pad_crop_flip, resized_crop_flip };
 // generator, the image's own.
 struct Recipe {
   Augment augment = Augment::none;
-  int size = 32, resize = 32, pad = 4;
-  float min_area = 0.08f;
+  int size = 32, resize = 32;
+  int pad = 4;             // pad_crop_flip: pixels around the picture
+  float min_area = 0.08f;  // resized_crop_flip: smallest part of the picture's area
   Shrink filter = Shrink::bilinear;
   std::vector<PixelStep> steps{};
   // of one image

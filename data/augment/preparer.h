@@ -56,7 +56,7 @@ Crop crop_of(const Recipe&, ImageSize whole, Rng&);
 
 // Inception-style crop: area in [min_area, 1] of the image, aspect in [3/4, 4/3]; ten tries, then
 // the centre (torchvision).
-Box random_resized_crop(ImageSize, Rng&, float min_area = 0.08f);
+Box random_resized_crop(ImageSize, Rng&, float min_area = Recipe().min_area);
 
 // Shorter side to `resize`, then the centre: the size of the resized picture, and where the crop
 // lies in it (torchvision's rounding).
