@@ -12,7 +12,7 @@
 namespace gossamer::apps {
 namespace {
 
-// With the names of the commands above it.
+// The name of a command behind those of the commands above it.
 std::string full_name(const CLI::App& app) {
   return (app.get_parent() ? full_name(*app.get_parent()) + " " : "") + app.get_name();
 }

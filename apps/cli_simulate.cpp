@@ -31,7 +31,7 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   const auto list = [&](const char* name, auto& value, const char* text) {
     return option(name, value, text)->delimiter(',');
   };
-  // Without a printed default: it depends on the mode.
+  // Adds an option whose default depends on the mode, so that none is printed.
   const auto chosen = [&](const char* name, auto& value, const char* text) {
     return app.add_option(name, value, text)->group(group);
   };

@@ -36,7 +36,7 @@ CommandLine cuda_command_line_of(const std::string& file, std::string& why) {
 CommandLine cuda_command_line(std::string& why) {
   why.clear();
   if (cuda::built()) return nullptr;
-  // As the archive places it, relative to the program; else as packages do.
+  // The archive places the module relative to the program, packages where libraries are searched.
   std::error_code unknown;
   const fs::path here = fs::read_symlink("/proc/self/exe", unknown).parent_path();
   const std::string beside = (here / "../lib" / kFile).string();

@@ -10,7 +10,7 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/least_cpu.h"
 
-// Before the other static objects, whose code may not run on an old CPU.
+// Runs before the other static objects, whose code an old CPU may not have instructions for.
 [[gnu::constructor(101)]] static void refuse_an_old_cpu() {
   const char* const text = gossamer::cpu::cpu_is_too_old();
   if (!text) return;
@@ -20,7 +20,7 @@
 }
 
 // Under nohup SIGHUP is ignored, until a library takes it for itself as it is loaded (UCX does,
-// which Gloo needs on Debian 13). What stands in this section runs before that.
+// which Gloo needs on Debian 13). Functions in .preinit_array run before that.
 static bool under_nohup = false;
 static void look_for_nohup() {
   struct sigaction hangup {};

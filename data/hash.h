@@ -11,7 +11,7 @@ namespace gossamer::data {
 
 // Castagnoli; the nine bytes "123456789" give e3069283.
 std::uint32_t crc32c(std::span<const std::byte>);
-// As TFRecord stores it, because a CRC of data that contain CRCs is weak.
+// A CRC as TFRecord stores it, because a CRC of data that contain CRCs is weak.
 inline std::uint32_t masked(std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; }
 
 }  // namespace gossamer::data

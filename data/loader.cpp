@@ -149,7 +149,7 @@ struct Loader::Impl {
   }
 
   void run_thread(std::promise<void>& placed) {
-    // Before its first image: the memory that it touches first then lies on the node of its CPUs.
+    // The thread is placed before its first image, so that its memory lies on the node of its CPUs.
     try {
       if (!options.cpus.empty()) pin(options.cpus);
       placed.set_value();

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Empty: there are none, for a reason that open() gives.
+// The files behind these paths. Empty: there are none, for a reason that open() gives.
 std::set<fs::path> files_of(const std::vector<std::string>& paths, Part part) {
   std::set<fs::path> files;
   try {

@@ -27,7 +27,8 @@ struct Preprocessing {
 };
 // The shorter side before a centre crop of this size: the same up to 64 pixels, else 256/224 of it.
 int usual_resize(int size);
-// As a model of the table is usually trained: torchvision's for ImageNet, everyone's for CIFAR.
+// The preprocessing that a model of the table is usually trained with: torchvision's for ImageNet,
+// everyone's for CIFAR.
 // ConfigError lists the known models.
 Preprocessing usual_preprocessing(const std::string& model);
 
@@ -60,7 +61,7 @@ OpenedModel open(const nn::Weights&);
 // The known model `name` with as many classes and with these weights. IoError as nn::load.
 std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
                                         const nn::Weights&);
-// With torchvision's name of the last layer, fc, where others call it linear, classifier, head,
+// Gives the last layer torchvision's name, fc, where others call it linear, classifier, head,
 // head.fc or last_linear; a note says so.
 nn::Weights picture_weights(nn::Weights);
 // [classes, features]: the weight of the last layer. IoError: it has none, so it can't classify.

@@ -67,7 +67,7 @@ class Trainer final : public Object {
     fresh_ = true;
     return static_cast<float>(step_.losses().take());
   }
-  // With a tape, which lasts until backward().
+  // Records a tape, which lasts until backward().
   void forward(const Images& images, float* logits) {
     // The running statistics would keep what is not finite.
     check_finite("images", static_cast<const float*>(images.pixels),

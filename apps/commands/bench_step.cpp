@@ -302,8 +302,8 @@ int bench_step(const BenchStepOptions& o) {
   const double middle = median(times), per_s = steps.samples / middle;
   const MemoryStats memory = memory_stats(device);
   const std::string engine = backend(device).name();
-  // Without those of the measurement itself: one before, one after, one in each step from the
-  // second on.
+  // The measurement itself waits, too: once before, once after, once in each step from the second
+  // on. Those waits do not count.
   const std::uint64_t hidden =
       device.is_cpu() ? 0
                       : cuda::waits() - waits_before -

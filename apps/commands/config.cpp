@@ -18,7 +18,7 @@ bool wanted(const std::string& key, const std::vector<std::string>& names) {
          });
 }
 
-// As a shell takes it.
+// A key and its value as a word of a shell.
 std::string assignment(const KeyText& key) {
   const std::string& v = key.value;
   if (v.starts_with('[')) return "'" + key.name + "=" + v + "'";

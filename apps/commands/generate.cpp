@@ -117,7 +117,7 @@ class Prompts {
     check<DataError>(any_, c_.file, ": has no lines, so no prompts");
     return out;
   }
-  // Or one alone, which is shown while it grows.
+  // Whether there may be several texts; one alone is shown while it grows.
   bool several() const { return several_; }
 
  private:

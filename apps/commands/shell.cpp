@@ -42,7 +42,7 @@ std::string joined(const std::vector<std::string>& words, const std::string& bet
   return fmt::format("{}", fmt::join(words, between));
 }
 
-// As far as it can be typed: dirichlet: of dirichlet:ALPHA.
+// Values as far as completion can type them: "dirichlet:" of "dirichlet:ALPHA".
 std::vector<std::string> typed(std::vector<std::string> values) {
   for (std::string& value : values)
     if (const auto colon = value.find(':');

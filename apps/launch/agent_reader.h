@@ -25,7 +25,7 @@ class AgentReader {
   const std::string& refusal() const { return refusal_; }
   // Ordered, and not ended yet.
   const std::set<int>& live() const { return live_; }
-  // As HostWorkers has them: host:port of all ranks after the event `opened`.
+  // The addresses that HostWorkers gives: host:port of all ranks, after the event `opened`.
   const std::map<int, std::string>& addresses() const { return addresses_; }
   const std::string& interface() const { return interface_; }
 

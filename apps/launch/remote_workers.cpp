@@ -32,7 +32,7 @@ std::vector<std::string> words(const std::string& text) {
   return found;
 }
 
-// As one word for the shell of the other machine.
+// A text as one word for the shell of the other machine.
 std::string quoted(const std::string& text) {
   if (text.find_first_not_of(
           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+-") ==

@@ -73,7 +73,8 @@ class Supervisor {
     // All begin to end before the first is waited for.
     for (const auto& host : on_host_) host->begin_to_end();
     on_host_.clear();
-    // More of what was obeyed would end this process with an exit code that says less.
+    // More signals after the one that was obeyed would end this process with an exit code that says
+    // less.
     while (stopped_by_ != 0 && signals_.next()) continue;
   }
 
@@ -270,7 +271,7 @@ class Supervisor {
     killed_ = true;
     kill_at_ = in_seconds(3);
   }
-  // After an error of one worker that ends the whole run.
+  // Called after an error of one worker that ends the whole run.
   void stop_all(double grace_s) {
     if (!std::exchange(stopping_, true)) signal_all(SIGTERM);
     if (!kill_at_) kill_at_ = in_seconds(grace_s);

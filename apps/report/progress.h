@@ -30,7 +30,7 @@ class Progress {
   Progress(std::FILE* out, bool silent, std::function<double()> seconds = {});
   // Whether update() would print now.
   bool due();
-  // After a step. Prints if it is due, or the last.
+  // Called after a step. Prints if a line is due, or if it is the last.
   void update(const ProgressState&, bool last = false);
   void note(const std::string& line);  // prints a line of its own; from any thread
   // The same on stderr, and also if silent.

@@ -23,17 +23,17 @@ class RunFolder {
   explicit RunFolder(std::filesystem::path path, int rank = 0)
       : path_(std::move(path)), rank_(rank) {}
 
-  // Once, by worker 0, when all workers have their state, so that a start that fails changes
-  // nothing: moves an older run of this name away, or the results of the run that goes on, and
-  // `outdated` (names in the folder), into earlier/N, writes config.toml, and logs the event
-  // `launch` (a JSON object; empty: none). IoError.
   struct Begun {
     std::string moved;  // the new place of the older run, or ""
     std::string aside;  // of the results and `outdated`, or ""
   };
+  // Worker 0 calls it once, when all workers have their state, so that a start that fails changes
+  // nothing. It moves an older run of this name away, or the results of the run that goes on, and
+  // `outdated` (names in the folder), into earlier/N, writes config.toml, and logs the event
+  // `launch` (a JSON object; empty: none). IoError.
   Begun begin(const std::string& config_toml, const std::string& launch, bool resuming,
               const std::vector<std::string>& outdated = {}) const;
-  // By each worker, when begin() is done: from now on lines are written. Until then they are held.
+  // Each worker calls it when begin() is done: until then lines are held, from now on written.
   void open();
 
   // Appends a line to log.jsonl: {"event": …, "time": seconds since 1970, "rank": …, fields}.

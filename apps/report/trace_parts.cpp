@@ -21,7 +21,7 @@ struct Part {
   const char* name = "";
 };
 
-// As the player calls it, or nullptr.
+// The player's name for a slice, or nullptr if it does not show it.
 const char* known(const std::string& name) {
   if (name == "step") return "step";
   if (name == "transfer") return "transfer";

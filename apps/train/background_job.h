@@ -27,7 +27,7 @@ class BackgroundJob {
   // busy() turns false.
   void start(std::function<void()> job);
   void wait();
-  // Once after each job: what it threw, "" if nothing. nullopt: none has ended since.
+  // Says once after each job what it threw, "" if nothing. nullopt: none has ended since.
   std::optional<std::string> ended();
 
  private:

@@ -97,7 +97,7 @@ class Finish {
     }
   }
 
-  // Empty: nothing has. The model, its EMA and the loss must be finite numbers.
+  // Says what is not finite of model, EMA and loss; empty: nothing.
   std::string what_failed() {
     const auto finite = [](const auto& model) {
       return std::ranges::all_of(std::array{model.values(), model.buffers()},

@@ -9,7 +9,7 @@
 
 namespace gossamer::apps {
 
-// After the training loop, on every worker. Returns the exit code.
+// Every worker calls it after the training loop. Returns the exit code.
 int finish_run(const Plan&, Journal&, Trainer&, Checkpoints&);
 
 }  // namespace gossamer::apps

@@ -62,7 +62,7 @@ std::shared_ptr<const data::Dataset> open_part(const Config& c,
   return set;
 }
 
-// Both parts of the training set (data.val_split).
+// Opens the training set and makes both sets of it (data.val_split).
 void split_training_set(const Config& c, DataSets& sets) {
   const auto whole = open_part(c, c.data.train, data::Part::train, sets);
   data::Split split =

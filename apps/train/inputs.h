@@ -56,7 +56,7 @@ struct SampleOrder {
 // set: see SampleOrder.
 SampleOrder sample_order(i64 batch, const data::EpochOptions&, std::uint64_t set);
 
-// As text in the header of a checkpoint, and back; nullopt if it is missing or damaged.
+// The order as text in the header of a checkpoint, and back; nullopt if it is missing or damaged.
 std::map<std::string, std::string> to_metadata(const SampleOrder&);
 std::optional<SampleOrder> parse_order(const std::map<std::string, std::string>& metadata);
 

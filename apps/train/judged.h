@@ -14,7 +14,7 @@ namespace gossamer::apps {
 std::vector<double> judged_table(const std::vector<Judgement>&, const data::Dataset&);
 std::vector<Judgement> judged_from(const std::vector<double>& table, const data::Dataset&);
 
-// With the 20 most confident mistakes, as pictures with sides of at most 96 pixels.
+// The report, with the 20 most confident mistakes as pictures with sides of at most 96 pixels.
 ClassReport class_report(const std::vector<Judgement>&, const data::Dataset&);
 
 }  // namespace gossamer::apps

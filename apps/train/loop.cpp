@@ -75,7 +75,7 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
       continue;
     }
     trainer.at = here;
-    // Before the update, which may wait for the device or for other workers.
+    // It is brought before the update, which may wait for the device or for other workers.
     brought = method.samples_seen() + samples_of_a_step < plan.total_samples &&
               bring_batch(samples_of_a_step);
 

@@ -26,7 +26,7 @@ double seconds_between(std::chrono::steady_clock::time_point a,
   return std::chrono::duration<double>(b - a).count();
 }
 
-// After how many steps workers meet at the latest, of methods that have such a setting.
+// After how many steps workers meet at the latest, if the method has such a setting; else 1.
 double period_of(const Config& config) {
   const Settings all = config.all_settings([](const Amount&) { return 1.0; });
   const SettingValue* period = all.find("period");

@@ -28,7 +28,7 @@ fs::path run_of(const fs::path& checkpoint) {
   return above.filename() == "checkpoints" ? above.parent_path() : checkpoint;
 }
 
-// Empty: the header does not say it.
+// The task that a header says; empty: it says none.
 std::string task_in(const std::map<std::string, std::string>& header) {
   if (!header.contains("model")) return "";
   return header.contains("task") ? header.at("task") : "pictures";

@@ -32,8 +32,8 @@ ModelSource find_model(const std::filesystem::path&, const nn::WeightsOptions& =
 // ConfigError: `out`, which `option` names, is one of the files that the model is read from.
 void check_not_read(const ModelSource&, const std::string& option,
                     const std::filesystem::path& out);
-// With the header that the model's file has, or would have. IoError: damaged, or its options ask
-// for what is not there.
+// Reads the weights, with the header that the model's file has, or would have. IoError: a file is
+// damaged, or the options ask for what is not there.
 nn::Weights read_model(const ModelSource&);
 // The header that read_model() would give; empty for files of others.
 std::map<std::string, std::string> model_header(const ModelSource&);

@@ -13,7 +13,7 @@
 
 namespace gossamer::apps {
 
-// After a training that has failed.
+// What is said after a training that has failed.
 inline constexpr const char* kAdvice =
     "; a smaller optim.learning_rate, a longer optim.warmup_epochs or optim.clip_norm=1 may help";
 

@@ -59,7 +59,7 @@ class TaskData : public TaskPart {
   virtual i64 steps() const = 0;  // batches of an epoch, for this worker
   // progress: the part of the run that is over, 0 to 1.
   virtual void seek(const nn::Position&, double progress) = 0;
-  // Empty: the epoch is over.
+  // The next batch; empty: the epoch is over.
   virtual nn::DrawnBatch next(const nn::Position&, double progress) = 0;
   virtual data::LoaderStats stats() const = 0;
   virtual std::vector<std::string> damaged() const { return {}; }  // "name: why"

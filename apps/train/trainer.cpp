@@ -18,7 +18,7 @@
 namespace gossamer::apps {
 namespace {
 
-// Before this worker meets another one, which may write a record then.
+// Runs before this worker meets another one, which may write a record then.
 void keep_older_record(const Plan& plan, Journal& journal) {
   const std::filesystem::path record = plan.config.run.record;
   if (record.empty() || plan.place.rank != 0 || plan.place.rejoin || plan.options.dry_run) return;

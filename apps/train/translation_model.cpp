@@ -45,7 +45,7 @@ std::optional<models::TransformerOptions> options_in(const nn::Weights& weights)
                                .dropout = 0,
                                .eps = number("eps", float{}),
                                .norm_first = get("norm_first") == "true"};
-  // Before memory is asked for: what the header says must be what the tensors are.
+  // The header must say what the tensors are, which is checked before memory is asked for.
   weights.check_read("embedding.weight");
   const Tensor* table = weights.find("embedding.weight");
   check<IoError>(table && table->shape() == Shape{o.vocabulary, o.width} && o.layers >= 1 &&

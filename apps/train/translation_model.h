@@ -20,7 +20,7 @@ namespace gossamer::apps {
 // The model of a configuration for this vocabulary: model.name with what model.layers … say
 // otherwise; with model.init that of the file, if its header says it. ConfigError, IoError.
 models::TransformerOptions translation_options(const Config&, i64 vocabulary);
-// As keys_of_language_model().
+// The same as keys_of_language_model(), of a translation model.
 std::vector<std::string> keys_of_translation_model(const Config&);
 // Entries of the header of its file: all that it takes to make it again.
 std::map<std::string, std::string> translation_metadata(const models::TransformerOptions&);
@@ -33,7 +33,7 @@ struct TranslationModel {
   std::shared_ptr<const data::Tokenizer> tokenizer;
   std::vector<std::string> notes;  // what was taken
 };
-// With the tokenizer beside it. IoError; Error: values that are not finite.
+// Reads a model, with the tokenizer beside it. IoError; Error: values that are not finite.
 TranslationModel load_translation_model(const ModelSource&, DType);
 
 struct TranslateOptions {

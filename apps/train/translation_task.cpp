@@ -271,7 +271,7 @@ class Metrics final : public TaskMetrics {
   Metrics(const Config& config, const Data& data, Device device)
       : config_(config), data_(data), device_(device) {}
 
-  // With greedy translations.
+  // Translates greedily, for the BLEU.
   std::vector<Counts> evaluate(std::span<nn::Module* const> nets, const Share& share,
                                bool) override {
     return evaluate_pairs(nets, data_.val, *data_.set.tokenizer,

@@ -83,8 +83,8 @@ class CodedBytes {
   bool done() const { return done_; }
   // when done(); else the file is at its end
   bool ends_with_marker() const { return marker_ != 0 || end_ < clean_end_; }
-  // After the last part: cleans the rest; `marker` ends the scan (0: the file is at its end),
-  // `next` is the position behind it.
+  // Called after the last part: cleans the rest. Then marker() ends the scan (0: the file is at its
+  // end), and next() is the position behind it.
   void finish();
   int marker() const { return marker_; }
   const unsigned char* next() const { return raw_; }

@@ -202,7 +202,7 @@ class ExampleParser {
   Example found_;
 };
 
-// As TensorFlow compresses whole files: a gzip header, or that of a zlib stream.
+// Whether a file begins as TensorFlow compresses whole files: with a header of gzip or of zlib.
 bool starts_compressed(std::span<const std::byte> start) {
   const int first = std::to_integer<int>(start[0]), second = std::to_integer<int>(start[1]);
   return (first == 0x1F && second == 0x8B) || (first == 0x78 && (first << 8 | second) % 31 == 0);

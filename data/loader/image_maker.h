@@ -43,7 +43,7 @@ class ImageMaker {
   // The image at that place, or, if it is damaged, the next good one of the epoch's order (or none,
   // as the options say). DataError: the run can't go on.
   void make(const ImagePlace&, const Recipe&, ImageInHand&) const;
-  // So many damaged images in a row mean that the set is not there, in an epoch of n images.
+  // How many damaged images in a row mean that the set is not there, in an epoch of n images.
   i64 too_many(i64 n) const;
   [[noreturn]] static void give_up(i64 count, const std::string& first);
   std::size_t box_bytes() const { return box_bytes_; }  // room for an image's box; 0: no boxes

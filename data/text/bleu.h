@@ -30,7 +30,7 @@ class BleuCounts {
  public:
   void add(std::string_view translation, std::string_view reference);
   Bleu bleu() const;
-  // As numbers that may be added up, and back from their sum.
+  // The counts as numbers that may be added up, and back from their sum.
   std::vector<double> numbers() const;
   static BleuCounts of(const std::vector<double>& numbers);
 

@@ -144,7 +144,7 @@ class BytePairs final : public Tokenizer {
     }
   }
 
-  // And the bytes of the other tokens.
+  // Finds the marks, and the bytes of the other tokens.
   void find_marks() {
     marks_ = marks_of([&](std::string_view name) {
       const auto found = ids_.find(std::string(name));

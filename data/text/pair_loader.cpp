@@ -66,7 +66,8 @@ struct PairLoader::Impl {
   }
 
   i64 size() const { return static_cast<i64>(sides[0].begins.size()) - 1; }
-  // With the end mark; of the target also the length of its inputs, which begin with a mark.
+  // The length of a sentence with its end mark; of a target also that of its inputs, which begin
+  // with a mark instead.
   i64 length(int side, i64 pair) const {
     const auto& begins = sides[side].begins;
     return begins[static_cast<std::size_t>(pair) + 1] - begins[static_cast<std::size_t>(pair)];

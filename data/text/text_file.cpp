@@ -53,7 +53,7 @@ struct TextFile::Impl {
     fail<DataError>(code::damaged, printable(file.path()), ": damaged gzip before byte ",
                     at - stream.avail_in, ": ", what);
   }
-  // More text into `text`; false: there is none.
+  // Reads more text into `text`; false: there is none.
   bool fill() {
     text = {};
     taken = 0;

@@ -117,7 +117,7 @@ void TextReader::each_document_in(TextFile& file, bool val, FunctionRef<void(Doc
   end();
 }
 
-// Its end is validation data.
+// Visits a single document in two parts: its end is validation data.
 void TextReader::visit_alone(Document&& document, FunctionRef<void(Document&&)> visit) {
   std::size_t cut = static_cast<std::size_t>(
       std::floor(static_cast<double>(document.text.size()) * (1 - options_.val_fraction)));

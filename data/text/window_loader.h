@@ -11,7 +11,7 @@
 
 namespace gossamer::data {
 
-// As a label: nothing is to be predicted here, so the loss leaves it out.
+// The label where nothing is to be predicted, so that the loss leaves it out.
 constexpr std::int32_t kNoLabel = -1;
 
 struct WindowLoaderOptions {
