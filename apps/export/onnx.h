@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/picture_model.h"
 
 namespace gossamer::apps {
 

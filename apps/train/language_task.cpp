@@ -8,7 +8,7 @@
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
-#include "gossamer/apps/train/model_file.h"
+#include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/text_task.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"

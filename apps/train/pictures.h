@@ -11,7 +11,7 @@
 
 namespace gossamer::apps {
 
-// A model file stores these (model_file.h).
+// A model file stores these (models/model_file.h).
 struct Pictures {
   // evaluation: side; shorter side before the centre crop
   int size = 32, resize = 32;

@@ -1,5 +1,5 @@
-// Model files of pictures (models/model_file.h) and the configuration: the keys that a file
-// implies, the model that a file holds, and the one that a run begins with.
+// Models of pictures in files (models/model_file.h) and the configuration: the keys that a file
+// implies, the model that it holds, and the one that a run begins with.
 #pragma once
 
 #include <filesystem>

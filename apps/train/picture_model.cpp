@@ -1,5 +1,5 @@
-// See model_file.h.
-#include "gossamer/apps/train/model_file.h"
+// See picture_model.h.
+#include "gossamer/apps/train/picture_model.h"
 
 #include <algorithm>
 #include <fstream>
