@@ -272,14 +272,33 @@ Tensor Transformer::step(const Tensor& ids, Cache& cache) {
 
 // --- the family
 
+namespace {
+
+struct Size {
+  ModelInfo info;
+  i64 width, ff, heads;
+};
+const std::vector<Size>& sizes() {
+  static const TransformerOptions base;
+  static const auto& rows = *new std::vector<Size>{
+      {{"transformer", "base, of Vaswani et al. 2017", base.vocabulary},
+       base.width,
+       base.ff,
+       base.heads},
+      {{"transformer-big", "big, of Vaswani et al. 2017", base.vocabulary}, 1024, 4096, 16}};
+  return rows;
+}
+
+}  // namespace
+
 TransformerOptions transformer_options(const std::string& name, const ModelOptions& o) {
   info(name, "translation");
+  const Size& size = *std::ranges::find(sizes(), name, [](const Size& s) { return s.info.name; });
   TransformerOptions out;
-  if (name == "transformer-big") out.width = 1024, out.ff = 4096, out.heads = 16;
   out.layers = o.layers.value_or(out.layers);
-  out.width = o.width.value_or(out.width);
-  out.ff = o.ff.value_or(out.ff);
-  out.heads = o.heads.value_or(out.heads);
+  out.width = o.width.value_or(size.width);
+  out.ff = o.ff.value_or(size.ff);
+  out.heads = o.heads.value_or(size.heads);
   out.positions = o.positions.value_or(out.positions);
   out.vocabulary = o.classes.value_or(out.vocabulary);
   out.norm_first = o.norm_first;
@@ -289,17 +308,17 @@ TransformerOptions transformer_options(const std::string& name, const ModelOptio
 }
 
 Family transformer_family() {
-  const i64 ids = TransformerOptions().vocabulary;
-  return {
+  Family out{
       .name = "transformer",
       .task = "translation",
       .options = {"layers", "width", "heads", "ff", "positions", "norm_first", "dropout"},
-      .models = {{"transformer", "base, of Vaswani et al. 2017", ids},
-                 {"transformer-big", "big, of Vaswani et al. 2017", ids}},
+      .models = {},
       .make = [](const std::string& name, const ModelOptions& o) -> std::unique_ptr<nn::Module> {
         return std::make_unique<Transformer>(transformer_options(name, o));
       },
       .weights = transformer_weights};
+  for (const Size& size : sizes()) out.models.push_back(size.info);
+  return out;
 }
 
 }  // namespace gossamer::models
