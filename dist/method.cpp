@@ -131,8 +131,11 @@ void check_method(const std::string& name, const std::string& optimizer, const G
                      ", whose sums are made in f32");
   check_settings(static_cast<const GossipOptions&>(options), of);
   const Settings known = options.settings.only(method_settings(name));
+  std::string names;
+  for (const NamedSetting& each : method_settings(name)) names += " " + each.setting.name;
   for (const auto& [setting, value] : options.settings.values())
-    check<ConfigError>(known.find(setting) != nullptr, of, " has no setting ", setting);
+    check<ConfigError>(known.find(setting) != nullptr, of, " has no setting ", setting, "; it has",
+                       names.empty() ? " none" : names);
   row.check(options.settings);
   if (traits.synchronous) {
     check_rounds(traits, group.size(), options);

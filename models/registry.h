@@ -32,7 +32,7 @@ struct ModelOptions {
     f(self.classes, Setting{.name = "classes",
                             .about = "outputs of the model; auto: the number of classes in the "
                                      "data, or of ids in its vocabulary",
-                            .range = Range::from_to(2, 10000000)});
+                            .range = Range::from_to(1, 10000000)});
     f(self.layers, Setting{.name = "layers",
                            .about = "text: number of blocks; auto: as {name} says",
                            .range = Range::from_to(1, 1024)});

@@ -237,6 +237,10 @@ typedef struct gsm_gossip_options {
   void (*on_fault)(const char* what, int32_t peer, void* user);
   void* user;
   double finish_timeout_s;  // the longest that gsm_gossip_finish waits for who still trains; 0: 600
+  // Settings of the method by name, of which the fields above are the first: "outer_rate=0.5
+  // fragments=4"; a list is 1,2. `gossamer config` shows them: its train.outer_rate is outer_rate
+  // here. NULL: their defaults
+  const char* settings;
 } gsm_gossip_options;
 typedef struct gsm_gossip_stats_t {
   size_t struct_size;         // set it to sizeof(gsm_gossip_stats_t)

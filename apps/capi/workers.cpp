@@ -1,6 +1,9 @@
 // See workers.h.
 #include "gossamer/apps/capi/workers.h"
 
+#include <sstream>
+
+#include "gossamer/core/text/printable.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/net/launch.h"
 
@@ -17,6 +20,23 @@ void Workers::check_new() const {
 
 namespace {
 
+// "period=8 outer_rate=0.5"
+Settings read_settings(const char* text) {
+  Settings settings;
+  std::istringstream in(text ? text : "");
+  for (std::string each; in >> each;) {
+    const std::size_t equals = each.find('=');
+    check<ConfigError>(equals != each.npos && equals > 0,
+                       "gsm_gossip_options.settings: ", printable(each),
+                       "; wanted NAME=VALUE, as in \"period=8 outer_rate=0.5\"");
+    check<ConfigError>(!settings.find(each.substr(0, equals)),
+                       "gsm_gossip_options.settings: ", printable(each.substr(0, equals)),
+                       " is given twice");
+    settings.set(each.substr(0, equals), each.substr(equals + 1));
+  }
+  return settings;
+}
+
 dist::MethodOptions method_options(const gsm_gossip_options& o, const std::string& method) {
   check_numbers("gsm_gossip_options", {{"total_steps", o.total_steps},
                                        {"rate", o.rate},
@@ -31,6 +51,11 @@ dist::MethodOptions method_options(const gsm_gossip_options& o, const std::strin
   constexpr const char* kPeriod = "period";  // 0 means 1 here, as the header says
   for (const NamedSetting& each : dist::method_settings(method))
     if (each.setting.name == kPeriod) options.settings.set(kPeriod, std::max(1, o.period));
+  Settings gossip = Settings().set_all<dist::GossipOptions>(options);
+  for (const auto& [name, value] : read_settings(o.settings).values())
+    (gossip.find(name) ? gossip : options.settings).set(name, value);
+  static_cast<dist::GossipOptions&>(options) =
+      gossip.as<dist::GossipOptions>("gsm_gossip_options.settings");
   if (o.min_workers > 0) options.min_workers = o.min_workers;
   if (o.exchange_timeout_s > 0) options.exchange_timeout_s = o.exchange_timeout_s;
   if (o.finish_timeout_s > 0) options.finish_timeout_s = o.finish_timeout_s;

@@ -228,12 +228,37 @@ TEST_F(CErrors, WorkersThatDoNotAgreeLearnTheOptionAndBothValues) {
                         "100 and 200; "));
   EXPECT_THAT(begin([](auto& o, auto&, auto&) { o.period = 8; }),
               HasSubstr("do not agree on period: 4 and 8; "));
+  EXPECT_THAT(begin([](auto& o, auto&, auto&) { o.settings = "period=8"; }),
+              HasSubstr("do not agree on period: 4 and 8; "));
+  EXPECT_THAT(begin([](auto& o, auto&, auto&) { o.settings = "rate=0.5"; }),
+              HasSubstr("do not agree on rate: 1 and 0.5; "));
   EXPECT_THAT(begin([](auto& o, auto&, auto&) { o.rate = .5; }),
               HasSubstr("do not agree on rate: 1 and 0.5; "));
   EXPECT_THAT(begin([](auto&, auto& n, auto&) { n = 8; }),
               HasSubstr("do not agree on the model: 3 parameters and 8 parameters; "));
   EXPECT_THAT(begin([](auto&, auto&, auto& graph) { graph = "ring-matching"; }),
               HasSubstr("do not agree on the graph: ring and ring-matching; "));
+}
+
+TEST_F(CErrors, ASettingThatIsWrongIsNamed) {
+  gsm_group* groups[2];
+  MUST(gsm_group_local(2, groups));
+  const auto begin = [&](const char* settings) {
+    auto options = sized<gsm_gossip_options>();
+    options.settings = settings;
+    float x[3] = {};
+    gsm_gossip* gossip = nullptr;
+    return gsm_gossip_new(groups[0], x, 3, "diloco", "complete", &options, &gossip);
+  };
+  REFUSED(begin("outer_rate"), GSM_ERROR_CONFIG, HasSubstr("outer_rate\"; wanted NAME=VALUE"));
+  REFUSED(begin("=1"), GSM_ERROR_CONFIG, HasSubstr("wanted NAME=VALUE"));
+  REFUSED(begin("fragments=1 fragments=2"), GSM_ERROR_CONFIG, HasSubstr("given twice"));
+  REFUSED(begin("outer_rat=0.5"), GSM_ERROR_CONFIG,
+          HasSubstr("diloco has no setting outer_rat; it has period outer_rate"));
+  REFUSED(begin("outer_rate=fast"), GSM_ERROR_CONFIG, HasSubstr("a number"));
+  REFUSED(begin("outer_rate=-1"), GSM_ERROR_CONFIG, HasSubstr("outer_rate -1"));
+  REFUSED(begin("rate=2000"), GSM_ERROR_CONFIG, HasSubstr("0 to 1000"));
+  for (gsm_group* group : groups) MUST(gsm_group_free(group));
 }
 
 // The others would get it too, and not lose it again.
