@@ -81,7 +81,7 @@ void begin_text_evaluation(const EvalCommand& command, const std::string& task, 
 int eval_text(const EvalCommand& command, const ModelSource& source, Config config) {
   begin_text_evaluation(command, "language", config);
   const LanguageModel m =
-      load_language_model(source, compute_type(config.train.dtype), config.model.heads.value_or(0));
+      load_language_model(source, compute_type(config.train.dtype), config.model.heads);
   for (const std::string& line : m.notes) say(line);
   const auto& options = m.net->options();
   check<ConfigError>(config.data.val[0] != "none" &&

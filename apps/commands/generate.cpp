@@ -271,7 +271,7 @@ int generate(const GenerateCommand& c) {
   const DType dtype = compute_type(config.train.dtype);
   const ModelSource model = find_model(c.model, config);
   check_task(model, "generate", "language");
-  LanguageModel m = load_language_model(model, dtype, config.model.heads.value_or(0));
+  LanguageModel m = load_language_model(model, dtype, config.model.heads);
   for (const std::string& line : m.notes) say(line);
   if (!c.tokenizer.empty()) {
     const auto given = data::open_tokenizer(c.tokenizer);

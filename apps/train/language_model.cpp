@@ -63,8 +63,8 @@ void read_config(const nlohmann::json& config, const fs::path& folder, models::G
   }
 }
 
-// heads: wanted; 0: those of the file, or a guess.
-Found read_gpt2(const ModelSource& source, i64 heads) {
+// heads: wanted; empty: those of the file, or a guess.
+Found read_gpt2(const ModelSource& source, std::optional<i64> heads) {
   const nlohmann::json config = config_in(source.beside);
   Found out{models::gpt2_weights(read_model(source)), {}, {}};
   const std::string& file = out.weights.file;
@@ -84,8 +84,8 @@ Found read_gpt2(const ModelSource& source, i64 heads) {
     out.options.heads = std::atoll(text.c_str());
     check<IoError>(out.options.heads >= 1, file, ": \"heads\" in the header is \"", text, "\"");
   } else if (!config.contains("n_head")) {
-    if (heads > 0)
-      out.options.heads = heads;
+    if (heads)
+      out.options.heads = *heads;
     else
       out.notes.push_back(
           fmt::format("{} does not say how many heads it has, nor does a config.json beside it; "
@@ -144,7 +144,7 @@ std::vector<std::string> keys_of_sizes(const Config& c, const std::string& kind,
 }
 
 std::vector<std::string> keys_of_language_model(const Config& c) {
-  const models::Gpt2Options o = read_gpt2(find_initial_model(c), c.model.heads.value_or(0)).options,
+  const models::Gpt2Options o = read_gpt2(find_initial_model(c), c.model.heads).options,
                             named = models::gpt2_options(c.model.name, {});
   std::vector<std::string> keys =
       keys_of_sizes(c, "gpt2",
@@ -172,7 +172,7 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary,
     options.positions = c.data.length;
     o = models::gpt2_options(c.model.name, options);
   } else {
-    const Found found = read_gpt2(find_initial_model(c), c.model.heads.value_or(0));
+    const Found found = read_gpt2(find_initial_model(c), c.model.heads);
     o = found.options;
     notes.insert(notes.end(), found.notes.begin(), found.notes.end());
     check_agrees("model.layers", c.model.layers, o.layers, c.model.init);
@@ -226,7 +226,8 @@ std::map<std::string, std::string> language_metadata(const std::string& name,
           {"eps", fmt::format("{:g}", o.eps)}};
 }
 
-LanguageModel load_language_model(const ModelSource& source, DType dtype, i64 heads) {
+LanguageModel load_language_model(const ModelSource& source, DType dtype,
+                                  std::optional<i64> heads) {
   const Found found = read_gpt2(source, heads);
   LanguageModel m;
   m.file = source.name;

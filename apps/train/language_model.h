@@ -60,8 +60,8 @@ struct LanguageModel {
   std::vector<std::string> notes;                    // what had to be guessed
 };
 // Reads a model, with config.json and tokenizer beside it. What the tensors don't say is taken from
-// the file's header, then from config.json. heads: for a file that has neither; 0: guessed. IoError
-// names the file and what is missing or wrong; Error: values that are not finite.
-LanguageModel load_language_model(const ModelSource&, DType, i64 heads = 0);
+// the file's header, then from config.json. heads: for a file that has neither; empty: guessed.
+// IoError names the file and what is missing or wrong; Error: values that are not finite.
+LanguageModel load_language_model(const ModelSource&, DType, std::optional<i64> heads = {});
 
 }  // namespace gossamer::apps
