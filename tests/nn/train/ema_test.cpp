@@ -12,8 +12,9 @@ struct OneBlock {
   Tensor weight = Tensor::full({4, 2}, 1.0f), mean = Tensor::full({3}, 10.0f);
   FlatParams params{{{"weight", weight}}, {{"mean", mean}}};
   void set(float w, float m) {
-    for (float& v : Tensor(params.values()).span<float>()) v = w;
-    for (float& v : Tensor(params.buffers()).span<float>()) v = m;
+    Tensor values = params.values(), buffers = params.buffers();
+    for (float& v : values.span<float>()) v = w;
+    for (float& v : buffers.span<float>()) v = m;
     params.refresh();
   }
   float value() const { return params.values().span<float>()[0]; }
