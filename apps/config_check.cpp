@@ -11,7 +11,7 @@
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/spelling.h"
-#include "gossamer/data/augment/policy.h"
+#include "gossamer/data/augment/augment.h"
 #include "gossamer/data/loader/affinity.h"
 #include "gossamer/data/unequal.h"
 #include "gossamer/dist/faults/inject.h"

@@ -1,6 +1,7 @@
 // Passes over whole f32 blocks, outside the tape. Operands have equal lengths and lie on one
 // device; ShapeError and DeviceError say which don't. Where a number is returned, the host waits
-// for a GPU. Threads: one at a time for a block.
+// for a GPU.
+// Threads: one at a time for a block.
 #pragma once
 
 #include "gossamer/core/tensor.h"

@@ -24,7 +24,7 @@ struct LoaderOptions {
   int pad = Recipe().pad;              // pad_crop_flip
   float min_area = Recipe().min_area;  // resized_crop_flip
   Shrink filter = Shrink::bilinear;    // of every resize
-  std::vector<PixelStep> steps{};      // after crop and flip, in this order (policy.h)
+  std::vector<PixelStep> steps{};      // after crop and flip, in this order (augment.h)
   int threads = 1;
   // batches that are made ahead: at most (ahead + threads) batches are in memory
   int ahead = 4;

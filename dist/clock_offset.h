@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "gossamer/core/dtype.h"
+#include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
 
@@ -21,11 +21,6 @@ namespace gossamer::dist {
 // the last heartbeat from its addressee had left there, and when it was heard here.
 struct ClockStamps {
   double sent = 0, echo = 0, heard = 0;
-};
-
-// peer's clock = our clock + offset, give or take the error
-struct ClockEstimate {
-  double offset_us = 0, error_us = 0;
 };
 
 class ClockOffset {

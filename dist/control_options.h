@@ -1,6 +1,5 @@
-// Consensus control as a user sees it: what is asked for, and what it took. How it works:
-// rounds/consensus_controller.h.
-// Threads: one at a time for a ControlTally.
+// The settings of consensus control. How it works: rounds/consensus_controller.h. What it took:
+// ControlTally in method.h.
 #pragma once
 
 #include <string>
@@ -68,22 +67,6 @@ struct ConsensusControlOptions {
                          .range = Range::from_to(0, 100000),
                          .unit = "rounds"});
   }
-};
-
-// What control has done so far, and what that took.
-struct ControlTally {
-  i64 steps = 0;  // local steps after which there was a target
-  // of those: Xi was within 20 % of it in the end; after a lazy round it is the target, by
-  // computation
-  i64 near = 0;
-  double ratio_sum = 0;        // of Xi / target over those steps, after control
-  double least = 0, most = 0;  // Xi / target
-  // rounds (a lazy one is one) and all-reduces beyond the method's own
-  i64 gossip = 0, exact_averages = 0;
-  i64 measurements = 0;  // all-reduces of 8 KB
-  double ratio() const { return steps > 0 ? ratio_sum / static_cast<double>(steps) : 0; }
-  void count(double distance, double target);
-  ControlTally& operator+=(const ControlTally&);
 };
 
 }  // namespace gossamer::dist

@@ -9,32 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/dtype.h"
 #include "gossamer/dist/graph/graph.h"
+#include "gossamer/dist/method.h"
 
 namespace gossamer::dist {
-
-// One exchange with one peer, as this worker saw it.
-struct ExchangeRecord {
-  int peer = -1;
-  std::uint64_t session = 0;
-  double time = 0;       // of the snapshot, on the gradient clock
-  double distance = 0;   // |x_i - x_j| of the two snapshots
-  double seconds = 0;    // from snapshot to arrival
-  i64 staleness = 0;     // own gradients between snapshot and jump
-  bool ok = true;        // false: nothing was applied
-  bool refused = false;  // not ok, because the distance was too far (usual_distance.h)
-};
-
-// The sum of all exchanges with one peer.
-struct EdgeStats {
-  int peer = -1;
-  i64 exchanges = 0, failed = 0, refused = 0;  // refused ones are not among the failed
-  // of those that were applied, as the distances
-  i64 staleness_sum = 0, staleness_max = 0;
-  double distance_sum = 0;
-  double seconds = 0;  // failed ones too
-};
 
 class EdgeStatistics {
  public:

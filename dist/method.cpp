@@ -6,6 +6,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/dist/agreement.h"
 #include "gossamer/dist/coding.h"
+#include "gossamer/dist/control_options.h"
 #include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/recorder.h"
 #include "gossamer/dist/graph/rounds.h"
@@ -14,7 +15,7 @@
 namespace gossamer::dist {
 namespace {
 
-// Rows of methods that train.
+// The row of a method that trains. ConfigError if it can only be simulated.
 const MethodRow& find(const std::string& name) {
   const MethodRow& row = method_row(name);
   check<ConfigError>(!row.traits.simulated_only, "method ", name,
@@ -22,7 +23,7 @@ const MethodRow& find(const std::string& name) {
   return row;
 }
 
-// Rounds for those that can't do with directed ones.
+// ConfigError if these rounds do not exist, or if they are directed and the method needs others.
 void check_rounds(const MethodTraits& traits, int workers, const MethodOptions& o) {
   if (o.rounds.empty() || (workers < 2 && known_rounds(o.rounds))) return;
   const auto rounds = make_rounds(o.rounds, workers, o.workers_per_node);
@@ -33,7 +34,7 @@ void check_rounds(const MethodTraits& traits, int workers, const MethodOptions& 
                      " keeps the mean on them");
 }
 
-// Those of `more` that are not in `all` yet.
+// Appends to `all` what it lacks of `more`.
 void add(const std::vector<NamedSetting>& more, std::vector<NamedSetting>& all) {
   for (const NamedSetting& each : more)
     if (std::ranges::none_of(
@@ -41,7 +42,8 @@ void add(const std::vector<NamedSetting>& more, std::vector<NamedSetting>& all) 
       all.push_back(each);
 }
 
-// Name and value of every method's settings; of those that are not this one's, "none".
+// The names and values of the settings of all methods. One that this method lacks has the value
+// "none".
 std::vector<std::pair<std::string, std::string>> texts_of(const std::string& method,
                                                           const Settings& given) {
   std::vector<std::pair<std::string, std::string>> out;

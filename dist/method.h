@@ -21,55 +21,113 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/core/setting.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/control_options.h"
-#include "gossamer/dist/edge_statistics.h"
-#include "gossamer/dist/gossip_options.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
 
-// What a caller may say of a run, whatever the method. Values that belong to a method are its
-// settings: local_sgd.h, diloco.h … in methods/.
+// Options of methods whose workers average with one neighbour at a time, beside the computation.
+// ConfigError of make_method() names one that is out of range.
+struct GossipOptions {
+  double rate = 1;
+  std::string pairing = "handshake";
+  std::string quota = "poisson";
+
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {
+    f(self.rate, Setting{.name = "rate",
+                         .about = "exchanges of each worker per own gradient",
+                         .range = Range::from_to(0, 1000)});  // beyond it would do nothing else
+    f(self.pairing, Setting{.name = "pairing",
+                            .about = "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | "
+                                     "rounds (fixed matchings)",
+                            .choices = {"handshake", "schedule", "rounds"}});
+    f(self.quota, Setting{.name = "quota",
+                          .about = "handshake: number of exchanges per gradient: poisson | exact "
+                                   "(evenly spaced)",
+                          .choices = {"poisson", "exact"}});
+  }
+};
+
+// One exchange with one peer, as this worker saw it.
+struct ExchangeRecord {
+  int peer = -1;
+  std::uint64_t session = 0;
+  double time = 0;       // of the snapshot, on the gradient clock
+  double distance = 0;   // |x_i - x_j| of the two snapshots
+  double seconds = 0;    // from snapshot to arrival
+  i64 staleness = 0;     // own gradients between snapshot and jump
+  bool ok = true;        // false: nothing was applied
+  bool refused = false;  // not ok, because the two models were too far apart to be true
+};
+
+// What a caller may say of a run, whatever the method. `settings` has the values that belong to one
+// method, by name: options.settings.set("period", 8). method_settings(name) lists them with
+// meaning, range and default.
 struct MethodOptions : GossipOptions {  // rate 0: no exchanges
-  Settings settings{};                  // of the method, by name: {"period", 8}
-  i64 batch = 1;                        // samples of one gradient
-  double total_samples = 0;             // of all workers together: done() after that; 0: never
+  Settings settings{};
+  i64 batch = 1;             // samples of one gradient
+  double total_samples = 0;  // of all workers together: done() after that; 0: never
   std::uint64_t seed = 0;
   // folders: events-RANK.jsonl is written, or followed so that a run repeats bit for bit
-  // (recorder.h)
   std::string record{}, replay{};
-  // the longest; an exchange is given as long as those before it took (deadline.h)
-  double exchange_timeout_s = 20;
-  double exchange_least_s = 1;  // … but this long at least
+  // seconds after which an exchange is given up: learned from those before it on the same edge, and
+  // between these two
+  double exchange_least_s = 1, exchange_timeout_s = 20;
   // seconds that finish() waits for workers that still train; then it is a DistError. The methods
   // in rounds wait for as long as a collective does, if that is longer
   double finish_timeout_s = 600;
   double clip_norm = 0;      // 0: no clipping
   double start_samples = 0;  // resume: samples seen so far by all
   int min_workers = 1;       // fewer alive: DistError
-  // Methods in rounds: who mixes with whom, a name of rounds.h; empty: the graph's neighbours,
-  // Metropolis weights
+  // Methods in rounds: who mixes with whom, a name of the table in dist/README.md; empty: the
+  // graph's neighbours, with Metropolis weights
   std::string rounds{};
-  // of rounds "aer" without a number; those of a node follow one another
+  // rounds "aer" without a number: how many workers a node has; their ranks follow one another
   int workers_per_node = 1;
-  // How parameters travel between CPUs: f32 | bf16 | int8 (coding.h)
+  // How parameters travel between CPUs: f32 | bf16 | int8 (a quarter of the bytes)
   std::string payload = "f32";
-  // Gossip: type of the snapshots that travel. f16: half the bytes; between GPUs only
+  // Gossip between GPUs: the type of the snapshots that travel, f32 or f16 (half the bytes)
   DType wire = DType::f32;
   // this worker was started again while the others went on: it takes its state from a neighbour
   bool rejoin = false;
   // what else all must have alike: name and value, as many and in the same order on all
   std::vector<std::pair<std::string, std::string>> agree{};
-  // "dead", "left", "joined", "exchange failed", "exchange refused" (usual_distance.h); from the
-  // communication thread
+  // "dead", "left", "joined", "exchange failed", or "exchange refused": the two models were too far
+  // apart to be true; from the communication thread
   std::function<void(const std::string& what, int peer)> on_fault{};
   // every exchange, failed ones too; from the thread that did it
   std::function<void(const ExchangeRecord&)> on_exchange{};
 };
 
+// The sum of all exchanges with one peer.
+struct EdgeStats {
+  int peer = -1;
+  i64 exchanges = 0, failed = 0, refused = 0;  // applied; refused ones are not among the failed
+  // over the applied exchanges: as in ExchangeRecord
+  i64 staleness_sum = 0, staleness_max = 0;
+  double distance_sum = 0;
+  double seconds = 0;  // over all exchanges, failed ones too
+};
+
+// What consensus control has done so far, and what that took. Xi: the consensus distance.
+struct ControlTally {
+  i64 steps = 0;  // local steps after which there was a target
+  // how many of those steps ended with Xi within 20 % of the target. A partial round ends at the
+  // target by computation, and counts
+  i64 near = 0;
+  double ratio_sum = 0;        // the sum of Xi / target at the end of those steps
+  double least = 0, most = 0;  // the least and the largest Xi / target
+  // rounds, partial ones too, and all-reduces, beyond the method's own
+  i64 gossip = 0, exact_averages = 0;
+  i64 measurements = 0;  // all-reduces of 8 KB
+  double ratio() const { return steps > 0 ? ratio_sum / static_cast<double>(steps) : 0; }
+  void count(double distance, double target);
+  ControlTally& operator+=(const ControlTally&);
+};
+
 struct MethodStats {
-  // of this worker. refused: the models were too far apart (usual_distance.h); not among the failed
+  // of this worker. refused: the models were too far apart to be true; not among the failed
   i64 gradients = 0, exchanges = 0, failed = 0, refused = 0;
   // running estimate of sqrt(mean |x_i - mean|^2) from exchanged differences; exact after finish()
   double consensus_distance = 0;
@@ -77,9 +135,9 @@ struct MethodStats {
   double transfer_s = 0;  // time spent in exchanges, beside the computation
   // by this worker; of a collective of n workers, what a ring sends: 2 (n - 1)/n of the tensor
   double bytes_sent = 0;
-  double eta = 0;  // in use now (rate tracking)
+  double eta = 0;  // A2CiD2's, in use now: it follows the measured rate of exchanges
   int alive = 1;
-  // after finish(): workers whose models are not in the mean, for it would be ruined (finish.h)
+  // after finish(): workers whose models are not in the mean, which they would ruin
   std::vector<int> left_out;
   // after finish() of a replay: events of this worker that were repeated; its parameters are then
   // those of the record
@@ -93,7 +151,7 @@ struct MethodStats {
   std::vector<EdgeStats> edges;  // exchanges with each peer, ascending
 };
 
-// Of Method::state(): what the coding of the payload has taken and not sent yet (coding.h).
+// The name in Method::state() of what coding the payload has rounded away and not sent yet.
 inline constexpr const char* kPayloadError = "payload.error";
 
 class Method {
@@ -134,8 +192,8 @@ class Method {
 // What programs may ask about a method, so that they need to know none by name.
 struct MethodTraits {
   std::string name;
-  // Workers meet in rounds (synchronous.h), and the graph may be any name of rounds.h; otherwise
-  // each exchanges with one neighbour at a time, at its own pace.
+  // Workers meet in rounds, whose name MethodOptions::rounds may give; otherwise each exchanges
+  // with one neighbour at a time, at its own pace.
   bool synchronous = true;
   bool graph = true;  // false: it averages over all workers, whatever the graph
   // Directed rounds are right for it too: its mean does not depend on them, or push-sum keeps it.
@@ -158,21 +216,21 @@ struct MethodTraits {
   std::string usual_optimizer() const { return optimizer.empty() ? "sgd" : optimizer; }
 };
 
-// ConfigError lists the known names.
+// ConfigError for an unknown name lists the known ones.
 const MethodTraits& method_traits(const std::string& name);
-// The first of the registry: what is taken where none is named.
+// The method that programs take where none is named.
 const std::string& default_method();
-// Of methods that train, in alphabetical order.
+// All names that make_method() takes, in alphabetical order.
 std::vector<std::string> method_names();
-// The names of those with this trait in the order of the registry: "a2cid2 and adpsgd". last_word:
-// what stands before the last; "|" or ",": between all.
+// A sentence part with the methods that have a trait: "a2cid2 and adpsgd". last_word stands before
+// the last name; "|" or "," stands between all.
 std::string methods_that(const std::function<bool(const MethodTraits&)>&,
                          const std::string& last_word = "and");
-// The settings of one method, or of all: each once, in the order of the registry, with defaults
-// where nothing is given. Of a name without a dot programs make a key "train.NAME".
+// The settings of one method, or each setting of all methods once, with defaults where nothing is
+// given. A program may make a key "train.NAME" of a name without a dot.
 std::vector<NamedSetting> method_settings(const std::string& name, const Settings& given = {});
 std::vector<NamedSetting> method_settings(const Settings& given = {});
-// Whose steps are done with these settings: of consensus control, the method under control.
+// The method whose steps are done with these settings: under consensus control, the controlled one.
 std::string stepping_method(const std::string& name, const Settings&);
 
 // Makes values() the mean of the workers' first, and checks that all have the same model

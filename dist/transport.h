@@ -1,6 +1,8 @@
 // What a worker needs of the outside: messages (ControlLink), bulk exchanges (Payload) and
-// collectives. Two implementations: between processes (Asio, Gloo, and memory that one reads of the
-// other), and between threads of one process (tests, teaching).
+// collectives, together a Group. A program only takes a Group from join() (net/launch.h) or a
+// LocalCluster and hands it to make_method(); the rest is for those who implement one. There are
+// two implementations: between processes (Asio, Gloo, and memory that one reads of the other), and
+// between threads of one process (tests, teaching).
 // Threads: one calls ControlLink::next(), any its other functions and SideChannel::send(); one at a
 // time for a Payload, for Collectives and for a Group.
 #pragma once
@@ -16,13 +18,12 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/tensor.h"
-#include "gossamer/dist/clock_offset.h"
 
 namespace gossamer::dist {
 
 using Seconds = std::chrono::duration<double>;
 
-// Others did not come in time.
+// Other workers did not come in time.
 struct DistTimeout : DistError {
   using DistError::DistError;
 };
@@ -55,14 +56,14 @@ struct Message {
   MessageType type = MessageType::heartbeat;
   std::uint32_t epoch = 0;  // availability of the addressee or sender, see pairing.h
   std::uint32_t nonce = 0;
-  double progress = 0;   // P5: the sender's q
+  double progress = 0;   // the sender's q: its estimate of gradients per worker (roster.h)
   double gradients = 0;  // own gradient events so far
   double value = 0;      // free for the method (e.g. event time)
 };
 
 struct Event {
-  // joined: the peer takes part (again): restarted, or back after its link was cut. Follows a
-  // `dead` of the same peer, or its first coming.
+  // joined: the peer takes part (again): it was restarted, or is back after its link was cut. This
+  // follows a `dead` of the same peer, or its first coming.
   enum class Kind : std::uint8_t {
     message,
     dead,
@@ -81,6 +82,11 @@ struct Event {
   // dead: "connection closed", "no heartbeat for 2.1 s", "left" (a clean end); exchanged: what went
   // wrong
   std::string why;
+};
+
+// How far a peer's clock is ahead of ours: its clock shows ours + offset, give or take the error.
+struct ClockEstimate {
+  double offset_us = 0, error_us = 0;
 };
 
 // Messages to and from neighbours, deaths included. One consumer thread calls next(); send, wake
@@ -129,17 +135,18 @@ class Payload {
   // After abort(): returns when no exchange uses its tensors any more. DistError after `limit`.
   virtual void drain(Seconds limit) = 0;
 };
-// For implementations. Of an exchange's two tensors: it has something to send or to receive.
+// For implementations. Whether a tensor of an exchange is defined and not empty, so that it
+// travels.
 bool goes(const Tensor&);
-// DistError if both ways are empty, the note is too long, or travels with
-// nothing.
+// DistError if neither tensor travels, the note is too long, or there is a note but nothing to
+// send.
 void check_exchange(int peer, const Tensor& send, const Tensor& receive,
                     std::span<const char> note);
-// Event::squared_distance of tensors on a CPU.
+// Event::squared_distance of two tensors on a CPU: |send - receive|^2, or 0 if they do not compare.
 double distance_of_exchange(const Tensor& send, const Tensor& receive);
 
-// Small messages between the payloads of two workers, beside the tensors (gpu/payload.h). In order;
-// nothing of a lost connection comes after `dead`.
+// Small messages between the payloads of two workers, beside the tensors (gpu/payload.h). They come
+// in order, and none of a lost connection comes after `dead`.
 class SideChannel {
  public:
   virtual ~SideChannel() = default;
@@ -161,7 +168,8 @@ class Collectives {
   virtual ~Collectives() = default;
   // f32, in place; the sum has the same bits on all members
   virtual void all_reduce_sum(const Tensor&) = 0;
-  // Of numbers on the host. patience: this call waits for so long, if that is longer.
+  // The same for numbers on the host. patience: the wait for the others, if longer than the
+  // deadline.
   virtual void all_reduce_sum(std::span<double>, Seconds patience = Seconds(0)) = 0;
   virtual void broadcast(const Tensor&, int root) = 0;  // of any type
   virtual void barrier() = 0;
@@ -182,14 +190,14 @@ class Group {
   virtual int size() const = 0;  // at the start
   virtual ControlLink& control() = 0;
   virtual Payload& payload() = 0;
-  // none: what is between GPUs goes over the host
+  // null: there is none, so GPUs exchange over the host
   virtual SideChannel* side_channel() { return nullptr; }
   virtual const char* why_no_side_channel() const { return "these workers share a process"; }
   // Collectives over the workers in `alive` (all must call with the same set and epoch); rebuilt
   // when the set changes. A set, and an epoch, may come again: a rebuild never meets leftovers of
   // an earlier one.
   virtual Collectives& collectives() = 0;
-  // limit: of the wait for them; 0: collective_limit().
+  // limit: how long it waits for them; 0: collective_limit().
   virtual void rebuild(const std::vector<int>& alive, std::uint32_t epoch,
                        Seconds limit = Seconds(0)) = 0;
   virtual Seconds collective_limit() const = 0;
@@ -201,7 +209,7 @@ class Group {
   // How often `peer` has come: 1 from the start on, one more with each Event{joined}. For a worker
   // that joined later: counted from its start.
   virtual std::uint64_t arrivals(int /*peer*/) const { return 1; }
-  // The device on which this group's tensors lie (device_port.h); none: the CPU.
+  // The device on which this group's tensors lie (device_port.h); null: the CPU.
   virtual DevicePort* device_port() { return nullptr; }
   // Sums gradients of this many buckets beside the computation (reducer.h).
   virtual std::unique_ptr<Reducer> reducer(std::size_t buckets);

@@ -1,5 +1,6 @@
 // GPT-2 (Radford et al. 2019): a decoder of transformer blocks with the layer norm in front, which
 // predicts the next id at each position. Names are Hugging Face's ("h.0.attn.c_attn.weight").
+// Threads: as Module (nn/module.h); one at a time for a Cache.
 #pragma once
 
 #include <cstdint>

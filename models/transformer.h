@@ -1,5 +1,6 @@
 // The transformer of Vaswani et al. 2017: an encoder reads a sentence, a decoder writes its
 // translation. One table for source, target and head.
+// Threads: as Module (nn/module.h); one at a time for a Cache.
 #pragma once
 
 #include <span>

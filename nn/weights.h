@@ -1,5 +1,6 @@
 // Reads weights in any of the known formats: safetensors, and torch's .pth and .pt. The bytes
-// decide which, not the name of the file. Threads: any.
+// decide which, not the name of the file.
+// Threads: any.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/io/unread_tensor.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer::nn {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "gossamer/core/text/json.h"
-#include "gossamer/dist/control_options.h"
 #include "gossamer/dist/edge_statistics.h"
+#include "gossamer/dist/method.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::apps {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
-#include "gossamer/dist/clock_offset.h"
+#include "gossamer/dist/transport.h"
 
 namespace gossamer::apps {
 

@@ -9,6 +9,7 @@
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
+#include "gossamer/dist/edge_statistics.h"
 
 namespace gossamer::apps {
 namespace {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "gossamer/core/io/input_file.h"
 #include "gossamer/core/io/safetensors_checksums.h"
 #include "gossamer/core/io/xxh3.h"
 #include "gossamer/core/text/plural.h"

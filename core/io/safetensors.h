@@ -15,16 +15,22 @@
 #include <string>
 #include <vector>
 
-#include "gossamer/core/io/input_file.h"
-#include "gossamer/core/io/unread_tensor.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
 
+class InputFile;  // input_file.h
+
+// A tensor that was skipped. kind: its type as the format calls it ("BOOL", "I16",
+// "torch.BoolStorage" …), or what else about it Gossamer lacks.
+struct UnreadTensor {
+  std::string name, kind;
+};
+
 struct SafeTensors {
   std::vector<NamedTensor> tensors;             // in the order of their bytes; those of F64 as f32
   std::map<std::string, std::string> metadata;  // without the checksums
-  // of a type that Gossamer lacks, or of more dimensions than a Shape
+  // skipped: of a type that Gossamer lacks, or of more dimensions than a Shape
   std::vector<UnreadTensor> unread;
   std::vector<std::string> notes;                     // what the user should know: what was rounded
   const Tensor* find(const std::string& name) const;  // nullptr if missing

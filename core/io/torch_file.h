@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gossamer/core/io/input_file.h"
-#include "gossamer/core/io/unread_tensor.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/augment/policy.h"
 #include "gossamer/data/augment/preparer.h"
 #include "gossamer/data/files.h"
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "gossamer/data/codec/image.h"
+
 namespace gossamer::data {
 
 struct Pixels {  // u8 [height, width, 3], RGB, without gaps
@@ -30,7 +32,6 @@ void autocontrast(Pixels);
 void equalize(Pixels);
 
 // --- warps about the picture's centre (shears: about its corner). Uncovered pixels become black.
-enum class Filter { nearest, bilinear };
 // counter-clockwise
 void rotate(Pixels, double degrees, Filter, std::vector<std::uint8_t>& scratch);
 void shear_x(Pixels, double slope, Filter, std::vector<std::uint8_t>& scratch);

@@ -27,6 +27,8 @@ struct ImageSize {
 // the result. area: the mean of the area that a pixel of the result covers, parts of pixels
 // included (OpenCV's INTER_AREA); it is sharper, and the same as bilinear if the picture grows.
 enum class Shrink { bilinear, area };
+// How a warp (rotation, shear) reads between the pixels.
+enum class Filter { nearest, bilinear };
 
 // Reads the header only. DataError as decode().
 ImageSize probe(std::span<const std::byte>, const std::string& name);

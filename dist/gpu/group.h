@@ -1,5 +1,5 @@
-// A group whose tensors lie on a GPU: puts together streams, channels, threads and the way over the
-// host.
+// A group of workers whose parameters lie on GPUs: made from one of the CPU, and given to
+// make_method() in its place.
 // Threads: those of the group (transport.h); log is called by several.
 #pragma once
 
@@ -42,6 +42,7 @@ struct GpuOptions {
 // The calling thread's current stream is the one that trains. ConfigError for a name that is not
 // known, or does not go with the traffic; DistError if what was asked for is not there.
 std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions&);
-void check_gpu_options(const GpuOptions&);  // the names only
+// ConfigError for a name of `transport` or `wire` that is not known. Asks no device.
+void check_gpu_options(const GpuOptions&);
 
 }  // namespace gossamer::dist

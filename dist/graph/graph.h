@@ -1,5 +1,6 @@
-// Graphs of workers: pure functions of (name, n), and the constants of A2CiD2 (NeurIPS 2023).
-// Threads: any.
+// Graphs of workers: who may average with whom, and how often. They are pure functions of a name
+// and the number n of workers. Also the constants of A2CiD2 (NeurIPS 2023) that follow from a
+// graph. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace gossamer::dist {
 
-// a < b; rate: exchanges per unit of time (a mean gradient duration)
+// Two workers, a < b. rate: exchanges per unit of time, the mean duration of a gradient.
 struct Edge {
   int a = 0, b = 0;
   double rate = 1;
@@ -31,9 +32,9 @@ struct Graph {
 // on average). ConfigError: unknown name (lists the known), n that the graph can't have (says which
 // it can).
 Graph make_graph(const std::string& name, int n, double rate = 1, int per_node = 1);
-// those that make_graph() takes as they are, without :D or :PATH
+// The names that make_graph() takes without an argument (":D", ":PATH").
 std::vector<std::string> graph_names();
-// with or without an argument behind a colon
+// Whether it is such a name, or one with an argument behind a colon.
 bool known_graph(const std::string& name);
 
 // A graph from the text of a file: "a b [rate]" a line, workers from 0, # begins a comment, a

@@ -8,7 +8,6 @@
 
 namespace gossamer::dist {
 
-// n workers as threads of this process. Group i belongs to thread i.
 class LocalCluster {
  public:
   // dead_after: how long a cut lasts before the two sides give each other up. collective_limit: how
@@ -16,12 +15,14 @@ class LocalCluster {
   explicit LocalCluster(int n, Seconds dead_after = Seconds(0.2),
                         Seconds collective_limit = Seconds(30));
   ~LocalCluster();
-  Group& group(int rank);  // of its last life
-  // as kill -9: the others get Event{dead}, its own calls do nothing or throw DistError
+  // The place of worker `rank`, 0 to n - 1, in its last life. It lives as long as the cluster.
+  Group& group(int rank);
+  // Ends a worker as kill -9 would: the others get Event{dead}, and its own calls do nothing or
+  // throw DistError.
   void kill(int rank);
-  // As a restarted process: a new group (for a new thread; the old one stays dead). Event{joined}
-  // for both sides of each link; outside of the collectives until they are rebuilt with it.
-  // ConfigError if it was not killed.
+  // Starts a killed worker again, as a new process would be: it has a new group, for a new thread,
+  // and both sides of each link get Event{joined}. Collectives are without it until they are
+  // rebuilt with it. ConfigError if it was not killed.
   Group& revive(int rank);
   // Nothing passes between a and b any more. After dead_after: Event{dead} on both sides.
   void cut(int a, int b);

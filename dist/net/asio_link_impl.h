@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "gossamer/dist/clock_offset.h"
 #include "gossamer/dist/net/asio_link.h"
 #include "gossamer/dist/net/dial.h"
 #include "gossamer/dist/net/event_queue.h"

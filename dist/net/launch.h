@@ -1,6 +1,7 @@
-// From a launcher's environment to a Group: our own --workers, torchrun, srun, mpirun (Open MPI),
-// hydra. Alone: a group of one.
-// Threads: any, but none may change the environment meanwhile.
+// How a process that a launcher has started becomes a worker of a Group. The launcher's variables
+// are read: those of `gossamer train --workers`, torchrun, srun, mpirun (Open MPI) and hydra.
+// Without any, the process is a group of one. Threads: any, but none may change the environment
+// meanwhile.
 #pragma once
 
 #include <functional>
@@ -18,8 +19,9 @@ struct LaunchInfo {
   int port = 0;
   // shared secret of the job: GOSSAMER_TOKEN, a file, or derived from what the launcher gives
   std::string token;
-  bool derived_token = false;  // the last: anybody that knows the job's id can compute it
-  // which launcher's variables were used: "gossamer", "torchrun", "slurm", "openmpi", "hydra"
+  bool derived_token =
+      false;  // from what the launcher gives: who knows the job's id can compute it
+  // whose variables were used: "gossamer", "torchrun", "slurm", "openmpi", "hydra"; "alone": none
   std::string source = "alone";
   // all workers run on this machine: nobody listens on anything but the loopback
   bool local = true;
@@ -57,7 +59,7 @@ struct JoinOptions {
   // Workers of one machine exchange by reading each other's memory, where the machine allows it
   // (memory_edge.h); false: over TCP, as between machines.
   bool read_memory = true;
-  // cut off from all others (not: all others ended) for so long: DistError
+  // DistError after being cut off from all others for so long (but not if all others have ended)
   double alone_after_s = 60;
   std::function<void(const std::string&)> on_wait;
   // A client without the token, or with garbage, was turned away (at most once a second), or a

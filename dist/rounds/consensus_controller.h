@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "gossamer/dist/control_options.h"
+#include "gossamer/dist/method.h"
 
 namespace gossamer::dist {
 

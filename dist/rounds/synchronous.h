@@ -12,6 +12,7 @@
 #include <set>
 #include <span>
 
+#include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/method_context.h"
@@ -35,7 +36,7 @@ struct RoundTraffic {
 // model at once derives from it.
 class SynchronousMethod : public Method, public Controllable, protected RoundWorker {
  public:
-  // Everything in one piece.
+  // Exchanges all values in one piece.
   SynchronousMethod(const MethodTraits&, const MethodContext&, std::unique_ptr<RoundFormula>);
   SynchronousMethod(const MethodTraits&, const MethodContext&, std::unique_ptr<RoundFormula>,
                     RoundTraffic);

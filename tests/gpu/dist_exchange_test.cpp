@@ -11,6 +11,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
+#include "gossamer/dist/control_options.h"
 #include "gossamer/dist/gpu/group.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/method.h"

@@ -12,6 +12,7 @@
 #include "dist/small_net.h"
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/dist/control_options.h"
 #include "gossamer/dist/gpu/device_group.h"
 #include "gossamer/dist/gpu/group.h"
 #include "gossamer/dist/local/local_cluster.h"
