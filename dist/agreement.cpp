@@ -28,45 +28,41 @@ std::string text_of(double number) { return fmt::format("{}", number); }
 std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, const Graph& graph,
                            const MethodOptions& o,
                            const std::vector<std::pair<std::string, std::string>>& settings) {
-  std::string edges = std::to_string(graph.n);
-  for (const Edge& e : graph.edges) edges += fmt::format(";{}-{}:{}", e.a, e.b, e.rate);
   std::vector<Fact> facts;
   for (const auto& [name, value] : o.agree) facts.push_back({name, value});
   const std::vector<Fact> own = {
       {"the model", std::to_string(params.fingerprint()),
        fmt::format("{} parameters", params.parameter_count()), "of other names or shapes"},
       {"the method", method},
-      {"rate", text_of(o.rate)},
-      {"the graph", edges + o.rounds, o.rounds.empty() ? graph.name : o.rounds,
+      {"the graph", text_of(graph) + o.rounds, o.rounds.empty() ? graph.name : o.rounds,
        "with other edges or rates"},
       {"workers_per_node", std::to_string(o.workers_per_node)},
       {"payload", o.payload},
-      {"pairing", o.pairing},
-      {"quota", o.quota},
       // from which all draw one schedule; elsewhere each may have its own
       {"seed", o.pairing == "schedule" ? std::to_string(o.seed) : ""},
       {"batch", std::to_string(o.batch)},
       {"total_samples (in C: total_steps)", text_of(o.total_samples)},
       {"start_samples", text_of(o.start_samples)}};
   facts.insert(facts.end(), own.begin(), own.end());
+  for (const NamedSetting& each : settings_of(static_cast<const GossipOptions&>(o)))
+    facts.push_back({each.setting.name, setting_text(each.value)});
   for (const auto& [name, value] : settings) facts.push_back({name, value});
   return facts;
 }
 
-// 32 bits of a hash: exact in a double, so that it can travel through a sum.
+// 32 bits of a hash, which a double holds exactly, so that they can travel through a sum.
 double digest(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  const std::uint64_t hash = hash_of(text);
   return static_cast<double>(static_cast<std::uint32_t>(hash ^ hash >> 32));
 }
 
 struct Disagreement {  // not a DistError: those who are left must not begin by themselves
   int one, other;
-  std::size_t on;                          // of the facts
+  std::size_t on;                          // the place of the fact
   std::array<std::string, 2> values = {};  // "" if they did not arrive
 };
 
-// Of the rows of all members.
+// The first fact in which the row of a member of the table differs from that of the first member.
 std::optional<Disagreement> disagreement(std::size_t facts, const std::vector<double>& table,
                                          const std::vector<int>& members) {
   const auto value = [&](int of, std::size_t f) {
@@ -79,7 +75,7 @@ std::optional<Disagreement> disagreement(std::size_t facts, const std::vector<do
   return std::nullopt;
 }
 
-// What worker `root` has, told to all. Of a long text the end is kept: it is a path, or a list that
+// Tells all what worker `root` has. A long text loses its beginning: it is a path, or a list that
 // has begun alike.
 std::string told_by(int root, std::string text, Collectives& all) {
   constexpr std::size_t kLongest = 120;
@@ -111,6 +107,18 @@ void exchange_values(Disagreement& d, const Fact& own, Collectives& all) {
 }
 
 }  // namespace
+
+std::string text_of(const Graph& graph) {
+  std::string text = std::to_string(graph.n);
+  for (const Edge& e : graph.edges) text += fmt::format(";{}-{}:{}", e.a, e.b, e.rate);
+  return text;
+}
+
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  return hash;
+}
 
 void begin_together(const std::string& method, FlatParams& params, Group& group, const Graph& graph,
                     const MethodOptions& options,

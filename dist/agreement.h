@@ -16,4 +16,9 @@ void begin_together(const std::string& method, FlatParams&, Group&, const Graph&
                     const MethodOptions&,
                     const std::vector<std::pair<std::string, std::string>>& settings);
 
+// n and the edges with their rates: the same text on workers with the same graph.
+std::string text_of(const Graph&);
+// 64 bits of FNV-1a.
+std::uint64_t hash_of(const std::string& text);
+
 }  // namespace gossamer::dist

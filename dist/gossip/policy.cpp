@@ -8,8 +8,6 @@
 
 namespace gossamer::dist {
 
-std::vector<std::string> pairing_names() { return {"handshake", "rounds", "schedule"}; }
-
 std::unique_ptr<PartnerPolicy> make_partner_policy(const MethodOptions& options, const Graph& graph,
                                                    int self) {
   if (options.pairing == "handshake")
@@ -21,9 +19,8 @@ std::unique_ptr<PartnerPolicy> make_partner_policy(const MethodOptions& options,
   if (options.pairing == "rounds")
     return std::make_unique<AppointmentPolicy>(self, graph.n,
                                                make_rounds_agenda(self, options.rate, graph));
-  std::string known;
-  for (const std::string& name : pairing_names()) known += (known.empty() ? "" : ", ") + name;
-  fail<ConfigError>("pairing \"", options.pairing, "\" is unknown; known are: ", known);
+  check_settings(static_cast<const GossipOptions&>(options), "gossip");  // it names the known ones
+  fail<ConfigError>("pairing \"", options.pairing, "\" has no policy");
 }
 
 }  // namespace gossamer::dist

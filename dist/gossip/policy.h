@@ -78,8 +78,8 @@ class PartnerPolicy {
   virtual std::vector<std::pair<int, Message>> take_messages() = 0;
 };
 
-// By options.pairing. ConfigError: an unknown name, or a graph that has no matchings for it.
+// The policy that options.pairing names. ConfigError: an unknown name, or a graph that has no
+// matchings.
 std::unique_ptr<PartnerPolicy> make_partner_policy(const MethodOptions&, const Graph&, int self);
-std::vector<std::string> pairing_names();
 
 }  // namespace gossamer::dist

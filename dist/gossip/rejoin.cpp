@@ -11,16 +11,11 @@
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/agreement.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 namespace {
-
-std::uint64_t fnv(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
-  return hash;
-}
 
 // What a RunDigest is of, and how many values the short digest of each has.
 constexpr std::array<const char*, 4> kParts = {"another model (names or shapes of parameters)",
@@ -39,7 +34,7 @@ std::string difference(double ours, double theirs) {
   return found.empty() ? "another model, method, graph or total" : found;
 }
 
-// Not a number that an earlier life of this worker has used.
+// A number that no earlier life of this worker has used.
 std::uint32_t first_nonce() {
   return static_cast<std::uint32_t>(std::chrono::system_clock::now().time_since_epoch() /
                                     std::chrono::microseconds(1)) &
@@ -84,18 +79,16 @@ Count StateBlock::count() const {
 
 RunDigest run_digest(const std::string& method, const FlatParams& params, const Graph& graph,
                      const MethodOptions& options) {
-  std::string edges = std::to_string(graph.n);
-  for (const Edge& e : graph.edges) edges += fmt::format(";{}-{}:{}", e.a, e.b, e.rate);
   const std::array<std::string, kParts.size()> texts = {
-      std::to_string(params.fingerprint()), fmt::format("{};{}", method, options.rate), edges,
-      fmt::format("{};{}", options.batch, options.total_samples)};
+      std::to_string(params.fingerprint()), fmt::format("{};{}", method, options.rate),
+      text_of(graph), fmt::format("{};{}", options.batch, options.total_samples)};
   std::string all;
   double parts = 0;
   for (const std::string& text : texts) {
     all += text + '\n';
-    parts = parts * kPartBase + static_cast<double>(fnv(text) % kPartBase);
+    parts = parts * kPartBase + static_cast<double>(hash_of(text) % kPartBase);
   }
-  return {static_cast<double>(fnv(all) >> 12), parts};  // 52 bits each
+  return {static_cast<double>(hash_of(all) >> 12), parts};  // 52 bits each
 }
 
 std::uint64_t state_session(std::uint32_t nonce) { return 1ull << 63 | nonce; }

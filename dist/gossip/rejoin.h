@@ -23,10 +23,10 @@
 
 namespace gossamer::dist {
 
-// What is taken over, as one block of floats on its way.
+// What is taken over, as one block of floats, so that one transfer brings it.
 class StateBlock {
  public:
-  // of x, whether there is an x~, of the batch-norm statistics
+  // size: of x, and of x~ if there is one; buffers: of the batch-norm statistics; all in floats
   StateBlock(i64 size, bool with_twin, i64 buffers, int workers);
   // windows of the block; twin is undefined without x~
   Tensor x, twin, buffers;
@@ -40,7 +40,7 @@ class StateBlock {
   i64 workers_;
 };
 
-// Equal on two workers that could exchange states. Both are exact in a double.
+// Two numbers that are equal on workers that could exchange states. A double holds both exactly.
 struct RunDigest {
   double whole;  // of model, method, graph and budget
   double parts;  // a short one of each, which tells what differs
@@ -100,7 +100,7 @@ class StateSender {
   std::vector<Message> kept_;
 };
 
-// never that of an exchange between partners
+// The session in which a state travels. No exchange between partners has it.
 std::uint64_t state_session(std::uint32_t nonce);
 
 }  // namespace gossamer::dist
