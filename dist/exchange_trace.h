@@ -14,7 +14,8 @@ inline std::uint64_t arrow_id(int from, int to, std::uint64_t session) {
   return static_cast<std::uint64_t>(from) << 42 | static_cast<std::uint64_t>(to) << 32 |
          (session & 0xffffffffu);
 }
-// Within the slice in which the snapshot was taken; within the slice in which the peer's was used.
+// The ends of an arrow. Called within the slice in which the snapshot was taken, and within the
+// slice in which the peer's was used.
 inline void trace_departure(int self, int peer, std::uint64_t session) {
   trace::flow("exchange", arrow_id(self, peer, session), true);
 }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kMostNorms = 1000;  // of a model in the mean, in median norms
 
-// By rank; 0 of those that are gone.
+// Every worker's number, by rank; 0 for workers that are gone.
 std::vector<double> gathered(Group& group, double own) {
   std::vector<double> all(static_cast<std::size_t>(group.size()));
   all[static_cast<std::size_t>(group.rank())] = own;
@@ -23,7 +23,7 @@ std::vector<double> gathered(Group& group, double own) {
   return all;
 }
 
-// All come to the same answer.
+// The ranks whose models would ruin the mean. All workers find the same ones.
 std::vector<int> unfit_for_mean(const FlatParams& params, Group& group) {
   const double norm = std::sqrt(squared_norm(params.values()));
   // what is not finite would spread through the sum
@@ -44,8 +44,7 @@ std::vector<int> unfit_for_mean(const FlatParams& params, Group& group) {
 
 // Statistics of all workers' activations together. Each saw N(m_i, v_i), so
 // mean = E m_i and var = E(v_i + m_i^2) - mean^2. The mean of the variances alone would lose the
-// spread of the means.
-// fit: this worker's count; members: how many do.
+// spread of the means. fit: whether this worker's statistics count; members: how many workers' do.
 std::vector<double> merged(const FlatParams& params, Collectives& all, bool fit, int members) {
   const Tensor host =
       params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
@@ -121,8 +120,7 @@ void adopt(FlatParams& params, const AveragedModel& model) {
 std::string unfinished(int self, const std::vector<int>& late, double limit) {
   return fmt::format(
       "worker {}: done, but worker(s) {} did not stop within {} s (finish_timeout_s); do all "
-      "workers "
-      "have the same total (total_samples; in C: total_steps)?",
+      "workers have the same total (total_samples; in C: total_steps)?",
       self, fmt::join(late, ", "), limit);
 }
 

@@ -21,22 +21,24 @@ struct AveragedModel {
   // the median norm. None if no model is finite.
   std::vector<int> left_out;
 };
-// weight: of this member's values in the mean (push-sum); none: all alike.
+// Collective. weight: how much this member's values count in the mean (push-sum); none: all alike.
 AveragedModel average_of_models(const FlatParams&, Group&, std::optional<double> weight = {});
-void adopt(FlatParams&, const AveragedModel&);  // and refreshes the compute copy
+// Replaces values and statistics by the average, and refreshes the compute copy.
+void adopt(FlatParams&, const AveragedModel&);
 
-// The error of a worker that is done while others are not within `limit` seconds. late: who.
+// The text of the error when this worker is done and the workers `late` still train after `limit`
+// seconds.
 std::string unfinished(int self, const std::vector<int>& late, double limit);
 
-// values <- mean over the living, batch-norm statistics merged, compute copy refreshed.
+// Both of these, collectively: every living worker adopts the average. Returns it.
 AveragedModel average_models(FlatParams&, Group&, Membership&);
 
-// own: this worker's part of `sum`, which is the same on all. Empty if the sum is finite; else, on
-// all members alike, a sentence that names the workers whose parts are not. Collective.
+// Collective. Empty if `sum`, which is the same on all, is finite; else a sentence, the same on
+// all, that names the workers whose parts of it (`own`) are not.
 std::string not_finite(const char* what, const Tensor& own, const Tensor& sum, Group&);
 
-// Batch-norm statistics of the members, merged in place (buffers "….running_mean",
-// "….running_var").
+// Collective. Merges the batch-norm statistics of the members in place (buffers "….running_mean"
+// and "….running_var").
 void merge_batch_norm(FlatParams&, Collectives&);
 
 // sqrt(mean over members of |x_i - mean|^2) of the members' copies [n] f32. Collective: all members

@@ -24,8 +24,9 @@ class Membership {
   // before the same run(): synchronous methods agree on the step first. Until then it is counted as
   // gone.
   void joined(int rank);
-  // With Lost::is_out: every event of the control link. Where a connection was lost and both sides
-  // have gone on, the side with more workers remains; of two alike, that of the lowest rank.
+  // With Lost::is_out it must be given every event of the control link. Where a connection was lost
+  // and both sides have gone on, the side with more workers remains; of two equal ones, that with
+  // the lowest rank.
   void hear(const Event&);
   void check_taking_part() const;  // throws what run() would
   std::vector<int> alive() const;

@@ -17,7 +17,7 @@ class Reducer {
   // The thread that trains: this bucket's gradients are written by the work that it has given its
   // device so far; or, while it records a graph, by that of each launch, after which add() follows.
   virtual void mark(std::size_t bucket) { (void)bucket; }
-  // Any thread: what waits for others fails soon, until open().
+  // May be called by any thread: what waits for others fails soon, until open().
   virtual void interrupt() = 0;
 
   // --- One thread; nobody else uses `all` meanwhile. Every wait is limited; a DistError names
@@ -34,7 +34,7 @@ class Reducer {
   virtual void give_up() {}
 };
 
-// By the collectives, for tensors on the CPU.
+// Sums tensors on a CPU by the collectives of the group.
 class HostReducer final : public Reducer {
  public:
   void interrupt() override {

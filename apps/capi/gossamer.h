@@ -50,7 +50,7 @@ typedef struct gsm_method gsm_method;
 
 // ---- base
 
-// "0.1.0"
+// The version of the library: "0.1.0".
 const char* gsm_version(void);
 // Why the last call of this thread failed; "" if it did not. Good until the thread's next call.
 const char* gsm_last_error(void);
@@ -60,7 +60,7 @@ typedef void (*gsm_log_function)(const char* line, void* user);
 gsm_status gsm_set_log(gsm_log_function log, void* user);
 // CPU threads for the calls of this thread, itself included; 0: as many as the process may use.
 gsm_status gsm_set_threads(int32_t threads);
-// GPUs that can be used.
+// How many GPUs can be used.
 gsm_status gsm_device_count(int32_t* count);
 
 // ---- inference
@@ -142,9 +142,9 @@ gsm_status gsm_trainer_new(const char* model, int64_t classes, const gsm_trainer
 // The gradient of the mean cross entropy: images as gsm_model_forward_u8 takes them, labels [n].
 gsm_status gsm_trainer_gradient(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
                                 int64_t n, int64_t height, int64_t width, float* loss);
-// With a loss of one's own instead: the outputs for floats as gsm_model_forward takes them, then
-// the gradient of the loss by these outputs, [n, classes]. GSM_ERROR_ARGUMENT names the first
-// number that is not finite; then nothing has changed.
+// The same with a loss of your own: forward gives the outputs for floats as gsm_model_forward takes
+// them, and backward takes the gradient of the loss by these outputs, [n, classes].
+// GSM_ERROR_ARGUMENT names the first number that is not finite; then nothing has changed.
 gsm_status gsm_trainer_forward(gsm_trainer* trainer, const float* images, int64_t n, int64_t height,
                                int64_t width, float* logits);
 gsm_status gsm_trainer_backward(gsm_trainer* trainer, const float* gradient);
@@ -218,6 +218,7 @@ typedef struct gsm_join_options {
 gsm_status gsm_group_join_with(const gsm_join_options* options, gsm_group** group);
 // n workers in this process, one for each thread; groups: room for n.
 gsm_status gsm_group_local(int32_t n, gsm_group** groups);
+// This worker's rank, 0 to size - 1, and the number of workers at the start.
 gsm_status gsm_group_rank(gsm_group* group, int32_t* rank, int32_t* size);
 gsm_status gsm_group_free(gsm_group* group);
 
@@ -225,14 +226,14 @@ gsm_status gsm_group_free(gsm_group* group);
 
 typedef struct gsm_gossip_options {
   size_t struct_size;  // set it to sizeof(gsm_gossip_options)
-  double total_steps;  // of all workers together, then gsm_gossip_done(); 0: never
+  double total_steps;  // of all workers together; after that gsm_gossip_done says so; 0: never
   double rate;         // exchanges per worker and step, up to 1000; 0: 1
   uint64_t seed;
   int32_t period;             // local-sgd: steps between two averages; 0: 1
   int32_t min_workers;        // fewer alive: an error; 0: 1
   double exchange_timeout_s;  // the longest; 0: 20
-  const char* record;         // a folder: all events are written there …
-  const char* replay;         // … and followed, so that a run repeats bit for bit. NULL: not
+  const char* record;         // a folder where the order of all events is written; NULL: not
+  const char* replay;         // a folder whose events a run repeats bit for bit; NULL: not
   // "dead", "left", "joined" or "exchange failed", and of whom; from a thread of the library
   void (*on_fault)(const char* what, int32_t peer, void* user);
   void* user;
@@ -264,6 +265,7 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
 // first number that is NaN, or 2^100 or more in magnitude; then nothing was sent, x is as it was,
 // and the training may go on with another update.
 gsm_status gsm_gossip_step(gsm_gossip* gossip, const float* update);
+// done: 1 from the end of training on (total_steps are done, or gsm_gossip_finish was), else 0.
 gsm_status gsm_gossip_done(gsm_gossip* gossip, int32_t* done);
 // Waits until all living workers are here; x becomes the mean of their parameters. To be called
 // once, at the end. Who still trains after finish_timeout_s is named by GSM_ERROR_WORKERS; then x

@@ -29,7 +29,7 @@ constexpr std::size_t kBlock = 1024;
 // Room for sums over steps and workers: 2^27 numbers below 2^100 stay finite.
 constexpr float kTooLarge = 0x1p100F;
 
-// n: all are below 2^100 in magnitude, and so finite.
+// The place of the first number that is NaN, or 2^100 or more in magnitude; n if there is none.
 std::size_t first_too_large(const float* x, std::size_t n) {
   constexpr std::uint32_t magnitude = 0x7fffffff;
   constexpr std::uint32_t up_to_the_sign =
@@ -45,7 +45,7 @@ std::size_t first_too_large(const float* x, std::size_t n) {
   return at;
 }
 
-// Other workers would get it too.
+// Ends a call whose number other workers would get, too.
 [[noreturn]] void refuse(const char* name, std::size_t at, float value) {
   fail<ArgumentError>(name, "[", at, "] is ", value,
                       "; wanted numbers below 2^100 (1.27e30) in magnitude, so that sums over "
@@ -66,7 +66,7 @@ class Gossip final : public Object {
   bool has_threads() const override { return true; }
   void step(const float* update) {
     training_.check_on();
-    // block by block: what was looked at is copied from the cache
+    // block by block, so that what was looked at is copied from the cache
     float* const gradient = params_.grads().as<float>();
     for (std::size_t at = 0; at < x_.size(); at += kBlock) {
       const std::size_t count = std::min(kBlock, x_.size() - at),
@@ -103,7 +103,7 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
     check<ArgumentError>(n >= 1 && n < i64{1} << 40, n, " parameters; wanted 1 to ",
                          (i64{1} << 40) - 1);
     const auto count = static_cast<std::size_t>(n), bad = first_too_large(x, count);
-    // who was started again takes over another one's
+    // a worker that was started again takes over the values of another one
     if (bad < count && !workers->restarted()) refuse("x", bad, x[bad]);
     *gossip = static_cast<gsm_gossip*>(add_object(std::make_shared<Gossip>(
         workers.object(), x, n, method, graph, options_of(options, "gsm_gossip_options"))));

@@ -18,11 +18,11 @@ class Workers final : public Object {
   ~Workers() override;
   bool has_threads() const override { return true; }
   dist::Group& group() { return cluster_ ? cluster_->group(rank_) : *own_; }
-  // ConfigError: a training has begun before, in which others may still be.
+  // ConfigError if a training has begun with this group before: others may still be in it.
   void check_new() const;
   void begin() { begun_ = true; }
   void finished() { finished_ = true; }
-  // it will take over the parameters of another one
+  // whether it will take over the parameters of another worker
   bool restarted() const { return restarted_; }
 
  private:

@@ -52,7 +52,7 @@ class DisturbedPayload final : public Payload {
   }
   void drain(Seconds limit) override { inner_.drain(limit); }
 
-  // Those whose cut is over begin; the ends of those whose time is over.
+  // Begins the exchanges whose cut is over, and returns the ends of those whose time is over.
   std::vector<Event> follow(double now) {
     std::vector<Event> ends;
     const std::scoped_lock lock(mutex_);

@@ -44,23 +44,23 @@ class GossipModel {
   bool has_twin() const { return twin_.defined(); }
   // What coding has taken and not sent yet, f32 [1, n]; undefined: nothing is lost.
   const Tensor& error() const { return error_; }
-  // Of the exchange under way: what goes to the peer, and where the peer's comes. Without the
-  // mutex, by the thread that exchanges: pack() before the snapshot travels, unpack() when the
-  // peer's has come. Returns the squared distance of the two snapshots, `known` if they did not
-  // need unpacking.
+  // The buffers of the exchange under way: what goes to the peer, and where the peer's snapshot
+  // comes. The thread that exchanges calls pack() before ours travels and unpack() when the peer's
+  // has come, without the mutex. unpack() returns the squared distance of the two snapshots, which
+  // is `known` if they did not need unpacking.
   const Tensor& outgoing() const { return codes_ ? codes_->bytes() : own_; }
   const Tensor& incoming() const { return codes_ ? received_codes_ : received_; }
   void pack();
   double unpack(double known);
-  // |own snapshot|, between the two halves of an exchange. Without the mutex, as pack(); waits for
-  // a GPU.
+  // The norm of our snapshot, between the two halves of an exchange. Called without the mutex, as
+  // pack() is; waits for a GPU.
   double snapshot_norm();
 
   // A gradient event at `t`, after the optimizer's begin_step().
   void gradient(double t, Optimizer&, float learning_rate);
   // First half of a communication event: own <- x at `t`.
   void snapshot(double t);
-  // Second half: received() has come.
+  // Second half: the peer's snapshot has come.
   void arrived();
   // While it lives, the training thread may read and write x and x~, as all events so far left
   // them; later events see what it did.
@@ -74,9 +74,9 @@ class GossipModel {
    private:
     GossipModel& model_;
   };
-  // x was replaced from outside: the twin follows.
+  // x was replaced from outside, so the twin becomes a copy of it.
   void restart();
-  // Outside of the mutex, before a gradient event: returns when the device has the gradients.
+  // Waits until the device has the gradients. Called before a gradient event, without the mutex.
   void await_gradients();
 
  private:

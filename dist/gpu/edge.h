@@ -126,7 +126,7 @@ class GpuEdge {
   std::uint64_t generation_ = 0;  // of channel_
   bool wedged_ = false;
 
-  // Of the exchange under way.
+  // The exchange under way.
   Phase phase_ = Phase::idle;
   Request request_;
   ChannelBytes own_offer_;

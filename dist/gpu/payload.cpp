@@ -65,7 +65,7 @@ void GpuPayload::exchange(int peer, std::uint64_t session, const Tensor& send,
   changed_.notify_all();
 }
 
-// Of both sides the same number: infinities are seen by both.
+// Both sides compute the same number, so both see an infinity.
 void GpuPayload::inspect() {
   port_.run(DevicePort::Stream::exchange, [this] {
     distance_ = send_.dtype() == DType::f32

@@ -1,4 +1,4 @@
-// The shapes of graphs: from a name and n to edges with relative rates. Inside of graph.cpp and
+// The shapes of graphs: from a name and n to edges with relative rates. Private to graph.cpp and
 // rounds.cpp.
 #pragma once
 
@@ -21,7 +21,7 @@ std::vector<std::string> names();  // that need no argument
 // Edges once each, a < b, ascending, rates relative. ConfigError: argument or n that the shape
 // can't have.
 std::vector<Edge> make(const Name&, int n, int per_node);
-// For aer: the argument, else per_node; checked against n.
+// How many workers a node of aer has: the argument, else per_node. ConfigError if n does not fit.
 int workers_per_node(const Name&, int n, int per_node);
 
 // The edges of a file; see parse_graph().

@@ -77,7 +77,7 @@ class Diloco final : public RoundFormula {
   enum class With { all, neighbours };
   Diloco(With, const DilocoOptions&);
   bool has_outer_steps() const override { return true; }
-  // With one fragment and no delay.
+  // A step with one fragment and no delay.
   void step(RoundWorker& worker, i64 k) const override {
     worker.update();
     if ((k + 1) % period != 0) return;

@@ -22,14 +22,14 @@ struct GossipFormula {
 
 struct MethodRow {
   MethodTraits traits;
-  // Its own, with defaults where nothing is given, in the order in which pages list them.
+  // The method's own settings, with defaults where nothing is given, in the order of pages.
   std::function<std::vector<NamedSetting>(const Settings& given)> settings = none;
-  // Those of them, and others, that the simulator knows.
+  // The settings that the simulator takes: some of these, and others.
   std::function<std::vector<NamedSetting>(const Settings& given)> simulated_settings = none;
   // ConfigError for settings that it can't take.
   std::function<void(const Settings&)> check = [](const Settings&) {};
   std::function<std::unique_ptr<Method>(const MethodContext&)> make{};  // none: simulated only
-  // Of a method in rounds, what a worker does in a step.
+  // What a worker does in a step, if the method has rounds.
   std::function<std::unique_ptr<RoundFormula>(const Settings&)> formula{};
   GossipFormula gossip{};
 
@@ -65,7 +65,7 @@ MethodRow row_of_formula(MethodTraits traits, F make_formula) {
   };
   return row;
 }
-// In the order in which pages list them.
+// All rows, in the order in which pages list them.
 const std::vector<MethodRow>& method_rows();
 // ConfigError lists the names of methods that train.
 const MethodRow& method_row(const std::string& name);

@@ -35,7 +35,7 @@ std::optional<std::string> numeric(const sockaddr* address) {
   return std::string(text);
 }
 
-// Those that are up, IPv4 first.
+// The interfaces that are up, those with IPv4 first.
 std::vector<Interface> interfaces() {
   ifaddrs* list = nullptr;
   check<DistError>(getifaddrs(&list) == 0,

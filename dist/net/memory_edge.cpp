@@ -44,7 +44,7 @@ T unpacked(const std::vector<char>& bytes, int peer) {
   return out;
 }
 
-// Of each message of a session.
+// Which message of a session it is.
 enum class Step : std::uint64_t { hello = 1, verdict, offer, done };
 std::uint64_t key_of(std::uint64_t session, Step step) {
   return scrambled(session ^ (static_cast<std::uint64_t>(step) << 56) ^ 0x6d656d6f7279ull);

@@ -17,7 +17,7 @@ inline constexpr std::size_t kSketchSize = kSketchWidth;
 // [kSketchSize + 1]: S x, then |S x|^2. All workers use the same seed, a new one for each
 // measurement. Ready to be summed over workers. x: f32; on a GPU the host waits for it once.
 std::vector<double> sketch(const Tensor& x, std::uint64_t seed);
-// From the sum over n workers: Xi.
+// Xi, from the sum of the sketches of n workers.
 double distance_from_sketches(std::span<const double> sum, int n);
 
 }  // namespace gossamer::dist

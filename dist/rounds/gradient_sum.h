@@ -28,10 +28,11 @@ class GradientSum {
   GradientSum(const Tensor& grads, std::vector<FlatRange> buckets, std::unique_ptr<Reducer>);
   ~GradientSum();  // gives up what is under way
 
-  // All from the thread that trains.
-  // With these members from now on; waits for it. Sums that were begun are to be made again.
+  // The thread that trains makes all these calls.
+  // Sums over these members from now on. Sums that were begun are to be made again. Waits until the
+  // thread of sums is ready.
   void open(Collectives&, const std::vector<int>& members);
-  void begin();  // of a new gradient
+  void begin();  // a new gradient begins
   // Both once a bucket, in any order. The first only marks the end of its gradients in the work of
   // the device, also when that is recorded for later; the second, behind it, gives buckets to the
   // thread: nothing if no gradient was begun.

@@ -57,7 +57,7 @@ class RoundExchange {
   void launch(int slot, const Round& round, i64 number, std::uint64_t session, const Tensor& piece,
               std::span<const char> note, const std::function<bool(int)>& without);
   bool pending(int slot) const { return flights_[static_cast<std::size_t>(slot)].open; }
-  // Until every part has ended, well or not.
+  // Waits until every part has ended, well or not.
   const Flight& complete(int slot);
   // The same; the slot is then free for the next launch. What it holds stays until then.
   const Flight& wait(int slot);
@@ -65,7 +65,8 @@ class RoundExchange {
   void poll();  // handles what has come in, without waiting
   // Gives up exchanges with `peer` of this and later rounds. They end with ok = false.
   void drop(int peer, i64 from_round = 0);
-  // For a method that sends what these code in a way of its own. Empty: f32.
+  // What codes the values of each slot, for a method that sends the codes in a way of its own.
+  // Empty: f32.
   std::vector<Coded>& codes() { return codes_; }
   double bytes_sent() const { return bytes_sent_; }
   double waited() const { return waited_; }  // seconds in complete() and wait(), all together

@@ -33,8 +33,9 @@ std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, in
   }
 }
 
-// [1, n]: what has the shape of values() would start as a copy of the model where another number of
-// workers goes on.
+// What coding rounds away, f32 [1, n]; undefined: nothing is kept. It has not the shape of
+// values(), because such a state starts as a copy of the model where another number of workers goes
+// on.
 Tensor coding_error(const MethodContext& with, const RoundTraffic& traffic) {
   const Coding coding = coding_of(with.options.payload);
   const bool keeps = coding == Coding::int8 || (coding == Coding::bf16 && traffic.keeps_bf16_error);
