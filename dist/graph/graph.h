@@ -1,6 +1,6 @@
 // Graphs of workers: who may average with whom, and how often. They are pure functions of a name
-// and the number n of workers. Also the constants of A2CiD2 (NeurIPS 2023) that follow from a
-// graph. Threads: any.
+// and the number n of workers. Also A2CiD2's constants (NeurIPS 2023), which follow from a graph.
+// Threads: any.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // How a process that a launcher has started becomes a worker of a Group. The launcher's variables
 // are read: those of `gossamer train --workers`, torchrun, srun, mpirun (Open MPI) and hydra.
-// Without any, the process is a group of one. Threads: any, but none may change the environment
-// meanwhile.
+// Without any, the process is a group of one.
+// Threads: any, but none may change the environment meanwhile.
 #pragma once
 
 #include <functional>

@@ -271,6 +271,15 @@ TEST(Rules, InstalledHeadersIncludeOnlyInstalledOnes) {
   }
 }
 
+TEST(Rules, EachInstalledHeaderSaysItsThreads) {
+  const std::set<std::string> installed = installed_headers();
+  for (const SourceFile& f : sources())
+    if (installed.contains(f.path.string()))
+      EXPECT_TRUE(std::ranges::any_of(f.lines, [](const std::string& line) {
+        return line.starts_with("// Threads: ");
+      })) << f.path;
+}
+
 TEST(Rules, EachInstalledHeaderHasItsLineOnThePageOfTheLibrary) {
   std::ifstream in(fs::path(GOSSAMER_SOURCE_DIR) / "apps/capi/headers.md");
   const std::string page((std::istreambuf_iterator<char>(in)), {});
