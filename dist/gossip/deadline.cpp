@@ -1,4 +1,4 @@
-// Median and median absolute deviation over a window.
+// The limit: median and median absolute deviation over a window.
 #include "gossamer/dist/gossip/deadline.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Taking over a state, and sending one.
+// Takes over a neighbour's state, and sends one to a worker that asks.
 #include "gossamer/dist/gossip/rejoin.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::uint32_t first_nonce() {
          0x3fffffffu;
 }
 
-// Neighbours first, then all others.
+// Whom a worker asks for a state: its neighbours first, then all others.
 std::vector<int> order_of_asking(const Graph& graph, int self) {
   std::vector<int> order = graph.neighbours(self);
   for (int peer = 0; peer < graph.n; ++peer)

@@ -1,4 +1,4 @@
-// Turns of two threads, by the record.
+// The two threads of a worker take turns as the record says.
 #include "gossamer/dist/gossip/replay.h"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The two kinds of lists.
+// The two kinds of lists: seeded and rounds.
 #include "gossamer/dist/gossip/schedule.h"
 
 #include <algorithm>

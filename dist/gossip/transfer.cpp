@@ -1,4 +1,4 @@
-// Snapshot, payload, difference.
+// One exchange in three parts: snapshot, payload, difference.
 #include "gossamer/dist/gossip/transfer.h"
 
 #include <cmath>

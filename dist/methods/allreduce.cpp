@@ -171,7 +171,7 @@ MethodStats AllReduceMethod::stats() const {
   return stats;
 }
 
-// Nobody else reads the link.
+// Handles all that the control link has; nobody else reads it.
 void AllReduceMethod::hear(Seconds timeout) {
   for (Event e = group_.control().next(timeout); e.kind != Event::Kind::none;
        e = group_.control().next(Seconds(0))) {
@@ -191,7 +191,7 @@ void AllReduceMethod::give_up_sum() {
   membership_.renew();
 }
 
-// One that ended in the midst of its last step because of a death is still waited for there.
+// A worker that a death has ended in the midst of its last step is still waited for in that step.
 void AllReduceMethod::check_nobody_has_finished() {
   hear();
   for (const auto& [rank, steps] : ended_) {
@@ -243,8 +243,8 @@ void AllReduceMethod::finish() {
   finished_ = true;
 }
 
-// Until all living workers are in finish(), or a death has to be met about: whoever still trains
-// must not find this one in another collective than its own.
+// Waits until all living workers are in finish(), or until the survivors of a death must meet: a
+// worker that still trains must not find this one in another collective than its own.
 void AllReduceMethod::await_all(double until) {
   for (Seconds pause(0);; pause = Seconds(.1)) {
     hear(pause);

@@ -84,7 +84,7 @@ std::vector<NamedTensor> DilocoMethod::state() {
   return all;
 }
 
-// What is on its way is dropped by all: who has used it already is uneven.
+// All drop what is on its way. Some may have used it already, so fragments count as uneven.
 void DilocoMethod::begin_anew() {
   const auto ignore = [](const RoundExchange::Part&) {};
   for (int slot = 0; slot < slots(); ++slot)
@@ -161,8 +161,8 @@ void DilocoMethod::land(int slot) {
   axpy(x, 1, outer_.model(piece(slot)));
 }
 
-// By rank, so that all workers get the same bits. A missing value is replaced by one's own; then
-// the rounds begin anew.
+// mean <- the mean of the fragment over all workers. The sum goes by rank, so that all get the same
+// bits. A missing value is replaced by our own; then the rounds begin anew.
 void DilocoMethod::mean_of_all(int slot, Tensor mean) {
   std::map<int, Tensor> all;
   int missing = 0;
@@ -181,7 +181,7 @@ void DilocoMethod::mean_of_all(int slot, Tensor mean) {
   if (missing > 0) axpy(mean, share * static_cast<float>(missing), own);
 }
 
-// Sends again what was on its way when the state was saved, as then.
+// A resumed run sends again what was on its way when its state was saved, in the same rounds.
 void DilocoMethod::resume() {
   if (std::exchange(resumed_, true) || alone()) return;
   std::vector<std::pair<i64, int>> under_way;  // since how many steps, and which
@@ -203,7 +203,7 @@ void DilocoMethod::mix_pending() {
   if (changed) params_.refresh();
 }
 
-// --- without
+// --- without a delay
 
 // values() of the fragment become the mean. False: a death came in between, and nothing happened.
 bool DilocoMethod::mix_fragment(int slot) {
@@ -218,7 +218,7 @@ bool DilocoMethod::mix_fragment(int slot) {
     parts.push_back(outer_.velocity(piece(slot)));
   }
   Coded* const coded = parts.size() == 1 ? codes(slot) : nullptr;
-  // Only workers that are equally far average equal things.
+  // The tag keeps workers apart that would average different things.
   const int tag = 2 * slot + (parts.size() > 1 ? 1 : 0);
   if (coded) {
     Tensor x = parts[0], way = x.clone();

@@ -1,4 +1,4 @@
-// D-PSGD: what is exchanged is the parameters; when, is the difference between AWC and ATC.
+// D-PSGD. Parameters are exchanged; AWC and ATC differ in when.
 #include "gossamer/dist/methods/dpsgd.h"
 
 #include "gossamer/core/error.h"
@@ -12,7 +12,7 @@ RoundTraffic traffic_of(const MethodContext& with, const DpsgdOptions& o) {
   return {with.params.buckets(o.bucket_bytes()), o.consensus_factor};
 }
 
-// D-PSGD under another name.
+// The row of D-PSGD, or of a method that is D-PSGD under another name.
 MethodRow row_like_dpsgd(MethodTraits traits) {
   MethodRow row = row_with<DpsgdOptions>(traits);
   row.make = [traits](const MethodContext& with) {
@@ -25,7 +25,8 @@ MethodRow row_like_dpsgd(MethodTraits traits) {
   return row;
 }
 
-// Of accumulated Adam the simulator is told its s. Workers that train have it from the optimizer.
+// The simulator is told the period s of accumulated Adam. Workers that train have it from the
+// optimizer.
 struct SimulatedAccumulation : DpsgdOptions, PeriodOptions {
   template <class Self, class F>
   static void visit(Self& self, F&& f) {
@@ -109,7 +110,7 @@ void DpsgdMethod::local_step() {
   check<Error>(learning_rate() == prepared_rate_, name(), ": step with learning rate ",
                learning_rate(), " after prepare with ", prepared_rate_,
                ": some parameters have been updated with the other already");
-  // whose gradients did not all come
+  // the pieces of which some parameter got no gradient
   for (int slot = done_; slot < slots(); ++slot) ready(static_cast<std::size_t>(slot));
   prepared_ = false;
 }

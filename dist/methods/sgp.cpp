@@ -64,7 +64,7 @@ void SgpMethod::mix_pending() {
     others.emplace_back(mass, p.received);
     incoming += mass;
   };
-  // what was not taken stays here
+  // a share that the receiver did not take stays here
   const auto lost = [&](const RoundExchange::Part& p) { kept += p.share; };
   const double own = arrivals(0, use, lost);
   weight_before_ = static_cast<double>(weight_.item());

@@ -1,4 +1,4 @@
-// Measure, gossip, measure again; and of the last round keep as much as it takes.
+// Measures, gossips and measures again, and keeps as much of the last round as the target needs.
 #include "gossamer/dist/rounds/consensus_controller.h"
 
 #include <algorithm>
