@@ -30,10 +30,13 @@ std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, 
                            const std::vector<std::pair<std::string, std::string>>& settings) {
   std::vector<Fact> facts;
   for (const auto& [name, value] : o.agree) facts.push_back({name, value});
+  facts.push_back({"the model", std::to_string(params.fingerprint()),
+                   fmt::format("{} parameters", params.parameter_count()),
+                   "of other names or shapes"});
+  facts.push_back({"the method", method});
+  for (const NamedSetting& each : settings_of(static_cast<const GossipOptions&>(o)))
+    facts.push_back({each.setting.name, setting_text(each.value)});
   const std::vector<Fact> own = {
-      {"the model", std::to_string(params.fingerprint()),
-       fmt::format("{} parameters", params.parameter_count()), "of other names or shapes"},
-      {"the method", method},
       {"the graph", text_of(graph) + o.rounds, o.rounds.empty() ? graph.name : o.rounds,
        "with other edges or rates"},
       {"workers_per_node", std::to_string(o.workers_per_node)},
@@ -44,8 +47,6 @@ std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, 
       {"total_samples (in C: total_steps)", text_of(o.total_samples)},
       {"start_samples", text_of(o.start_samples)}};
   facts.insert(facts.end(), own.begin(), own.end());
-  for (const NamedSetting& each : settings_of(static_cast<const GossipOptions&>(o)))
-    facts.push_back({each.setting.name, setting_text(each.value)});
   for (const auto& [name, value] : settings) facts.push_back({name, value});
   return facts;
 }
