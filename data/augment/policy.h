@@ -12,6 +12,7 @@
 
 namespace gossamer::data {
 
+// One step on one picture. The generator is the picture's own; scratch is memory to reuse.
 void apply(const PixelStep&, Pixels, Rng&, std::vector<std::uint8_t>& scratch);
 
 // --- the 14 operations of both policies, for tests and golden values.
