@@ -52,7 +52,8 @@ dist::MethodOptions method_options(const gsm_gossip_options& o, const std::strin
   for (const NamedSetting& each : dist::method_settings(method))
     if (each.setting.name == kPeriod) options.settings.set(kPeriod, std::max(1, o.period));
   Settings gossip = Settings().set_all<dist::GossipOptions>(options);
-  for (const auto& [name, value] : read_settings(o.settings).values())
+  const Settings given = read_settings(o.settings);
+  for (const auto& [name, value] : given.values())
     (gossip.find(name) ? gossip : options.settings).set(name, value);
   static_cast<dist::GossipOptions&>(options) =
       gossip.as<dist::GossipOptions>("gsm_gossip_options.settings");

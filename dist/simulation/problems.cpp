@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/rounds/consensus_controller.h"
 
 namespace gossamer::dist {
 namespace {

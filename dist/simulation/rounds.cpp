@@ -8,6 +8,7 @@
 #include "gossamer/core/update.h"
 #include "gossamer/dist/methods/mixing_options.h"
 #include "gossamer/dist/methods/registry.h"
+#include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {

@@ -23,11 +23,11 @@
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
-#include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/simulation/machines.h"
 
 namespace gossamer::dist {
 
+class ConsensusController;
 struct MethodRow;
 class RoundFormula;
 

@@ -258,13 +258,15 @@ std::set<std::string> installed_headers() {
   return out;
 }
 
+// So do the exercises of the course, which are compiled against the installed library.
 TEST(Rules, InstalledHeadersIncludeOnlyInstalledOnes) {
   const std::set<std::string> installed = installed_headers();
   EXPECT_GT(installed.size(), 40u);
-  EXPECT_LE(installed.size(), 55u) << "a short list, chosen for users";
+  EXPECT_LE(installed.size(), 59u) << "a short list, chosen for users";
   const std::regex include(R"re(^\s*#include "gossamer/([^"]+)")re");
   for (const SourceFile& f : sources()) {
-    if (!installed.contains(f.path.string())) continue;
+    const std::string path = f.path.string();
+    if (!installed.contains(path) && !path.starts_with("apps/course/units/")) continue;
     for (const std::string& line : f.lines)
       if (std::smatch m; std::regex_search(line, m, include))
         EXPECT_TRUE(installed.contains(m[1])) << f.path << " includes " << line;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/simulation/problems.h"
 
 namespace gossamer::dist {
