@@ -2,10 +2,12 @@
 #include "gossamer/models/gpt2_file.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/shortest.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::models {
@@ -61,6 +63,33 @@ nn::Weights gpt2_weights(nn::Weights file) {
                  ": lm_head.weight differs from wte.weight; a GPT-2 has one table for both");
   file.tensors = std::move(out);
   return file;
+}
+
+std::map<std::string, std::string> metadata_of(const std::string& name, const Gpt2Options& o) {
+  return {{"task", "language"},
+          {"model", name},
+          {"heads", std::to_string(o.heads)},
+          {"bias", o.bias ? "true" : "false"},
+          {"gelu", o.gelu_erf ? "erf" : "tanh"},
+          {"eps", six_digits(o.eps)}};
+}
+
+Gpt2Options gpt2_header_of(const nn::Weights& file, Gpt2Options o) {
+  const auto said = [&](const char* key) {
+    const auto at = file.metadata.find(key);
+    return at == file.metadata.end() ? std::string() : at->second;
+  };
+  if (const std::string text = said("heads"); !text.empty()) {
+    o.heads = std::atoll(text.c_str());
+    check<IoError>(o.heads >= 1, file.file, ": \"heads\" in the header is \"", text, "\"");
+  }
+  if (said("bias") == "false") o.bias = false;
+  if (!said("gelu").empty()) o.gelu_erf = said("gelu") == "erf";
+  if (const std::string text = said("eps"); !text.empty()) {
+    o.eps = std::strtof(text.c_str(), nullptr);
+    check<IoError>(o.eps > 0, file.file, ": \"eps\" in the header is \"", text, "\"");
+  }
+  return o;
 }
 
 void load_gpt2(const nn::Weights& file, Gpt2& model) {

@@ -23,6 +23,12 @@ nn::Weights gpt2_weights(nn::Weights file);
 // none. Heads are 64 wide, since no tensor says it, and the form of GELU is tanh.
 std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors);
 
+// What the header of a file of `gossamer train` says: the name of the model, and what no tensor
+// says. gpt2_header_of: these options with what the header says in place of theirs; that of a file
+// of others says nothing. IoError names the file and the key if it is damaged.
+std::map<std::string, std::string> metadata_of(const std::string& name, const Gpt2Options&);
+Gpt2Options gpt2_header_of(const nn::Weights&, Gpt2Options by_tensors);
+
 // Loads what gpt2_weights() gives. IoError lists missing names, extra names and other shapes. A
 // model without biases takes those of the file that are zero.
 void load_gpt2(const nn::Weights&, Gpt2&);

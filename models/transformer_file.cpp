@@ -1,7 +1,10 @@
 // See transformer_file.h.
 #include "gossamer/models/transformer_file.h"
 
+#include <charconv>
+
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/shortest.h"
 
 namespace gossamer::models {
 namespace {
@@ -36,6 +39,54 @@ nn::Weights transformer_weights(nn::Weights file) {
   }
   file.tensors = std::move(out);
   return file;
+}
+
+std::map<std::string, std::string> metadata_of(const TransformerOptions& o) {
+  return {{"task", "translation"},
+          {"model", "transformer"},
+          {"layers", std::to_string(o.layers)},
+          {"width", std::to_string(o.width)},
+          {"ff", std::to_string(o.ff)},
+          {"heads", std::to_string(o.heads)},
+          {"vocabulary", std::to_string(o.vocabulary)},
+          {"positions", std::to_string(o.positions)},
+          {"eps", six_digits(o.eps)},
+          {"norm_first", o.norm_first ? "true" : "false"}};
+}
+
+std::optional<TransformerOptions> transformer_header_of(const nn::Weights& file) {
+  const auto get = [&](const char* key) {
+    const auto at = file.metadata.find(key);
+    check<IoError>(at != file.metadata.end(), file.file, ": the header has no \"", key, "\"");
+    return at->second;
+  };
+  const auto number = [&](const char* key, auto value) {
+    const std::string text = get(key);
+    const auto end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, value);
+    check<IoError>(error == std::errc() && stopped == end, file.file, ": \"", key,
+                   "\" in the header is \"", text, "\", not a number");
+    return value;
+  };
+  if (!file.metadata.contains("task") || get("task") != "translation") return {};
+  TransformerOptions o{.layers = number("layers", i64{}),
+                       .width = number("width", i64{}),
+                       .ff = number("ff", i64{}),
+                       .heads = number("heads", i64{}),
+                       .vocabulary = number("vocabulary", i64{}),
+                       .positions = number("positions", i64{}),
+                       .dropout = 0,
+                       .eps = number("eps", float{}),
+                       .norm_first = get("norm_first") == "true"};
+  // The header must say what the tensors are, which is checked before memory is asked for.
+  file.check_read("embedding.weight");
+  const Tensor* table = file.find("embedding.weight");
+  check<IoError>(table && table->shape() == Shape{o.vocabulary, o.width} && o.layers >= 1 &&
+                     o.layers <= static_cast<i64>(file.tensors.size()) && o.positions >= 1 &&
+                     o.positions <= 1 << 20,
+                 file.file, ": the header's vocabulary ", o.vocabulary, ", width ", o.width, ", ",
+                 o.layers, " layers and ", o.positions, " positions are not its tensors'");
+  return o;
 }
 
 }  // namespace gossamer::models

@@ -25,7 +25,7 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/data/text/tokenizer.h"
-#include "gossamer/models/gpt2.h"
+#include "gossamer/models/gpt2_file.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/nn/checkpoint.h"
 
@@ -56,7 +56,7 @@ nn::Weights mean_of(const std::vector<ModelSource>& sources) {
       const auto at = of.metadata.find(key);
       if (at != of.metadata.end()) return at->second;
       // older files do not say it
-      return key == "eps" ? fmt::format("{:g}", models::Gpt2Options().eps) : std::string();
+      return key == "eps" ? models::metadata_of("", models::Gpt2Options()).at(key) : std::string();
     };
     for (const char* key : {"task", "heads", "gelu", "eps", "norm_first", "classes"})
       check<IoError>(said(weights, key) == said(mean, key), weights.file,

@@ -75,15 +75,8 @@ Found read_gpt2(const ModelSource& source, std::optional<i64> heads) {
   out.options = *options;
   out.notes = out.weights.notes;
   read_config(config, source.beside, out.options);
-  const auto& header = out.weights.metadata;
-  const auto said = [&](const char* key) {
-    const auto at = header.find(key);
-    return at == header.end() ? std::string() : at->second;
-  };
-  if (const std::string text = said("heads"); !text.empty()) {
-    out.options.heads = std::atoll(text.c_str());
-    check<IoError>(out.options.heads >= 1, file, ": \"heads\" in the header is \"", text, "\"");
-  } else if (!config.contains("n_head")) {
+  out.options = models::gpt2_header_of(out.weights, out.options);
+  if (!out.weights.metadata.contains("heads") && !config.contains("n_head")) {
     if (heads)
       out.options.heads = *heads;
     else
@@ -93,12 +86,6 @@ Found read_gpt2(const ModelSource& source, std::optional<i64> heads) {
                       file, out.options.heads));
   }
   check_agrees("model.heads", heads, out.options.heads, file);
-  if (said("bias") == "false") out.options.bias = false;
-  if (!said("gelu").empty()) out.options.gelu_erf = said("gelu") == "erf";
-  if (const std::string text = said("eps"); !text.empty()) {
-    out.options.eps = std::strtof(text.c_str(), nullptr);
-    check<IoError>(out.options.eps > 0, file, ": \"eps\" in the header is \"", text, "\"");
-  }
   return out;
 }
 
@@ -214,16 +201,6 @@ std::string hugging_face_config(const models::Gpt2Options& o, std::int32_t end) 
   for (const char* key : {"bos_token_id", "eos_token_id"})
     out.raw(key, end >= 0 ? std::to_string(end) : "null");
   return out.str() + "\n";
-}
-
-std::map<std::string, std::string> language_metadata(const std::string& name,
-                                                     const models::Gpt2Options& o) {
-  return {{"task", "language"},
-          {"model", name},
-          {"heads", std::to_string(o.heads)},
-          {"bias", o.bias ? "true" : "false"},
-          {"gelu", o.gelu_erf ? "erf" : "tanh"},
-          {"eps", fmt::format("{:g}", o.eps)}};
 }
 
 LanguageModel load_language_model(const ModelSource& source, DType dtype,

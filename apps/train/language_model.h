@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -25,9 +24,6 @@ models::Gpt2Options language_options(const Config&, i64 vocabulary,
 
 // config.json as GPT2LMHeadModel.from_pretrained() reads it. end: the end mark, or -1.
 std::string hugging_face_config(const models::Gpt2Options&, std::int32_t end);
-// Entries of the header of its file.
-std::map<std::string, std::string> language_metadata(const std::string& name,
-                                                     const models::Gpt2Options&);
 
 // ConfigError: `key` was given (not 0, or true), and the model of `file` has another value.
 void check_agrees(const char* key, std::optional<i64> given, i64 of_file, const std::string& file);

@@ -197,7 +197,7 @@ class Model final : public TaskModel {
     return net;
   }
   std::map<std::string, std::string> header() const override {
-    return language_metadata(config_.model.name, data_.model);
+    return models::metadata_of(config_.model.name, data_.model);
   }
   void save(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
             const std::map<std::string, std::string>& more) const override {

@@ -2,11 +2,8 @@
 #include "gossamer/apps/train/translation_model.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <optional>
-
-#include <fmt/format.h>
 
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/options.h"
@@ -18,48 +15,9 @@
 #include "gossamer/nn/init.h"
 
 namespace gossamer::apps {
-namespace {
-
-// What the header of a file says; nullopt: it is none of `gossamer train`.
-std::optional<models::TransformerOptions> options_in(const nn::Weights& weights) {
-  const auto get = [&](const char* key) {
-    const auto at = weights.metadata.find(key);
-    check<IoError>(at != weights.metadata.end(), weights.file, ": the header has no \"", key, "\"");
-    return at->second;
-  };
-  const auto number = [&](const char* key, auto value) {
-    const std::string text = get(key);
-    const auto end = text.data() + text.size();
-    const auto [stopped, error] = std::from_chars(text.data(), end, value);
-    check<IoError>(error == std::errc() && stopped == end, weights.file, ": \"", key,
-                   "\" in the header is \"", text, "\", not a number");
-    return value;
-  };
-  if (!weights.metadata.contains("task") || get("task") != "translation") return {};
-  models::TransformerOptions o{.layers = number("layers", i64{}),
-                               .width = number("width", i64{}),
-                               .ff = number("ff", i64{}),
-                               .heads = number("heads", i64{}),
-                               .vocabulary = number("vocabulary", i64{}),
-                               .positions = number("positions", i64{}),
-                               .dropout = 0,
-                               .eps = number("eps", float{}),
-                               .norm_first = get("norm_first") == "true"};
-  // The header must say what the tensors are, which is checked before memory is asked for.
-  weights.check_read("embedding.weight");
-  const Tensor* table = weights.find("embedding.weight");
-  check<IoError>(table && table->shape() == Shape{o.vocabulary, o.width} && o.layers >= 1 &&
-                     o.layers <= static_cast<i64>(weights.tensors.size()) && o.positions >= 1 &&
-                     o.positions <= 1 << 20,
-                 weights.file, ": the header's vocabulary ", o.vocabulary, ", width ", o.width,
-                 ", ", o.layers, " layers and ", o.positions, " positions are not its tensors'");
-  return o;
-}
-
-}  // namespace
 
 std::vector<std::string> keys_of_translation_model(const Config& c) {
-  const auto of_file = options_in(read_model(find_initial_model(c)));
+  const auto of_file = models::transformer_header_of(read_model(find_initial_model(c)));
   if (!of_file) return {};
   const models::TransformerOptions &o = *of_file,
                                    named = models::transformer_options(c.model.name, {});
@@ -76,8 +34,9 @@ std::vector<std::string> keys_of_translation_model(const Config& c) {
 
 models::TransformerOptions translation_options(const Config& c, i64 vocabulary) {
   models::TransformerOptions o;
-  const auto of_file =
-      c.model.init.empty() ? std::nullopt : options_in(read_model(find_initial_model(c)));
+  const auto of_file = c.model.init.empty()
+                           ? std::nullopt
+                           : models::transformer_header_of(read_model(find_initial_model(c)));
   if (of_file) {
     o = *of_file;
     check<ConfigError>(c.data.length <= o.positions || !c.origin.contains("data.length"),
@@ -106,26 +65,13 @@ models::TransformerOptions translation_options(const Config& c, i64 vocabulary) 
   return o;
 }
 
-std::map<std::string, std::string> translation_metadata(const models::TransformerOptions& o) {
-  return {{"task", "translation"},
-          {"model", "transformer"},
-          {"layers", std::to_string(o.layers)},
-          {"width", std::to_string(o.width)},
-          {"ff", std::to_string(o.ff)},
-          {"heads", std::to_string(o.heads)},
-          {"vocabulary", std::to_string(o.vocabulary)},
-          {"positions", std::to_string(o.positions)},
-          {"eps", fmt::format("{:g}", o.eps)},
-          {"norm_first", o.norm_first ? "true" : "false"}};
-}
-
 TranslationModel load_translation_model(const ModelSource& source, DType dtype) {
   TranslationModel m;
   m.file = source.name;
   m.folder = source.beside;
   const nn::Weights weights = models::transformer_weights(read_model(source));
   m.notes = weights.notes;
-  const auto options = options_in(weights);
+  const auto options = models::transformer_header_of(weights);
   check<IoError>(options.has_value(), m.file,
                  ": is no translation model; gossamer train with task=translation makes one");
   const nn::NoInitialValues none;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,8 +21,6 @@ namespace gossamer::apps {
 models::TransformerOptions translation_options(const Config&, i64 vocabulary);
 // The same as keys_of_language_model(), of a translation model.
 std::vector<std::string> keys_of_translation_model(const Config&);
-// Entries of the header of its file: all that it takes to make it again.
-std::map<std::string, std::string> translation_metadata(const models::TransformerOptions&);
 
 struct TranslationModel {
   std::string file;                          // as it was named

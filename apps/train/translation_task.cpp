@@ -17,6 +17,7 @@
 #include "gossamer/data/text/bleu.h"
 #include "gossamer/data/text/pair_loader.h"
 #include "gossamer/models/transformer.h"
+#include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
 
@@ -234,7 +235,7 @@ class Model final : public TaskModel {
     return net;
   }
   std::map<std::string, std::string> header() const override {
-    return translation_metadata(data_.model);
+    return models::metadata_of(data_.model);
   }
   void save(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
             const std::map<std::string, std::string>& more) const override {

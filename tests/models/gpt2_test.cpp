@@ -222,6 +222,28 @@ TEST_F(Gpt2File, SaysItsOptions) {
   EXPECT_FALSE(gpt2_of({{"fc.weight", Tensor::zeros({3, 4})}}).has_value());
 }
 
+TEST_F(Gpt2File, ItsHeaderSaysWhatItsTensorsDoNot) {
+  Gpt2Options options = tiny_options();
+  options.bias = false;
+  options.gelu_erf = true;
+  options.eps = 1e-6f;
+  const Gpt2 model(options);
+  save_gpt2(file("model.safetensors"), model, nullptr, metadata_of("gpt2-tiny", options));
+  nn::Weights weights = gpt2_weights(nn::read_weights(file("model.safetensors")));
+  EXPECT_EQ(weights.metadata.at("model"), "gpt2-tiny");
+  const Gpt2Options by_tensors = gpt2_of(weights.tensors).value();
+  EXPECT_NE(by_tensors, options);
+  EXPECT_EQ(gpt2_header_of(weights, by_tensors), options);
+  for (const char* key : {"heads", "eps"}) {
+    nn::Weights damaged = weights;
+    damaged.metadata[key] = "none";
+    EXPECT_THAT(error_of<IoError>([&] { gpt2_header_of(damaged, by_tensors); }),
+                HasSubstr(std::string(key) + "\" in the header is \"none\""));
+  }
+  weights.metadata.clear();
+  EXPECT_EQ(gpt2_header_of(weights, by_tensors), by_tensors);
+}
+
 TEST_F(Gpt2File, AModelWithoutBiasesHasZerosThereInItsFile) {
   Gpt2Options options = tiny_options();
   options.bias = false;

@@ -3,8 +3,10 @@
 #include "gossamer/models/transformer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
@@ -18,6 +20,7 @@
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
+#include "support/error_of.h"
 
 namespace gossamer::models {
 namespace {
@@ -219,6 +222,29 @@ TEST_P(TransformerModel, RowsGoOnWithTheirSourceHoweverManyReadIt) {
 TEST_P(TransformerModel, TooLongSentencesAreAnError) {
   Transformer net = model();
   EXPECT_THROW(net.encode(Tensor::zeros({1, 41}, DType::i32), {}), ShapeError);
+}
+
+TEST_P(TransformerModel, TheHeaderOfItsFileSaysHowToMakeItAgain) {
+  const Transformer net = model();
+  nn::Weights file{.file = "m.safetensors",
+                   .tensors = nn::in_file_layout(net.state()),
+                   .metadata = metadata_of(net.options()),
+                   .notes = {}};
+  const auto said = transformer_header_of(file);
+  ASSERT_TRUE(said.has_value());
+  EXPECT_EQ(metadata_of(*said), file.metadata);
+  nn::load(file, *std::make_unique<Transformer>(*said));
+  for (const auto& [key, value, says] : std::vector<std::array<std::string, 3>>{
+           {"heads", "four", "\"heads\" in the header is \"four\", not a number"},
+           {"vocabulary", "65", "vocabulary 65, width 32"},
+           {"layers", "1000000", "are not its tensors'"}}) {
+    nn::Weights damaged = file;
+    damaged.metadata[key] = value;
+    EXPECT_THAT(error_of<IoError>([&] { transformer_header_of(damaged); }),
+                ::testing::HasSubstr(says));
+  }
+  file.metadata.erase("task");
+  EXPECT_FALSE(transformer_header_of(file).has_value());
 }
 
 }  // namespace
