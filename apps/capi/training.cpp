@@ -43,8 +43,8 @@ class Trainer final : public Object {
  public:
   Trainer(const char* model, i64 classes, const gsm_trainer_options& options)
       : name_(models::info(model, "pictures").name),
-        net_(models::make(name_, {.classes = classes, .seed = options.seed})),
         classes_(classes ? classes : models::info(name_).classes),
+        net_(models::make(name_, {.classes = classes_, .seed = options.seed})),
         pictures_(models::usual_preprocessing(name_)),
         params_(net_->parameters(), net_->buffers()),
         optimizer_(nn::make_optimizer(options.optimizer ? options.optimizer : "sgd", params_,
@@ -145,8 +145,8 @@ class Trainer final : public Object {
   }
 
   std::string name_;
-  std::unique_ptr<nn::Module> net_;
   i64 classes_;
+  std::unique_ptr<nn::Module> net_;
   models::Preprocessing pictures_;
   FlatParams params_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -97,7 +97,7 @@ struct Input {
 class Feed {
  public:
   Feed(const BenchStepOptions& o, int side, i64 classes, DType type, Device device)
-      : type_(type), device_(device) {
+      : type_(type), device_(device), classes_(classes) {
     if (o.data.empty()) {
       fixed_ = {random_images(o.batch, side).to(device).to(type),
                 random_labels(o.batch, classes).to(device)};
@@ -121,7 +121,7 @@ class Feed {
     if (!batch.images.defined()) batch = loader_->next();  // the next epoch
     return {prepare_(batch.images.to(device_), type_), batch.labels.to(device_)};
   }
-  i64 classes() const { return classes_; }  // of the data; 0: synthetic
+  i64 classes() const { return classes_; }  // of the data
   double wait_s() const { return loader_ ? loader_->stats().wait_s : 0; }
 
  private:
@@ -129,7 +129,7 @@ class Feed {
   DType type_;
   Device device_;
   Input fixed_;
-  i64 classes_ = 0;
+  i64 classes_;
   std::unique_ptr<data::Loader> loader_;
 };
 

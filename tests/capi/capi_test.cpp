@@ -58,6 +58,21 @@ gsm_trainer* trainer_of_two_classes() {
   return trainer;
 }
 
+TEST_F(CApi, ATrainerOfZeroClassesHasAsManyAsItsModelUsually) {
+  gsm_trainer* trainer = nullptr;
+  MUST(gsm_trainer_new("resnet8-cifar", 0, nullptr, &trainer));
+  const std::string path = file("m.safetensors").string();
+  MUST(gsm_trainer_save(trainer, path.c_str(), nullptr));
+  MUST(gsm_trainer_free(trainer));
+  gsm_model* model = nullptr;
+  MUST(gsm_model_open(path.c_str(), &model));
+  gsm_model_info_t info{};
+  info.struct_size = sizeof info;
+  MUST(gsm_model_info(model, &info));
+  EXPECT_EQ(info.classes, 10);
+  MUST(gsm_model_free(model));
+}
+
 TEST_F(CApi, AModelIsTrainedSavedOpenedAndUsed) {
   gsm_trainer* trainer = trainer_of_two_classes();
   Pictures p(8);
