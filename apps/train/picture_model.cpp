@@ -9,6 +9,7 @@
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/weights_keys.h"
+#include "gossamer/core/autograd.h"
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/printable.h"
@@ -245,10 +246,30 @@ std::unique_ptr<nn::Module> model_to_train(const Config& c, const std::vector<st
   models::ModelOptions options = model_options(c);
   if (!options.classes) options.classes = static_cast<i64>(classes.size());
   auto net = models::make(c.model.name, options);
+  check_sides(c, *net);
   if (!c.model.init.empty() && from_start)
     notes.push_back("init     " + load_initial(c, classes, *net));
   freeze_and_check(c, *net, notes);
   return net;
+}
+
+void check_sides(const Config& c, nn::Module& net) {
+  const NoGrad no_grad;
+  const Pictures p = pictures(c);
+  const i64 usual = models::info(c.model.name).image_size;
+  const auto check_side = [&](const char* key, i64 side) {
+    if (side == usual) return;
+    try {
+      net(Tensor::zeros({1, side, side, 3}));
+    } catch (const ShapeError& e) {
+      fail<ConfigError>(key, " = ", side, ": ", e.what());
+    }
+  };
+  net.eval();
+  check_side("data.size", p.train_size);
+  for (const i64 side : c.data.sizes) check_side("data.sizes", side);
+  if (p.size != p.train_size) check_side("data.eval_size", p.size);
+  net.train();
 }
 
 void freeze_and_check(const Config& c, nn::Module& net, std::vector<std::string>& notes) {

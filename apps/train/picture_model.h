@@ -48,6 +48,10 @@ void name_classes(LoadedModel&, const std::string& path);
 // The weights of model.init. IoError names the key and the file.
 nn::Weights initial_weights(const Config&);
 
+// ConfigError: the network does not take pictures of a side that the configuration names. It is
+// asked, for a run must not end at its first evaluation. In training mode afterwards.
+void check_sides(const Config&, nn::Module&);
+
 // Applies model.freeze. notes: what was frozen. ConfigError if it, or optim.factors, have patterns
 // of no parameter.
 void freeze_and_check(const Config&, nn::Module&, std::vector<std::string>& notes);

@@ -9,9 +9,12 @@
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/nn/layers.h"
+#include "support/error_of.h"
 
 namespace gossamer::apps {
 namespace {
@@ -75,6 +78,28 @@ TEST(Recipe, OfOtherProgramsAreTheirs) {
   EXPECT_EQ(value_text(control, "control.phases"), value_text(control, "optim.milestones"));
   EXPECT_EQ(control.train.epochs, Amount{300});
   EXPECT_TRUE(control.optim.nesterov);
+}
+
+// As a plain perceptron or a vision transformer: the model of the configuration takes any side.
+TEST(Recipe, ASideThatTheNetworkDoesNotTakeIsNamedBeforeTheRun) {
+  struct OneSide : nn::Module {
+    nn::Linear& fc = add("fc", nn::Linear(32 * 32 * 3, 2));
+    Tensor forward(const Tensor& x) override {
+      EXPECT_FALSE(training());
+      return fc(x.reshape({x.shape(0), x.numel() / x.shape(0)}));
+    }
+  };
+  const auto error = [](const std::vector<std::string>& assignments) {
+    Config c;
+    for (const auto& a : assignments) set_key(c, a);
+    OneSide net;
+    return error_of<ConfigError>([&] { check_sides(c, net); });
+  };
+  EXPECT_EQ(error({}), "no error");
+  EXPECT_EQ(error({"data.size=32", "data.resize=40"}), "no error");
+  EXPECT_THAT(error({"data.size=64"}), HasSubstr("data.size = 64: linear"));
+  EXPECT_THAT(error({"data.eval_size=40"}), HasSubstr("data.eval_size = 40: "));
+  EXPECT_THAT(error({"data.sizes=16", "data.size_milestones=0.5"}), HasSubstr("data.sizes = 16: "));
 }
 
 TEST(Recipe, MistakesAreNamedWithTheirKey) {
