@@ -215,7 +215,9 @@ bool writes_onnx() { return true; }
 void write_onnx(const std::filesystem::path& path, const LoadedModel& m, const OnnxOptions& how) {
   const std::vector<NamedTensor> state = nn::in_file_layout(m.net->state());
   const auto resnet = models::resnet_of(state);
-  check<ConfigError>(resnet.has_value(), m.name, ": only ResNets can be written as ONNX");
+  check<ConfigError>(
+      resnet.has_value(), m.name,
+      ": only ResNets can be written as ONNX; --to safetensors and --to torch take every model");
   onnx::ModelProto model;
   model.set_ir_version(kIrVersion);
   model.set_producer_name("gossamer");

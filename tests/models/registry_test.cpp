@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/models/model_file.h"
+#include "gossamer/nn/checkpoint.h"
 #include "support/error_of.h"
 
 namespace gossamer {
@@ -49,6 +51,28 @@ TEST(Registry, EachNameIsOfOneFamilyAndEachOptionThatAFamilyTakesExists) {
   }
   EXPECT_EQ(models::names().size(), names.size());
   EXPECT_THAT(models::tasks(), testing::ElementsAre("pictures", "language", "translation"));
+}
+
+// As models::open() and transfer learning take it: a file says the model's name and its classes.
+TEST(Registry, AModelOfPicturesFollowsFromItsNameItsClassesAndItsState) {
+  for (const models::Family& family : models::families()) {
+    if (family.task != "pictures") continue;
+    EXPECT_TRUE(family.options.empty()) << family.name;
+    for (const models::ModelInfo& model : family.models) {
+      SCOPED_TRACE(model.name);
+      const auto net = models::make(model.name, {.classes = 7});
+      const nn::Weights file{.file = model.name,
+                             .tensors = nn::in_file_layout(net->state()),
+                             .metadata = {},
+                             .notes = {}};
+      EXPECT_EQ(models::head_of(file).shape(0), 7);
+      if (!family.recognise) continue;
+      const auto known = models::recognise(file.tensors);
+      ASSERT_TRUE(known.has_value());
+      EXPECT_EQ(known->name, model.name);
+      EXPECT_EQ(known->classes, 7);
+    }
+  }
 }
 
 i64 count(const nn::Module& module) {

@@ -34,13 +34,11 @@ TEST(ResNet, EveryModelHasThePublishedNumberOfParameters) {
       {"resnet8-cifar", 75'290},  {"resnet20-cifar", 269'722}, {"resnet32-cifar", 464'154},
       {"resnet56-cifar", 853'018}};
   std::set<std::string> seen;
-  for (const models::ModelInfo& info : models::list("pictures")) {
+  for (const models::ModelInfo& info : models::family_of("resnet18").models) {
     ASSERT_TRUE(wanted.contains(info.name)) << info.name;
     const auto model = models::make(info.name);
     EXPECT_EQ(count(*model), wanted.at(info.name)) << info.name;
     seen.insert(info.name);
-    EXPECT_EQ(model->state().back().name, "fc.bias");
-    EXPECT_EQ(model->state().back().tensor.shape(0), info.classes);
   }
   EXPECT_EQ(seen.size(), wanted.size());
 }
@@ -52,15 +50,6 @@ std::vector<NamedTensor> in_file_layout(const nn::Module& module) {
     if (const Shape s = t.tensor.shape(); s.rank() == 4)
       t.tensor = Tensor::empty({s[0], s[3], s[1], s[2]});
   return state;
-}
-
-TEST(ResNet, EveryModelIsRecognisedByItsState) {
-  for (const models::ModelInfo& info : models::list("pictures")) {
-    const auto known = models::recognise(in_file_layout(*models::make(info.name, {.classes = 7})));
-    ASSERT_TRUE(known.has_value()) << info.name;
-    EXPECT_EQ(known->name, info.name);
-    EXPECT_EQ(known->classes, 7);
-  }
 }
 
 TEST(ResNet, AnUnknownStateIsOfNoModel) {
