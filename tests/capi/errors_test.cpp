@@ -250,11 +250,12 @@ TEST_F(CErrors, ASettingThatIsWrongIsNamed) {
     gsm_gossip* gossip = nullptr;
     return gsm_gossip_new(groups[0], x, 3, "diloco", "complete", &options, &gossip);
   };
-  REFUSED(begin("outer_rate"), GSM_ERROR_CONFIG, HasSubstr("outer_rate\"; wanted NAME=VALUE"));
+  REFUSED(begin("outer_rate"), GSM_ERROR_CONFIG, HasSubstr("outer_rate; wanted NAME=VALUE"));
   REFUSED(begin("=1"), GSM_ERROR_CONFIG, HasSubstr("wanted NAME=VALUE"));
   REFUSED(begin("fragments=1 fragments=2"), GSM_ERROR_CONFIG, HasSubstr("given twice"));
-  REFUSED(begin("outer_rat=0.5"), GSM_ERROR_CONFIG,
-          HasSubstr("diloco has no setting outer_rat; it has period outer_rate"));
+  REFUSED(
+      begin("outer_rat=0.5"), GSM_ERROR_CONFIG,
+      HasSubstr("diloco has no setting outer_rat; it has period fragments outer_delay outer_rate"));
   REFUSED(begin("outer_rate=fast"), GSM_ERROR_CONFIG, HasSubstr("a number"));
   REFUSED(begin("outer_rate=-1"), GSM_ERROR_CONFIG, HasSubstr("outer_rate -1"));
   REFUSED(begin("rate=2000"), GSM_ERROR_CONFIG, HasSubstr("0 to 1000"));
