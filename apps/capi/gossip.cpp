@@ -60,8 +60,8 @@ class Gossip final : public Object {
         params_({{"x", Tensor::from(x_, {n})}}),
         update_(params_, method),
         training_(std::move(workers), params_, update_, method, graph, options) {
-    params_.settle_grads();  // the caller's updates are whole
-    take(params_.values());
+    params_.settle_grads();       // the caller's updates are whole
+    take(params_.compute_f32());  // values() may be in an exchange already
   }
   bool has_threads() const override { return true; }
   void step(const float* update) {
