@@ -117,8 +117,7 @@ class Trainer final : public Object {
       check<ArgumentError>(header.classes.back().find('\n') == std::string::npos,
                            "the name of class ", i, " has two lines");
     }
-    // not values(), which a method may exchange meanwhile
-    nn::save(path, *net_, params_, params_.compute_f32(), models::metadata_of(header));
+    nn::save(path, *net_, params_, params_.values(), models::metadata_of(header));
   }
   void load(const char* path) {
     nn::load(path, *net_, params_);
