@@ -11,6 +11,10 @@
 
 namespace gossamer {
 
+// The shorter side that a picture is resized to before a centre crop of this size: the same up to
+// 64 pixels, else 256/224 of it, rounded down.
+constexpr int usual_resize(int size) { return size <= 64 ? size : size * 256 / 224; }
+
 // One picture of a batch: where its bytes are and what becomes of it. A box of width x height
 // pixels is resized to to_width x to_height with Pillow's antialiased triangle filter (taps end at
 // the box); the output is a window of that, from (x, y) on, mirrored if flip.

@@ -18,7 +18,7 @@ namespace gossamer::data {
 struct LoaderOptions {
   i64 batch = 128;
   int size = 32;  // images come out as size x size
-  // evaluation: shorter side before the centre crop; 0: size (small images) or size * 256 / 224
+  // evaluation: shorter side before the centre crop; 0: usual_resize() (core/input_pass.h)
   int resize = 0;
   Augment augment = Augment::none;
   int pad = Recipe().pad;              // pad_crop_flip

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/core/text/shortest.h"
@@ -85,8 +86,6 @@ class HeaderReader {
 Tensor Preprocessing::operator()(const Tensor& images, DType type) const {
   return normalize(images, mean, std, type);
 }
-
-int usual_resize(int size) { return size <= 64 ? size : size * 256 / 224; }
 
 Preprocessing usual_preprocessing(const std::string& model) {
   const int size = info(model, kTask).image_size;

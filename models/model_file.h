@@ -25,8 +25,6 @@ struct Preprocessing {
   // u8 [N, h, w, 3] on any device -> (u/255 - mean)/std of this type
   Tensor operator()(const Tensor& images, DType type = DType::f32) const;
 };
-// The shorter side before a centre crop of this size: the same up to 64 pixels, else 256/224 of it.
-int usual_resize(int size);
 // The preprocessing that a model of the table is usually trained with: torchvision's for ImageNet,
 // everyone's for CIFAR.
 // ConfigError lists the known models.

@@ -17,6 +17,7 @@
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/augment/preparer.h"
@@ -188,7 +189,7 @@ Work load(const data::Dataset& set, const BenchDataOptions& o) {
   Work work;
   work.raw = {set.raw().width, set.raw().height};
   work.recipe.size = o.size;
-  work.recipe.resize = o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
+  work.recipe.resize = usual_resize(o.size);
   work.recipe.augment = o.mode == "train" ? data::Augment::resized_crop_flip : data::Augment::none;
   const i64 count = std::min<i64>(set.size(), o.images);
   std::size_t held = 0;

@@ -36,7 +36,7 @@ Pictures pictures(const Config& c) {
   p.size = static_cast<int>(c.data.eval_size.value_or(p.train_size));
   check<ConfigError>(std::ranges::all_of(c.data.sizes, [&](i64 s) { return s <= p.train_size; }),
                      "data.sizes holds a side above data.size = ", p.train_size);
-  p.resize = static_cast<int>(c.data.resize.value_or(models::usual_resize(p.size)));
+  p.resize = static_cast<int>(c.data.resize.value_or(usual_resize(p.size)));
   check<ConfigError>(p.resize >= p.size, "data.resize = ", p.resize, " is smaller than ",
                      c.data.eval_size ? "data.eval_size" : "data.size", " = ", p.size);
   const models::Preprocessing usual =

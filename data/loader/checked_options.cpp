@@ -2,6 +2,7 @@
 #include "gossamer/data/loader/checked_options.h"
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/data/loader/epoch.h"
 
 namespace gossamer::data {
@@ -38,7 +39,7 @@ Recipe recipe_of(const LoaderOptions& o, int size) {
                      " is not a number of pixels");
   check<ConfigError>(o.min_area > 0 && o.min_area <= 1, "loader: min_area ", o.min_area,
                      "; it must be above 0 and at most 1");
-  const int whole = o.resize ? o.resize : o.size <= 64 ? o.size : (o.size * 256 + 112) / 224;
+  const int whole = o.resize ? o.resize : usual_resize(o.size);
   check<ConfigError>(whole >= o.size && whole <= 1 << 16, "loader: resize ", whole,
                      " is smaller than size ", o.size,
                      "; the centre crop needs resize >= size (0: chosen from size)");

@@ -87,6 +87,18 @@ void expect_alike(Loader& host, Loader& boxes) {
   }
 }
 
+// The rule that models and the program follow too: at 96 pixels its rounding shows.
+TEST(Loader, ResizesForTheCentreCropByTheUsualRule) {
+  static_assert(usual_resize(64) == 64 && usual_resize(96) == 109 && usual_resize(224) == 256);
+  const auto photos = std::make_shared<const Photos>(3);
+  const LoaderOptions usual{.batch = 3, .size = 96, .epoch = in_order(0, 1)};
+  LoaderOptions told = usual;
+  told.resize = usual_resize(96);
+  Loader first(photos, usual), second(photos, told);
+  const Batch a = first.next(), b = second.next();
+  EXPECT_TRUE(std::ranges::equal(a.images.span<std::uint8_t>(), b.images.span<std::uint8_t>()));
+}
+
 TEST(Boxes, BecomeThePicturesOfTheHostWithinOneStepOfAByte) {
   for (const bool raw : {false, true})
     for (const Augment crop : {Augment::resized_crop_flip, Augment::none})
