@@ -91,7 +91,7 @@ void check_frozen(const std::vector<fs::path>& files, const nn::TrainState& s) {
 }  // namespace
 
 CheckpointCopy copy_state(int rank, int world, const nn::TrainState& state, dist::Method& method,
-                          const nn::Position& at, const SampleOrder& order,
+                          const nn::Position& at, const data::SampleOrder& order,
                           const FiguresSoFar& figures) {
   nn::Header header = to_metadata(order);
   header.insert({{"rank", std::to_string(rank)},
@@ -183,12 +183,12 @@ namespace {
 // The state of this rank. With all-reduce all models are equal and must stay equal, but an
 // interruption may have stopped the workers a step apart: all take the state of one.
 nn::Position load_own(const ResumePoint& point, int rank, const nn::TrainState& alone,
-                      dist::Method& method, std::optional<SampleOrder>& then) {
+                      dist::Method& method, std::optional<data::SampleOrder>& then) {
   const fs::path* const own = point.file_of(rank);
   const bool equal = dist::method_traits(method.name()).sums_gradients;
   const auto [path, file] =
       equal || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
-  then = parse_order(file.metadata);
+  then = data::parse_order(file.metadata);
   nn::TrainState state = with_method(alone, method);
   if (!file.find(dist::kPayloadError))
     std::erase_if(state.more, [](const NamedTensor& t) { return t.name == dist::kPayloadError; });
@@ -221,10 +221,10 @@ i64 load_mean(const ResumePoint& point, const nn::TrainState& state, dist::Metho
 
 Continuation load_checkpoint(const ResumePoint& point, int rank, int world,
                              const nn::TrainState& state, dist::Method& method,
-                             const SampleOrder& now) {
+                             const data::SampleOrder& now) {
   check_frozen(point.files, state);
   nn::Position at;
-  std::optional<SampleOrder> then;
+  std::optional<data::SampleOrder> then;
   if (point.own_state(world))
     at = load_own(point, rank, state, method, then);
   else

@@ -31,7 +31,7 @@ struct CheckpointCopy {
   nn::TrainSnapshot state;
 };
 CheckpointCopy copy_state(int rank, int world, const nn::TrainState&, dist::Method&,
-                          const nn::Position&, const SampleOrder&, const FiguresSoFar& = {});
+                          const nn::Position&, const data::SampleOrder&, const FiguresSoFar& = {});
 // Writes it (atomically, fsynced); then removes checkpoints that are no longer needed. If it cannot
 // be written, it makes room first, then throws IoError, and leaves no empty folder. Error: values
 // that are not finite; nothing is written or removed. Any thread.
@@ -54,7 +54,7 @@ void remove_half_written(const std::filesystem::path& run_folder);
 // first of them. With another number of workers: loads the mean of the saved models, with momentum
 // 0 and an EMA that starts there, and begins the next epoch. IoError.
 Continuation load_checkpoint(const ResumePoint&, int rank, int world, const nn::TrainState&,
-                             dist::Method&, const SampleOrder& now);
+                             dist::Method&, const data::SampleOrder& now);
 
 // What is frozen, which is the same in all files. IoError.
 void load_frozen(const ResumePoint&, FlatParams&);

@@ -2,7 +2,6 @@
 #include "gossamer/apps/train/inputs.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -255,71 +254,37 @@ data::LoaderOptions loader_options(const Config& c, const Pictures& p,
 
 namespace {
 
-using Metadata = std::map<std::string, std::string>;
-
-template <class T>
-bool read(const Metadata& all, const std::string& key, T& value, int base = 10) {
-  const auto at = all.find(key);
-  if (at == all.end()) return false;
-  const char* end = at->second.data() + at->second.size();
-  const auto [stopped, error] = std::from_chars(at->second.data(), end, value, base);
-  return error == std::errc() && stopped == end;
-}
-
-std::string difference(const std::optional<SampleOrder>& then, const SampleOrder& now) {
-  if (!then) return "the checkpoint does not say in which order its samples came";
-  if (then->set != now.set) return "the training data have changed";
-  if (then->seed != now.seed)
-    return fmt::format("train.seed was {} and is {}", then->seed, now.seed);
-  if (then->shared != now.shared)
-    return fmt::format("data.shard was {} and is {}", then->shared, now.shared);
+std::string text_of(data::OrderChange change, const std::optional<data::SampleOrder>& then,
+                    const data::SampleOrder& now) {
+  switch (change) {
+    case data::OrderChange::none:
+      return {};
+    case data::OrderChange::unknown:
+      return "the checkpoint does not say in which order its samples came";
+    case data::OrderChange::set:
+      return "the training data have changed";
+    case data::OrderChange::seed:
+      return fmt::format("train.seed was {} and is {}", then->seed, now.seed);
+    case data::OrderChange::shared:
+      return fmt::format("data.shard was {} and is {}", then->shared, now.shared);
+  }
   return {};
 }
 
 }  // namespace
 
-SampleOrder sample_order(i64 batch, const data::EpochOptions& epoch, std::uint64_t set) {
-  return {
-      .batch = batch, .seed = epoch.seed, .shared = epoch.share != data::Share::all, .set = set};
-}
-
-Metadata to_metadata(const SampleOrder& o) {
-  Metadata all{{"order.batch", std::to_string(o.batch)},
-               {"order.seed", std::to_string(o.seed)},
-               {"order.shared", o.shared ? "1" : "0"},
-               {"order.set", fmt::format("{:016x}", o.set)}};
-  if (o.tokenizer) all["tokenizer"] = fmt::format("{:016x}", *o.tokenizer);
-  return all;
-}
-
-std::optional<SampleOrder> parse_order(const Metadata& all) {
-  SampleOrder o;
-  int shared = 0;
-  if (!read(all, "order.batch", o.batch) || o.batch < 1 || !read(all, "order.seed", o.seed) ||
-      !read(all, "order.shared", shared) || !read(all, "order.set", o.set, 16))
-    return std::nullopt;
-  o.shared = shared != 0;
-  if (std::uint64_t hash = 0; read(all, "tokenizer", hash, 16)) o.tokenizer = hash;
-  return o;
-}
-
-Continuation continue_from(const nn::Position& saved, const std::optional<SampleOrder>& then,
-                           const SampleOrder& now) {
-  // At the beginning of an epoch its order does not matter.
-  if (saved.step == 0) return {saved, {}};
-  const std::string why = difference(then, now);
-  if (!why.empty())
-    return {
-        {saved.samples, saved.epoch, 0},
-        fmt::format("epoch {} begins again, so some samples come twice: {}", saved.epoch + 1, why)};
-  const i64 samples = saved.step * then->batch, step = samples / now.batch,
-            again = samples - step * now.batch;
-  return {{saved.samples, saved.epoch, step},
-          again == 0
-              ? std::string()
-              : fmt::format(
-                    "{} samples come twice, because batches of {} end elsewhere than batches of {}",
-                    again, now.batch, then->batch)};
+Continuation continue_from(const nn::Position& saved, const std::optional<data::SampleOrder>& then,
+                           const data::SampleOrder& now) {
+  const data::Continued from = data::continue_order({saved.epoch, saved.step}, then, now);
+  Continuation to{{saved.samples, from.at.epoch, from.at.step}, {}};
+  if (from.change != data::OrderChange::none)
+    to.note = fmt::format("epoch {} begins again, so some samples come twice: {}", saved.epoch + 1,
+                          text_of(from.change, then, now));
+  else if (from.again > 0)
+    to.note =
+        fmt::format("{} samples come twice, because batches of {} end elsewhere than batches of {}",
+                    from.again, now.batch, then->batch);
+  return to;
 }
 
 }  // namespace gossamer::apps

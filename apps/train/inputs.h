@@ -1,9 +1,7 @@
-// The images of a run: the data sets, a worker's share of them, how they are loaded, and in which
-// order they come.
+// The images of a run: the data sets, a worker's share of them, how they are loaded, and where a
+// resumed run goes on in them.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +10,7 @@
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/data/dataset.h"
 #include "gossamer/data/loader.h"
+#include "gossamer/data/sample_order.h"
 #include "gossamer/dist/net/launch.h"
 #include "gossamer/nn/train/train_state.h"
 
@@ -42,33 +41,13 @@ std::shared_ptr<const data::Dataset> own_images(const Config&, std::shared_ptr<c
 // augmentation step, or one that does not go with data.resize_on.
 data::LoaderOptions loader_options(const Config&, const Pictures&, const dist::LaunchInfo&, Device);
 
-// What the order of a worker's samples depends on, besides epoch and rank. A checkpoint stores it:
-// "step 812" of another batch size or another data set would repeat samples or leave some out
-// without notice.
-struct SampleOrder {
-  i64 batch = 0;
-  std::uint64_t seed = 0;
-  bool shared = false;    // the workers share an epoch (data.shard)
-  std::uint64_t set = 0;  // of this worker's data: data::fingerprint() of images
-  // The hash of the tokenizer, for text; older checkpoints do not have it.
-  std::optional<std::uint64_t> tokenizer = {};
-};
-// set: see SampleOrder.
-SampleOrder sample_order(i64 batch, const data::EpochOptions&, std::uint64_t set);
-
-// The order as text in the header of a checkpoint, and back; nullopt if it is missing or damaged.
-std::map<std::string, std::string> to_metadata(const SampleOrder&);
-std::optional<SampleOrder> parse_order(const std::map<std::string, std::string>& metadata);
-
-// Where a run of order `now` continues after it was saved at `saved` with order `then`: exactly
-// there if both orders are equal; at the same sample, or less than a batch before it, if only the
-// batch size differs; otherwise at the beginning of that epoch. note: which samples come twice and
-// why, or empty.
+// Where a run of order `now` continues after it was saved at `saved` with order `then`, as
+// data::continue_order(). note: which samples come twice and why, or empty.
 struct Continuation {
   nn::Position at;
   std::string note;
 };
-Continuation continue_from(const nn::Position& saved, const std::optional<SampleOrder>& then,
-                           const SampleOrder& now);
+Continuation continue_from(const nn::Position& saved, const std::optional<data::SampleOrder>& then,
+                           const data::SampleOrder& now);
 
 }  // namespace gossamer::apps

@@ -146,10 +146,10 @@ class Data final : public TextData<data::WindowLoader> {
     loader_ = std::make_unique<data::WindowLoader>(set.train.tokens, set.marks, loader_options());
     return {};
   }
-  SampleOrder order() const override {
-    SampleOrder order =
-        sample_order(config_.train.batch, epoch_options(config_, place_),
-                     identity(*set.train.tokens, set.tokenizer.get(), config_.data.length));
+  data::SampleOrder order() const override {
+    data::SampleOrder order =
+        data::sample_order(config_.train.batch, epoch_options(config_, place_),
+                           identity(*set.train.tokens, set.tokenizer.get(), config_.data.length));
     if (set.tokenizer) order.tokenizer = set.tokenizer->hash();
     return order;
   }

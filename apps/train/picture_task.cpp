@@ -102,11 +102,11 @@ class Data final : public TaskData {
     const auto images = own_images(config_, sets.train, place_);
     const data::LoaderOptions options = loader_options(config_, prepare, place_, prepare.device);
     loader_ = std::make_unique<data::Loader>(images, options);
-    order_ = sample_order(options.batch, options.epoch, data::fingerprint(*images));
+    order_ = data::sample_order(options.batch, options.epoch, data::fingerprint(*images));
     if (!options.boxes) return {};
     return {"pictures to train on are cropped, resized and flipped on the device of the network"};
   }
-  SampleOrder order() const override { return order_; }
+  data::SampleOrder order() const override { return order_; }
   i64 steps() const override { return loader_->steps(); }
   void seek(const nn::Position& at, double progress) override {
     loader_->set_size(side(progress));
@@ -146,7 +146,7 @@ class Data final : public TaskData {
   std::shared_ptr<data::Cache> cache_;   // of both sets; none if data.cache_gb is 0
   std::vector<double> size_milestones_;  // parts of the run
   std::unique_ptr<data::Loader> loader_;
-  SampleOrder order_;
+  data::SampleOrder order_;
 };
 
 // --- the model

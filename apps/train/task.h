@@ -55,7 +55,7 @@ class TaskData : public TaskPart {
   // Batches to train on. open_loader() first; check_loader() finds its errors before workers start.
   virtual void check_loader() const {}
   virtual std::vector<std::string> open_loader() = 0;  // returns notes
-  virtual SampleOrder order() const = 0;
+  virtual data::SampleOrder order() const = 0;
   virtual i64 steps() const = 0;  // batches of an epoch, for this worker
   // progress: the part of the run that is over, 0 to 1.
   virtual void seek(const nn::Position&, double progress) = 0;

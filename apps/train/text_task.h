@@ -29,7 +29,7 @@ class TextData : public TaskData {
 
   // With another tokenizer the same ids are other text.
   void check_resume(const ResumePoint& from) const override {
-    const auto then = parse_order(nn::read_metadata(from.files[0]));
+    const auto then = data::parse_order(nn::read_metadata(from.files[0]));
     const auto now = order().tokenizer;
     check<ConfigError>(!then || !then->tokenizer || !now || *then->tokenizer == *now, set.path,
                        ": was made with another tokenizer than what ", from.run_folder.string(),

@@ -195,10 +195,11 @@ class Data final : public TextData<data::PairLoader> {
   }
   std::vector<std::string> open_loader() override { return {}; }
   // The number of ids of a batch is part of what the pairs are: it decides which are a batch.
-  SampleOrder order() const override {
-    SampleOrder order = sample_order(config_.train.batch, epoch_options(config_, place_),
-                                     data::mix(identity(set.train, *set.tokenizer),
-                                               static_cast<std::uint64_t>(config_.train.batch)));
+  data::SampleOrder order() const override {
+    data::SampleOrder order =
+        data::sample_order(config_.train.batch, epoch_options(config_, place_),
+                           data::mix(identity(set.train, *set.tokenizer),
+                                     static_cast<std::uint64_t>(config_.train.batch)));
     order.tokenizer = set.tokenizer->hash();
     return order;
   }

@@ -78,7 +78,7 @@ class Checkpoint : public ::testing::Test {
                      keep);
   }
   fs::path folder;
-  SampleOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
+  data::SampleOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
 };
 
 TEST_F(Checkpoint, AWholeOneGivesEachRankItsOwnState) {
@@ -453,18 +453,18 @@ TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
   save("a", 0, 1, 100, 1);  // step 5 of batches of 12
   const ResumePoint point = find_checkpoint(folder);
   const auto resumed = [&](auto change) {
-    SampleOrder now = order;
+    data::SampleOrder now = order;
     change(now);
     Model m;
     return load_checkpoint(point, 0, 1, m.state(), m.method, now);
   };
-  const Continuation same = resumed([](SampleOrder&) {});
+  const Continuation same = resumed([](data::SampleOrder&) {});
   EXPECT_EQ(same.at.step, 5);
   EXPECT_EQ(same.note, "");
-  const Continuation divides = resumed([](SampleOrder& o) { o.batch = 20; });
+  const Continuation divides = resumed([](data::SampleOrder& o) { o.batch = 20; });
   EXPECT_EQ(divides.at.step, 3);
   EXPECT_EQ(divides.note, "");
-  const Continuation other = resumed([](SampleOrder& o) { o.batch = 16; });
+  const Continuation other = resumed([](data::SampleOrder& o) { o.batch = 16; });
   EXPECT_EQ(other.at.step, 3);  // image 48 of the 60 that were seen
   EXPECT_THAT(other.note, HasSubstr("12 samples come twice"));
   const auto begins_again = [&](auto change, const char* why) {
@@ -473,9 +473,9 @@ TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
     EXPECT_EQ(c.at.step, 0);
     EXPECT_THAT(c.note, AllOf(HasSubstr("epoch 4 begins again"), HasSubstr(why)));
   };
-  begins_again([](SampleOrder& o) { o.seed = 8; }, "train.seed was 7 and is 8");
-  begins_again([](SampleOrder& o) { o.shared = false; }, "data.shard was true and is false");
-  begins_again([](SampleOrder& o) { o.set ^= 1; }, "the training data have changed");
+  begins_again([](data::SampleOrder& o) { o.seed = 8; }, "train.seed was 7 and is 8");
+  begins_again([](data::SampleOrder& o) { o.shared = false; }, "data.shard was true and is false");
+  begins_again([](data::SampleOrder& o) { o.set ^= 1; }, "the training data have changed");
   // between epochs nothing is lost, whatever changes
   EXPECT_EQ(continue_from({.samples = 9, .epoch = 2, .step = 0}, order, {}).note, "");
   EXPECT_THAT(continue_from({.samples = 9, .epoch = 2, .step = 1}, std::nullopt, order).note,

@@ -179,6 +179,7 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
         {"cache", {"dataset"}},
         {"check", {"codec", "dataset", "work"}},
         {"pack", {"codec", "dataset", "formats", "errors", "files", "hash", "work"}},
+        {"sample_order", {"loader", "source"}},
         {"split", {"dataset", "mix"}},
         {"unequal", {"augment", "dataset", "mix"}},
         {"loader", {"augment", "codec", "dataset", "errors", "mix", "source"}},
