@@ -19,7 +19,7 @@ i64 steps_of(const Dataset& dataset, const LoaderOptions& o) {
   const bool drop_last = o.epoch.drop_last, parts = o.epoch.share == Share::parts;
   // The same number of steps for every rank: synchronous methods wait for each other.
   const i64 mine = number_of_share(total, o.epoch);
-  const i64 steps = drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
+  const i64 steps = batches_of(mine, o.batch, o.epoch);
   // more workers than images: some have nothing to do
   const bool may_be_empty = parts && !drop_last;
   check<ConfigError>(

@@ -16,6 +16,11 @@ void check_epoch_options(const char* source, const EpochOptions&, bool has_docum
 // How many of `total` samples, or batches, a worker reads in an epoch.
 i64 number_of_share(i64 total, const EpochOptions&);
 
+// The batches of that many samples. A last one that is not full counts unless it is left out.
+inline i64 batches_of(i64 samples, i64 batch, const EpochOptions& o) {
+  return o.drop_last ? samples / batch : (samples + batch - 1) / batch;
+}
+
 // Those that it reads: a pure function of its arguments, so that nothing has to be saved to resume
 // in the middle. Every index appears exactly once over an epoch (Share::parts: over all ranks).
 // ConfigError above 2^32 - 1 samples.

@@ -85,7 +85,7 @@ struct WindowLoader::Impl {
     // The same number of steps for every rank: synchronous methods wait for each other.
     if (drop_last)
       for (const Range& each : ranges) mine = std::min(mine, windows_of(each));
-    steps = drop_last ? mine / o.batch : (mine + o.batch - 1) / o.batch;
+    steps = batches_of(mine, o.batch, o.epoch);
     check<DataError>(steps > 0 || (!drop_last && share != Share::all), "windows: ", tokens->size(),
                      " ids do not fill one batch of ", o.batch, " windows of ", o.length,
                      world > 1 && share != Share::all ? " for each worker" : "",
