@@ -280,9 +280,8 @@ PackReport pack(const Dataset& set, const std::string& folder, const PackOptions
                      " must be 1 to 1024");
   check<ConfigError>(o.shard_images >= 1 && o.shard_images <= 1'000'000, "pack: shard_images ",
                      o.shard_images, " must be 1 to 1000000");
-  check<DataError>(
-      set.raw().height == 0,
-      "pack: these are raw pixels (CIFAR binary), which are small and fast as they are");
+  check<DataError>(set.raw().height == 0,
+                   "pack: these are raw pixels, which are small and fast as they are");
   return Packer(set, folder, o, tick).run();
 }
 

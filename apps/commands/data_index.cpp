@@ -46,7 +46,7 @@ std::vector<data::Container> containers_of(const std::vector<std::string>& paths
 int data_index(const DataIndexCommand& command) {
   std::vector<data::Container> files = containers_of(command.paths);
   // Folders of images and packed shards need no index.
-  const auto others = std::erase_if(files, [](const data::Container& found) {
+  auto others = std::erase_if(files, [](const data::Container& found) {
     return found.folder || has_ending(found.path, {data::kPackEnding});
   });
   DataProgress progress("index", static_cast<i64>(files.size()), command.json);
@@ -55,6 +55,10 @@ int data_index(const DataIndexCommand& command) {
   for (const data::Container& file : files) {
     if (!progress(done)) return stopped_code();
     const data::Index index = data::read_container(file);
+    if (index.wrapping == data::Wrapping::file) {  // a list of pictures in files of their own
+      ++others;
+      continue;
+    }
     images += index.size();
     bytes += data::store_index(index);
     ++done;

@@ -329,10 +329,9 @@ Index read_by_kind(const Container& found) {
   if (is_compressed_name(name)) return index_tar_file(path);
   if (is_image_name(name))
     fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", wanted());
-  fail<DataError>(
-      code::not_understood, path,
-      ": not a data set: neither tar, TFRecord nor packed shard, and no CIFAR records (",
-      file.size(), " bytes). Wanted: ", wanted(), ".");
+  fail<DataError>(code::not_understood, path,
+                  ": not a data set: name, first bytes and size are of no known format (",
+                  file.size(), " bytes). Wanted: ", wanted(), ".");
 }
 
 }  // namespace

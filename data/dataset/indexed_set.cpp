@@ -6,6 +6,8 @@
 #include <cstring>
 #include <set>
 
+#include <fmt/format.h>
+
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/data/errors.h"
@@ -20,7 +22,6 @@ namespace {
 // Files that stay open. With more files each is opened when it is read: a process may usually have
 // 1,024 open.
 constexpr std::size_t kKeepOpen = 256;
-constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
 
 int number_of(const std::string& name) {
   int value = 0;
@@ -91,6 +92,12 @@ void name_numbers(std::vector<Index>& parts, LabelBase base, bool told,
   }
 }
 
+std::string kind_of(const Index& part) {
+  if (part.wrapping != Wrapping::pixels) return "encoded images (" + part.path + ")";
+  return fmt::format("raw pixels of {} x {} ({})", part.layout.width, part.layout.height,
+                     part.path);
+}
+
 class IndexedSet final : public Dataset {
  public:
   IndexedSet(std::vector<Index> parts, LabelBase base, std::vector<std::string> notes)
@@ -102,10 +109,10 @@ class IndexedSet final : public Dataset {
     classes_.assign(names.begin(), names.end());
     note_escapes();
     for (Index& part : parts_) {
-      check<DataError>(
-          (part.wrapping == Wrapping::planes) == (parts_[0].wrapping == Wrapping::planes),
-          code::not_understood,
-          "CIFAR binary files and encoded images can't be joined; give paths of one kind");
+      check<DataError>(part.layout.height == parts_[0].layout.height &&
+                           part.layout.width == parts_[0].layout.width,
+                       code::not_understood, kind_of(parts_[0]), " and ", kind_of(part),
+                       " can't be joined; give paths of one kind");
       begin_.push_back(size_);
       size_ += part.size();
       if (part.classes != classes_) {
@@ -133,7 +140,7 @@ class IndexedSet final : public Dataset {
     return printable(parts_[p].names.at(i - begin_[p]));
   }
   Raw raw() const override {
-    return parts_[0].wrapping == Wrapping::planes ? Raw{kSide, kSide} : Raw{};
+    return {static_cast<int>(parts_[0].layout.height), static_cast<int>(parts_[0].layout.width)};
   }
   const std::vector<std::string>& classes() const override { return classes_; }
   std::vector<std::string> left_out() const override {
@@ -203,13 +210,18 @@ class IndexedSet final : public Dataset {
         fail<DataError>(name(i), ": ", error.what());
       }
     };
-    if (index.wrapping == Wrapping::planes) {
-      buffer.resize(2 * kPixels);
-      const std::span<std::byte> planes(buffer.data() + kPixels, kPixels);
-      get(offset, planes);
-      for (std::size_t at = 0; at < kPlane; ++at)
-        for (std::size_t c = 0; c < 3; ++c) buffer[3 * at + c] = planes[c * kPlane + at];
-      return {buffer.data(), kPixels};
+    if (index.wrapping == Wrapping::pixels) {
+      const PixelLayout& p = index.layout;
+      const std::size_t whole = std::size_t{3} * p.width * p.height;
+      buffer.resize(whole + bytes);
+      const std::span<std::byte> stored = std::span(buffer).subspan(whole);
+      get(offset, stored);
+      std::byte* to = buffer.data();
+      for (std::size_t y = 0; y < p.height; ++y)
+        for (std::size_t x = 0; x < p.width; ++x)
+          for (std::size_t c = 0; c < 3; ++c)
+            *to++ = stored[x * p.right + y * p.down + c * p.channel];
+      return {buffer.data(), whole};
     }
     if (index.wrapping == Wrapping::checked) {
       buffer.resize(bytes + 8);

@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
+constexpr std::size_t kPixels = 3 * 32 * 32;
 
 }  // namespace
 
@@ -54,7 +54,7 @@ Index index_cifar(const std::string& path, bool hundred) {
                    record,
                    " bytes. Is the file complete? (data_batch_1.bin has 30,730,000 bytes, "
                    "CIFAR-100's train.bin 153,700,000.)");
-  IndexBuilder builder(path, Wrapping::planes);
+  IndexBuilder builder(path, kCifarLayout);
   for (const std::string& name : classes) builder.add_class(name);
   const std::string stem = fs::path(path).filename().string();
   FileReader reader(file);
@@ -64,7 +64,7 @@ Index index_cifar(const std::string& path, bool hundred) {
                      " has label ", label, "; CIFAR-", classes.size(), " has labels 0 … ",
                      classes.size() - 1, ". The file is damaged or no CIFAR binary.");
     builder.add(stem + "#" + std::to_string(builder.size()),
-                classes[static_cast<std::size_t>(label)], at + header, kPixels);
+                classes[static_cast<std::size_t>(label)], at + header);
   }
   return builder.finish();
 }

@@ -8,6 +8,8 @@
 
 namespace gossamer::data {
 
+constexpr PixelLayout kCifarLayout{32, 32, 1, 32, 32 * 32};  // ImageNet-32 too
+
 // CIFAR-10 or, hundred, CIFAR-100. DataError says what is wrong with it.
 Index index_cifar(const std::string& path, bool hundred);
 

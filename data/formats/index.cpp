@@ -8,14 +8,33 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/printable.h"
+#include "gossamer/data/codec/limits.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
 
 namespace gossamer::data {
+
+void check_layout(const PixelLayout& p, const std::string& path) {
+  constexpr auto most = static_cast<std::uint32_t>(kMaxSide);
+  check<DataError>(p.width >= 1 && p.height >= 1 && p.width <= most && p.height <= most, path,
+                   ": pictures of ", p.width, " x ", p.height, " raw pixels; a side has 1 to ",
+                   kMaxSide);
+  // A pixel has a byte of its own, so that few bytes never become a large picture.
+  check<DataError>(p.bytes() >= std::uint64_t{p.width} * p.height && p.bytes() <= kMaxEncoded, path,
+                   ": pictures of ", p.width, " x ", p.height, " raw pixels in ", p.bytes(),
+                   " bytes; the limit is ", kMaxEncoded >> 20, " MiB");
+}
 
 IndexBuilder::IndexBuilder(std::string path, Wrapping wrapping, Naming naming) {
   index_.path = std::move(path);
   index_.wrapping = wrapping;
   index_.naming = naming;
+}
+
+IndexBuilder::IndexBuilder(std::string path, const PixelLayout& layout, Naming naming)
+    : IndexBuilder(std::move(path), Wrapping::pixels, naming) {
+  check_layout(layout, index_.path);
+  index_.layout = layout;
 }
 
 int IndexBuilder::id(const std::string& class_name) {
@@ -32,6 +51,7 @@ void IndexBuilder::add(std::string_view name, const std::string& class_name, std
   index_.names.add(name);
   index_.label.push_back(id(class_name));
   if (index_.wrapping == Wrapping::file) return;
+  if (index_.wrapping == Wrapping::pixels) bytes = index_.layout.bytes();
   index_.offset.push_back(offset);
   index_.bytes.push_back(static_cast<std::uint32_t>(
       std::min<std::uint64_t>(bytes, std::numeric_limits<std::uint32_t>::max())));

@@ -21,9 +21,22 @@ enum class Wrapping : std::uint8_t {
   plain,     // as they are: tar
   checked,   // behind their XXH3-64, eight bytes: our packed shards
   tfrecord,  // inside the tf.train.Example of a record, in front of the record's CRC
-  planes,    // CIFAR: 3 x 32 x 32 raw pixels
+  pixels,    // not encoded: as the index's layout says
 };
-constexpr Wrapping kLastWrapping = Wrapping::planes;
+constexpr Wrapping kLastWrapping = Wrapping::pixels;
+
+// Where raw pixels of 8 bits lie in a sample: channel c of (x, y) at x * right + y * down +
+// c * channel. Gray has channel 0; 32 x 32 in planes have {32, 32, 1, 32, 1024}.
+struct PixelLayout {
+  std::uint32_t width = 0, height = 0;
+  std::uint32_t right = 0, down = 0, channel = 0;
+  std::uint64_t bytes() const {  // of a sample
+    return std::uint64_t{width - 1} * right + std::uint64_t{height - 1} * down +
+           std::uint64_t{2} * channel + 1;
+  }
+};
+// DataError: no picture lies like that, or it is too large for one.
+void check_layout(const PixelLayout&, const std::string& path);
 
 // What the classes are called. Numbers are given names when the whole set is known: see
 // dataset/indexed_set.h.
@@ -40,6 +53,7 @@ constexpr i64 kMaxClasses = 1'000'000;
 struct Index {
   std::string path;  // the file, or the folder of files
   Wrapping wrapping = Wrapping::file;
+  PixelLayout layout;  // of Wrapping::pixels
   Naming naming = Naming::words;
   std::vector<std::string> classes;  // sorted
   Names names;
@@ -63,8 +77,11 @@ void settle_classes(Index&);
 class IndexBuilder {
  public:
   IndexBuilder(std::string path, Wrapping, Naming = Naming::words);
+  // Wrapping::pixels. DataError as check_layout().
+  IndexBuilder(std::string path, const PixelLayout&, Naming = Naming::words);
   // a class that may have no samples
   void add_class(const std::string& name) { id(name); }
+  // bytes: the layout says those of pixels
   void add(std::string_view name, const std::string& class_name, std::uint64_t offset = 0,
            std::uint64_t bytes = 0);
   i64 size() const { return index_.size(); }

@@ -118,12 +118,14 @@ std::vector<std::byte> encode_index(const Index& index) {
   out.put(kVersion);
   out.put(static_cast<std::uint8_t>(index.wrapping));
   out.put(static_cast<std::uint8_t>(index.naming));
-  out.put(std::uint16_t{0});
+  const bool pixels = index.wrapping == Wrapping::pixels;
+  out.put(static_cast<std::uint16_t>(pixels));
   out.put(index.stamp);
   out.put(static_cast<std::uint64_t>(index.size()));
   out.put(static_cast<std::uint64_t>(index.classes.size()));
   out.put(static_cast<std::uint64_t>(index.left_out.size()));
   out.put(static_cast<std::uint64_t>(index.names.text().size()));
+  if (pixels) out.put(index.layout);
   out.all(index.offset);
   out.all(index.bytes);
   out.all(index.label);
@@ -141,16 +143,22 @@ Index decode_index(std::span<const std::byte> bytes, const std::string& path, st
   Index index;
   index.path = path;
   const auto wrapping = in.get<std::uint8_t>(), naming = in.get<std::uint8_t>();
-  check<DataError>(wrapping >= static_cast<std::uint8_t>(Wrapping::plain) &&
-                       wrapping <= static_cast<std::uint8_t>(kLastWrapping) &&
-                       naming <= static_cast<std::uint8_t>(Naming::tensorflow) &&
-                       in.get<std::uint16_t>() == 0,
-                   path, ": damaged index: its kind");
+  check<DataError>(
+      wrapping >= static_cast<std::uint8_t>(Wrapping::plain) &&
+          wrapping <= static_cast<std::uint8_t>(kLastWrapping) &&
+          naming <= static_cast<std::uint8_t>(Naming::tensorflow) &&
+          // 0 with pixels: from the time when all were CIFAR's
+          in.get<std::uint16_t>() == (wrapping == static_cast<std::uint8_t>(Wrapping::pixels)),
+      path, ": damaged index: its kind");
   index.wrapping = static_cast<Wrapping>(wrapping);
   index.naming = static_cast<Naming>(naming);
   index.stamp = in.get<std::uint64_t>();
   const auto samples = in.get<std::uint64_t>(), classes = in.get<std::uint64_t>(),
              left_out = in.get<std::uint64_t>(), text = in.get<std::uint64_t>();
+  if (index.wrapping == Wrapping::pixels) {
+    index.layout = in.get<PixelLayout>();
+    check_layout(index.layout, path);
+  }
   index.offset = in.all<std::uint64_t>(samples);
   index.bytes = in.all<std::uint32_t>(samples);
   index.label = in.all<std::int32_t>(samples);
@@ -179,8 +187,8 @@ Index decode_index(std::span<const std::byte> bytes, const std::string& path, st
     const std::uint64_t begin = index.offset[i], end = begin + index.bytes[i] + behind;
     check<DataError>(begin >= before && end >= begin && end <= size, path,
                      ": damaged index: sample ", i, " lies outside the file");
-    check<DataError>(index.wrapping != Wrapping::planes || index.bytes[i] == 3072, path,
-                     ": damaged index: sample ", i, " has ", index.bytes[i], " bytes");
+    check<DataError>(index.wrapping != Wrapping::pixels || index.bytes[i] == index.layout.bytes(),
+                     path, ": damaged index: sample ", i, " has ", index.bytes[i], " bytes");
   }
   settle_classes(index);
   return index;

@@ -144,7 +144,7 @@ Index index_pickled(const InputFile& batch) {
       is_cifar ? cifar_classes(path, hundred) : imagenet_names(path);
   const std::int64_t first = is_cifar ? 0 : 1,
                      last = static_cast<std::int64_t>(names.size()) - 1 + first;
-  IndexBuilder builder(path, Wrapping::planes);
+  IndexBuilder builder(path, kCifarLayout);
   for (const std::string& name : names) builder.add_class(name);
   const std::string stem = fs::path(path).filename().string();
   for (std::int64_t i = 0; i < pixels.pictures; ++i) {
@@ -153,7 +153,7 @@ Index index_pickled(const InputFile& batch) {
       refuse(path, "the label of picture ", i, " is no number from ", first, " to ", last);
     builder.add(stem + "#" + std::to_string(i),
                 names[static_cast<std::size_t>(label.integer - first)],
-                pixels.offset + static_cast<std::uint64_t>(i * kPixels), kPixels);
+                pixels.offset + static_cast<std::uint64_t>(i * kPixels));
   }
   return builder.finish();
 }
