@@ -77,7 +77,7 @@ void each_key(C& c, F&& f) {
       "keeps its statistics");
   key("data.train", c.data.train,
       "training set; pictures: folder of class folders; tar, TFRecord or packed shards; files of "
-      "CIFAR and ImageNet-32; a list is joined | text: folder of `gossamer data tokenize`; "
+      "CIFAR, ImageNet-32 and MNIST; a list is joined | text: folder of `gossamer data tokenize`; "
       "language: .bin files of nanoGPT and llm.c, too",
       Own{});
   key("data.val", c.data.val,

@@ -54,9 +54,9 @@ enum class Part { any, train, val };
 enum class EmptyClass { refused, left_out };
 // Opens a data set. open() looks at each path to find out what it is (formats/README.md has the
 // table): class folders, ImageNet's flat val/ with its ground truth, tars, WebDataset, TFRecord,
-// our packed shards, CIFAR binary, pickled batches (CIFAR, ImageNet-32); "{000000..000146}" in a
-// path stands for many. Several paths become one set with the union of their classes. DataError
-// names the path and says what was found there and what to do.
+// our packed shards, CIFAR binary, pickled batches (CIFAR, ImageNet-32), MNIST's IDX;
+// "{000000..000146}" in a path stands for many. Several paths become one set with the union of
+// their classes. DataError names the path and says what was found there and what to do.
 std::shared_ptr<const Dataset> open(const std::vector<std::string>& paths, Part part = Part::any,
                                     LabelBase = LabelBase::automatic,
                                     EmptyClass = EmptyClass::refused);

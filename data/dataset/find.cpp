@@ -29,14 +29,15 @@ FileFormat packed_format();
 FileFormat tar_format();
 FileFormat tfrecord_format();
 FileFormat pickled_format();
+FileFormat idx_format();
 
 namespace {
 
 namespace fs = std::filesystem;
 
 const std::vector<FileFormat>& formats() {
-  static const auto& rows = *new std::vector<FileFormat>{packed_format(), tar_format(),
-                                                         tfrecord_format(), pickled_format()};
+  static const auto& rows = *new std::vector<FileFormat>{
+      packed_format(), tar_format(), tfrecord_format(), pickled_format(), idx_format()};
   return rows;
 }
 
@@ -69,6 +70,8 @@ Split split_of(const std::string& name) {
     if (word == "test") return Split::test;
     word.clear();
   }
+  for (const FileFormat& format : formats())
+    if (format.is_for_evaluation && format.is_for_evaluation(name)) return Split::test;
   return Split::none;
 }
 
@@ -326,7 +329,13 @@ Index read_by_kind(const Container& found) {
   if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
   if (has_ending(name, {".bin"}))
     return index_cifar(path, name == "train.bin" || name == "test.bin");
-  if (is_compressed_name(name)) return index_tar_file(path);
+  if (is_compressed_name(name)) {
+    const std::string inside = kind_of_shard(fs::path(name).stem().string());
+    check<DataError>(inside.empty() || inside == tar_format().name, code::not_understood, path,
+                     ": this file is compressed; unpack it first: ", inside,
+                     " files are read in place");
+    return index_tar_file(path);
+  }
   if (is_image_name(name))
     fail<DataError>(code::not_understood, path, ": this is one picture; a data set is ", wanted());
   fail<DataError>(code::not_understood, path,

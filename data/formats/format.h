@@ -19,6 +19,8 @@ struct FileFormat {
   bool (*starts_with)(std::span<const std::byte> start);  // the first 512 bytes of a file, or all
   // DataError says what is wrong with the file.
   Index (*index)(const std::string& path);
+  // Shards that are for evaluation though their names say neither val nor test. Null: none.
+  bool (*is_for_evaluation)(const std::string& name) = nullptr;
 };
 
 }  // namespace gossamer::data

@@ -18,6 +18,7 @@ int fuzz_agent(const std::uint8_t*, std::size_t);
 int fuzz_class_report(const std::uint8_t*, std::size_t);
 int fuzz_devkit(const std::uint8_t*, std::size_t);
 int fuzz_graph(const std::uint8_t*, std::size_t);
+int fuzz_idx(const std::uint8_t*, std::size_t);
 int fuzz_index(const std::uint8_t*, std::size_t);
 int fuzz_jpeg(const std::uint8_t*, std::size_t);
 int fuzz_pickle(const std::uint8_t*, std::size_t);
@@ -103,6 +104,9 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     return bytes_of(data::encode_text_index({.vocabulary = 300, .train = {.files = {"a.bin"}}}));
   if (target == "text_file")  // gzip of "a\nb"
     return {31, 139, 8, 0, 0, 0, 0, 0, 0, 3, 75, 228, 74, 2, 0, 251, 144, 7, 239, 3, 0, 0, 0};
+  if (target == "idx")  // 28 bytes of two pictures, then their labels
+    return {188, 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3,
+            4,   5, 6, 7, 8, 9, 0, 1, 2, 0, 0, 8, 1, 0, 0, 0, 2, 7, 9};
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -130,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, FuzzTarget,
     testing::Values(Target{"agent", fuzz_agent}, Target{"class_report", fuzz_class_report},
                     Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
-                    Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
+                    Target{"idx", fuzz_idx}, Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
                     Target{"pickle", fuzz_pickle}, Target{"pickled", fuzz_pickled},
                     Target{"picture", fuzz_picture}, Target{"safetensors", fuzz_safetensors},
                     Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
