@@ -24,8 +24,10 @@ class RoundWorker {
   virtual ~RoundWorker() = default;
   virtual void average_gradients() = 0;  // g <- mean of all workers' g
   virtual void update() = 0;             // x <- x - lr u(g), u the optimizer's step
-  virtual void mix() = 0;                // x <- sum_j W_ij x_j in the next round; it waits for that
+  // x <- sum_j W_ij x_j in the next round; it waits for that. A step may have several, or none.
+  virtual void mix() = 0;
   // The same with the models that were sent after the step before, while gradients were computed.
+  // Of a formula with sends_ahead(): once in each step, before anything that changes x.
   virtual void mix_ahead() = 0;
   virtual void average() = 0;  // x <- mean of all workers' x
   // o and v are updated with x in the place of m; x <- o. Of a formula with has_outer_steps().
@@ -44,5 +46,8 @@ class RoundFormula {
   virtual bool is_push_sum() const { return false; }
   virtual bool has_outer_steps() const { return false; }
 };
+
+// Of mixing, in the first steps of a run: the number of the round that comes next.
+i64 rounds_in_steps(const RoundFormula&, i64 steps);
 
 }  // namespace gossamer::dist

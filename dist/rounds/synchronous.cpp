@@ -84,7 +84,8 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
                      " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
   std::iota(members_.begin(), members_.end(), 0);
   adopt_members();
-  next_ = k_ = steps_before();
+  k_ = steps_before();
+  next_ = rounds_in_steps(*formula_, k_);
   if (rounds_) validate(*rounds_);
 }
 
@@ -164,7 +165,7 @@ void SynchronousMethod::mix_ahead() {
 
 void SynchronousMethod::resume_ahead() {
   if (std::exchange(resumed_, true)) return;
-  set_next_round(steps_before() - 1);
+  set_next_round(next_ - 1);
   launch_all(next_round());
 }
 
