@@ -64,6 +64,4 @@ class AllReduceMethod : public Method {
   MethodStats stats_;
 };
 
-MethodRow allreduce_row();
-
 }  // namespace gossamer::dist

@@ -1,7 +1,7 @@
-// The rows of gossip.
-#include "gossamer/dist/methods/asynchronous.h"
-
+// Methods in which every worker trains at its own pace and averages with one neighbour at a time:
+// A2CiD2, whose page is gossip/a2cid2.h, and what it is compared with.
 #include "gossamer/dist/gossip/replay.h"
+#include "gossamer/dist/methods/registry.h"
 
 namespace gossamer::dist {
 namespace {

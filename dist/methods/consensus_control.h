@@ -48,6 +48,4 @@ class ConsensusControl final : public Method, private ControlledWorkers {
   bool finished_ = false;
 };
 
-MethodRow consensus_control_row();
-
 }  // namespace gossamer::dist

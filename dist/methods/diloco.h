@@ -127,7 +127,4 @@ class DilocoMethod final : public SynchronousMethod {
   std::vector<bool> uneven_;
 };
 
-MethodRow diloco_row();
-MethodRow noloco_row();
-
 }  // namespace gossamer::dist

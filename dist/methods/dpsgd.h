@@ -59,9 +59,4 @@ class DpsgdMethod final : public SynchronousMethod {
   Round round_;   // in which they are sent
 };
 
-MethodRow dpsgd_row();
-MethodRow dpsgd_atc_row();   // for the simulator: without overlap
-MethodRow dadam_row();       // with Adam (DAdam)
-MethodRow accum_adam_row();  // with accumulated Adam (Decent-DP)
-
 }  // namespace gossamer::dist

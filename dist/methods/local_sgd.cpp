@@ -1,7 +1,7 @@
-// Local SGD.
-#include "gossamer/dist/methods/local_sgd.h"
-
+// Local SGD (Stich 2019): `period` steps of its own, then all workers average their parameters.
+// period 1 is parameter averaging in each step.
 #include "gossamer/dist/methods/mixing_options.h"
+#include "gossamer/dist/methods/registry.h"
 
 namespace gossamer::dist {
 namespace {

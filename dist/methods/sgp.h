@@ -62,6 +62,4 @@ class SgpMethod final : public SynchronousMethod {
   double weight_before_ = 1;  // the last mix_pending()
 };
 
-MethodRow sgp_row();
-
 }  // namespace gossamer::dist
