@@ -210,16 +210,19 @@ void each_key(C& c, F&& f) {
       "batches per worker that re-estimate batch norm at the end; 0: merge the workers' statistics",
       Range::from_to(0, 1e6));
   for (auto& each : c.of_methods) {
-    // without the range: the library checks it, since it may depend on other settings
-    const Setting setting{.name = each.key,
-                          .about = each.about,
-                          .choices = each.setting.choices,
-                          .agree = each.setting.agree};
+    Setting setting{.name = each.key,
+                    .about = each.about,
+                    .choices = each.setting.choices,
+                    .agree = each.setting.agree};
     const auto visit = [&](auto& value) { f(setting, value); };
-    if (auto* value = std::get_if<SettingValue>(&each.value))
+    if (auto* value = std::get_if<SettingValue>(&each.value)) {
+      // One that depends on another {setting} is checked by the library only.
+      if (each.setting.range.wanted.find('{') == std::string::npos)
+        setting.range = each.setting.range;
       std::visit(visit, *value);
-    else
+    } else {
       visit(std::get<std::vector<Amount>>(each.value));
+    }
   }
   key("optim.name", c.optim.name,
       "sgd | adam | adamw | accum-adam | accum-adamw | auto: the optimizer in the method's name, "

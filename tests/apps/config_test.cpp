@@ -455,6 +455,19 @@ TEST(Config, TheLinesOfMethodAndGraphNameThemAll) {
     EXPECT_THAT(about["train.graph"], HasSubstr(name));
 }
 
+TEST(Config, KeysOfMethodsSayTheirRangeUnlessItDependsOnAnotherKey) {
+  EXPECT_EQ(key_text("train.period").range, "1 to 1000000");
+  EXPECT_EQ(key_text("train.outer_rate").range, "above 0, at most 10");
+  EXPECT_EQ(key_text("train.fragments").range, "");
+  EXPECT_EQ(key_text("control.phases").range, "") << "takes amounts, too";
+}
+
+// So that no setting of a method takes the name of another key.
+TEST(Config, EveryKeyIsThereOnce) {
+  std::set<std::string> seen;
+  for (const KeyText& key : key_texts()) EXPECT_TRUE(seen.insert(key.name).second) << key.name;
+}
+
 // Whatever order the methods are listed in: a table that comes twice is no TOML.
 TEST(Config, EverySectionIsWrittenOnce) {
   const std::string text = to_toml(Config());
