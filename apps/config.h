@@ -13,8 +13,12 @@
 #include "gossamer/apps/amount.h"
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/setting.h"
+#include "gossamer/dist/gpu/group.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/net/launch.h"
 #include "gossamer/models/registry.h"
+#include "gossamer/nn/optim.h"
+#include "gossamer/nn/schedule.h"
 
 namespace gossamer::apps {
 
@@ -66,13 +70,16 @@ struct Config {
   struct {
     std::string name = "auto";
     std::optional<double> learning_rate;
-    double momentum = 0.9, weight_decay = 5e-4, label_smoothing = 0, clip_norm = 0;
+    double momentum = nn::OptimizerOptions().momentum, weight_decay = 5e-4, label_smoothing = 0,
+           clip_norm = dist::MethodOptions().clip_norm;
     bool nesterov = true;
-    double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+    double beta1 = nn::OptimizerOptions().beta1, beta2 = nn::OptimizerOptions().beta2,
+           epsilon = nn::OptimizerOptions().epsilon;
     Auto accumulate;
-    std::string schedule = "cosine", scaling = "auto";
+    std::string schedule = nn::ScheduleOptions().kind, scaling = "auto";
     Amount warmup_epochs{1};
-    double warmup_from = 0, final = 0, gamma = 0.1;
+    double warmup_from = nn::ScheduleOptions().warmup_from, final = nn::ScheduleOptions().final,
+           gamma = nn::ScheduleOptions().gamma;
     std::vector<Amount> milestones{{0.5}, {0.75}};
     std::vector<std::string> factors;
   } optim;
@@ -90,13 +97,16 @@ struct Config {
     bool final_checkpoint = true;
   } run;
   struct {
-    double connect_timeout_s = 60, heartbeat_s = 0.25, dead_after_s = 2, collective_timeout_s = 120,
-           exchange_timeout_s = 20;
-    i64 min_workers = 1, restart = 0;
+    double connect_timeout_s = dist::JoinOptions().connect_timeout_s,
+           heartbeat_s = dist::JoinOptions().heartbeat_s,
+           dead_after_s = dist::JoinOptions().dead_after_s, collective_timeout_s = 120,
+           exchange_timeout_s = dist::MethodOptions().exchange_timeout_s;
+    i64 min_workers = dist::MethodOptions().min_workers, restart = 0;
     double restart_after_s = 1;
-    std::string inject, transport = "auto", wire = "f32", payload = "f32";
-    bool read_memory = true;
-    i64 nccl_ctas = 4;
+    std::string inject, transport = dist::GpuOptions().transport, wire = dist::GpuOptions().wire,
+                        payload = dist::MethodOptions().payload;
+    bool read_memory = dist::JoinOptions().read_memory;
+    i64 nccl_ctas = dist::GpuOptions().nccl_ctas;
   } dist;
 
   // key -> "train.toml:3:9" or "command line", for messages

@@ -74,9 +74,10 @@ void FlatOptimizer::update_piece(FlatRange range, float learning_rate, const Twi
 
 Sgd::Sgd(FlatParams& params, SgdOptions options)
     : FlatOptimizer(params),
-      rule_{state_block(), options.momentum, options.weight_decay, options.nesterov} {
-  check<ConfigError>(options.momentum >= 0 && options.momentum < 1, "Sgd: momentum ",
-                     options.momentum, "; wanted 0 <= momentum < 1");
+      rule_{state_block(), static_cast<float>(options.momentum),
+            static_cast<float>(options.weight_decay), options.nesterov} {
+  check<ConfigError>(options.momentum >= 0 && static_cast<float>(options.momentum) < 1,
+                     "Sgd: momentum ", options.momentum, "; wanted 0 <= momentum < 1");
   check<ConfigError>(options.weight_decay >= 0, "Sgd: weight_decay ", options.weight_decay,
                      "; wanted at least 0");
   check<ConfigError>(!options.nesterov || options.momentum > 0,
@@ -91,7 +92,11 @@ std::vector<NamedTensor> Sgd::state() { return {{"momentum", rule_.momentum}}; }
 
 Adam::Adam(FlatParams& params, AdamOptions options)
     : FlatOptimizer(params),
-      rule_{state_block(), state_block(), {}, options.weight_decay, options.decoupled},
+      rule_{state_block(),
+            state_block(),
+            {},
+            static_cast<float>(options.weight_decay),
+            options.decoupled},
       count_{Tensor::zeros({1}, DType::i64, params.values().device()), options.beta1, options.beta2,
              options.epsilon, options.period} {
   check<ConfigError>(options.beta1 >= 0 && options.beta1 < 1, "Adam: beta1 ", options.beta1,
@@ -129,18 +134,17 @@ const char* Adam::name() const {
 
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams& params,
                                           const OptimizerOptions& o) {
-  const auto decay = static_cast<float>(o.weight_decay);
   const auto with_factors = [&](std::unique_ptr<FlatOptimizer> optimizer) {
     optimizer->set_factors(o.factors);
     return optimizer;
   };
   const auto adam = [&](bool decoupled, i64 period) {
     return with_factors(std::make_unique<Adam>(
-        params, AdamOptions{o.beta1, o.beta2, o.epsilon, decay, decoupled, period}));
+        params, AdamOptions{o.beta1, o.beta2, o.epsilon, o.weight_decay, decoupled, period}));
   };
   if (name == "sgd")
-    return with_factors(std::make_unique<Sgd>(
-        params, SgdOptions{static_cast<float>(o.momentum), decay, o.nesterov}));
+    return with_factors(
+        std::make_unique<Sgd>(params, SgdOptions{o.momentum, o.weight_decay, o.nesterov}));
   if (name == "adam" || name == "adamw") return adam(name == "adamw", 1);
   if (name == "accum-adam" || name == "accum-adamw") return adam(name == "accum-adamw", o.period);
   fail<ConfigError>("optimizer \"", name,

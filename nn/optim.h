@@ -53,7 +53,7 @@ class FlatOptimizer : public Optimizer {
 
 // As torch.optim.SGD with dampening 0.
 struct SgdOptions {
-  float momentum = 0.9f, weight_decay = 0;
+  double momentum = 0.9, weight_decay = 0;
   bool nesterov = false;
 };
 class Sgd : public FlatOptimizer {
@@ -73,7 +73,7 @@ class Sgd : public FlatOptimizer {
 // still moves by its own gradient too. So they remember longer, with less noise.
 struct AdamOptions {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
-  float weight_decay = 0;
+  double weight_decay = 0;
   bool decoupled = false;
   i64 period = 1;
 };
@@ -96,9 +96,9 @@ class Adam : public FlatOptimizer {
 };
 
 struct OptimizerOptions {
-  double momentum = 0.9, weight_decay = 0;
+  double momentum = SgdOptions().momentum, weight_decay = 0;
   bool nesterov = false;
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double beta1 = AdamOptions().beta1, beta2 = AdamOptions().beta2, epsilon = AdamOptions().epsilon;
   i64 period = 4;  // accum-*: s
   std::vector<RateFactor> factors{};
 };
