@@ -22,6 +22,7 @@
 #include "gossamer/apps/version.h"
 #include "gossamer/core/compute.h"
 #include "gossamer/core/error.h"
+#include "gossamer/dist/method.h"
 #include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {
@@ -80,9 +81,10 @@ void add_train(CLI::App& app, int& code) {
   a.add_option("--inject", c.inject,
                "same as dist.inject=...: deliberate faults, such as kill:rank=2@step=300,"
                "stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1");
-  a.add_option(
-      "--record", c.record,
-      "same as run.record=DIR: write the order of all events into this folder (a2cid2, adpsgd)");
+  a.add_option("--record", c.record,
+               "same as run.record=DIR: write the order of all events into this folder (" +
+                   dist::methods_that([](const dist::MethodTraits& m) { return m.records; }, ",") +
+                   ")");
   a.add_option("--replay", c.replay,
                "same as run.replay=DIR: repeat a recorded run bit for bit (CPU)");
   a.add_flag("--find-lr", c.find_rate,

@@ -30,6 +30,11 @@ inline void add(Setting& s, const Choices& choices) { s.choices = choices; }
 inline void add(Setting& s, Own) { s.agree = false; }
 inline void add(Setting& s, Only only) { s.used = only.used, s.used_with = only.with; }
 
+// "a2cid2, adpsgd": the methods that have this trait.
+inline std::string methods_with(bool dist::MethodTraits::*trait) {
+  return dist::methods_that([&](const dist::MethodTraits& m) { return m.*trait; }, ",");
+}
+
 // Calls f(Setting, field) for each key; the setting's name is the key.
 template <class C, class F>
 void each_key(C& c, F&& f) {
@@ -304,7 +309,9 @@ void each_key(C& c, F&& f) {
       Choices{"top1", "loss"});
   key("run.trace", c.run.trace, "write trace.json for chrome://tracing and ui.perfetto.dev", Own{});
   key("run.record", c.run.record,
-      "folder for the order of all events (a2cid2, adpsgd), one file a worker; empty: none", Own{});
+      "folder for the order of all events (" + methods_with(&dist::MethodTraits::records) +
+          "), one file a worker; empty: none",
+      Own{});
   key("run.replay", c.run.replay, "folder of such a record: the run is repeated bit for bit (CPU)",
       Own{});
   key("run.trace_steps", c.run.trace_steps,
@@ -330,8 +337,8 @@ void each_key(C& c, F&& f) {
   key("dist.min_workers", c.dist.min_workers, "stop the run if fewer workers are alive",
       Range::at_least(1), Own{});
   key("dist.restart", c.dist.restart,
-      "how often a worker that died is started again (a2cid2, adpsgd); it takes its state from a "
-      "neighbour",
+      "how often a worker that died is started again (" +
+          methods_with(&dist::MethodTraits::restarts) + "); it takes its state from a neighbour",
       Range::from_to(0, 1000), Own{});
   key("dist.restart_after_s", c.dist.restart_after_s, "seconds between the death and the restart",
       Range::from_to(0, 86400), Own{});
@@ -343,8 +350,9 @@ void each_key(C& c, F&& f) {
       "type in which exchanges between GPUs are sent: f32 | f16; allreduce: f32",
       Choices{"f32", "f16"});
   key("dist.payload", c.dist.payload,
-      "type in which parameters travel between CPUs: f32 | bf16 | int8 (with error feedback); not "
-      "for allreduce and local-sgd",
+      "type in which parameters travel between CPUs: f32 | bf16 | int8 (with error feedback); "
+      "not for " +
+          dist::methods_that([](const dist::MethodTraits& m) { return !m.coded; }),
       Choices{"f32", "bf16", "int8"});
   key("dist.read_memory", c.dist.read_memory,
       "workers of one machine exchange by reading each other's memory, where the system allows it; "
