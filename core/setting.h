@@ -66,8 +66,7 @@ struct Setting {
   // false: it has no effect, given the values of other settings; used_with says with which it would
   bool used = true;
   std::string used_with{};
-  bool of_run = false;        // fractions of the run, for which programs may take amounts
-  std::string since = "0.1";  // the version that had it first
+  bool of_run = false;  // fractions of the run, for which programs may take amounts
 };
 
 // std::optional: a number or "auto", which is its empty value.
