@@ -118,7 +118,7 @@ class Nodes {
     attribute("strides", {stride, stride});
     attribute("pads", {padding, padding, padding, padding});
     if (!keep_batch_norm_) return conv;
-    const std::string out =
+    std::string out =
         add("BatchNormalization", norm,
             {conv, of_state(norm + ".weight"), of_state(norm + ".bias"),
              of_state(norm + ".running_mean"), of_state(norm + ".running_var")});

@@ -33,7 +33,7 @@ nlohmann::json config_in(const fs::path& folder) {
   std::ifstream in(path);
   if (!in.good()) return nlohmann::json::object();
   const std::string text((std::istreambuf_iterator<char>(in)), {});
-  const auto config = parse_json<nlohmann::json>(text);
+  auto config = parse_json<nlohmann::json>(text);
   check<IoError>(config.is_object(), path.string(), ": is no JSON object");
   const auto type = config.find("model_type");
   check<IoError>(type == config.end() || *type == "gpt2", path.string(), ": model_type is ",
