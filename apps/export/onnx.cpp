@@ -118,10 +118,9 @@ class Nodes {
     attribute("strides", {stride, stride});
     attribute("pads", {padding, padding, padding, padding});
     if (!keep_batch_norm_) return conv;
-    std::string out =
-        add("BatchNormalization", norm,
-            {conv, of_state(norm + ".weight"), of_state(norm + ".bias"),
-             of_state(norm + ".running_mean"), of_state(norm + ".running_var")});
+    std::string out = add("BatchNormalization", norm,
+                          {conv, of_state(norm + ".weight"), of_state(norm + ".bias"),
+                           of_state(norm + ".running_mean"), of_state(norm + ".running_var")});
     attribute("epsilon", eps);
     return out;
   }
