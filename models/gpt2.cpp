@@ -8,7 +8,7 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/models/gpt2_file.h"
-#include "gossamer/models/registry.h"
+#include "gossamer/models/named_options.h"
 #include "gossamer/models/residual.h"
 #include "gossamer/nn/init.h"
 
@@ -18,10 +18,8 @@ namespace {
 constexpr float kDeviation = 0.02f;
 
 const Gpt2Options& checked(const Gpt2Options& o) {
-  check<ConfigError>(
-      o.layers >= 1 && o.width >= 1 && o.heads >= 1 && o.positions >= 1 && o.vocabulary >= 1,
-      "gpt2: ", o.layers, " layers of width ", o.width, " with ", o.heads, " heads, ", o.positions,
-      " positions, ", o.vocabulary, " ids; all must be at least 1");
+  check_settings(named_options(o), "gpt2");
+  check<ConfigError>(o.vocabulary >= 1, "gpt2: ", o.vocabulary, " ids; it must be at least 1");
   check<ConfigError>(o.width % o.heads == 0, "gpt2: a width of ", o.width,
                      " is no multiple of its ", o.heads, " heads");
   return o;
@@ -32,8 +30,8 @@ class Mlp : public nn::Module {
   explicit Mlp(const Gpt2Options& o)
       : c_fc_(add("c_fc", nn::Linear(o.width, 4 * o.width,
                                      {.bias = o.bias,
-                                      .activation =
-                                          o.gelu_erf ? Activation::gelu : Activation::gelu_tanh}))),
+                                      .activation = o.gelu == "erf" ? Activation::gelu
+                                                                    : Activation::gelu_tanh}))),
         c_proj_(add("c_proj", nn::Linear(4 * o.width, o.width, {.bias = o.bias}))) {}
   Tensor forward(const Tensor& x) override { return c_proj_(c_fc_(x)); }
 
@@ -167,13 +165,11 @@ i64 gpt2_heads(i64 width) { return std::max<i64>(1, width / 64); }
 Gpt2Options gpt2_options(const std::string& name, const ModelOptions& o) {
   info(name, "language");
   const Size& size = *std::ranges::find(sizes(), name, [](const Size& s) { return s.info.name; });
-  Gpt2Options out{.layers = o.layers.value_or(size.layers),
-                  .width = o.width.value_or(size.width),
-                  .heads = o.heads.value_or(gpt2_heads(size.width)),
-                  .bias = o.bias,
-                  .gelu_erf = o.gelu == "erf",
+  Gpt2Options out{.layers = size.layers,
+                  .width = size.width,
+                  .heads = gpt2_heads(size.width),
                   .dropout = static_cast<float>(o.dropout)};
-  out.positions = o.positions.value_or(out.positions);
+  set_options(out, settings_of(o));
   out.vocabulary = o.classes.value_or(out.vocabulary);
   return out;
 }
@@ -182,7 +178,7 @@ Family gpt2_family() {
   Family out{
       .name = "gpt2",
       .task = "language",
-      .options = {"layers", "width", "heads", "positions", "bias", "gelu", "dropout"},
+      .options = taken_by<Gpt2Options>(),
       .models = {},
       .make = [](const std::string& name, const ModelOptions& o) -> std::unique_ptr<nn::Module> {
         return std::make_unique<Gpt2>(gpt2_options(name, o));

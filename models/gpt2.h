@@ -18,12 +18,23 @@ struct Gpt2Options {
   i64 positions = 1024;  // the longest text that it sees at once, in ids
   i64 vocabulary = 50257;
   // GPT-2 of OpenAI and Hugging Face has biases and the tanh form of GELU; nanoGPT's, which
-  // Decent-DP trains, has no biases and gelu_erf. The defaults are those of ModelOptions.
-  bool bias = ModelOptions().bias, gelu_erf = ModelOptions().gelu == "erf";
+  // Decent-DP trains, has no biases and the form erf. The defaults are those of ModelOptions.
+  bool bias = ModelOptions().bias;
+  std::string gelu = ModelOptions().gelu;
   // behind the embedding, of attention weights, behind each branch
   float dropout = static_cast<float>(ModelOptions().dropout);
   float eps = 1e-5f;
   bool operator==(const Gpt2Options&) const = default;
+
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {  // see named_options.h
+    f("layers", self.layers);
+    f("width", self.width);
+    f("heads", self.heads);
+    f("positions", self.positions);
+    f("bias", self.bias);
+    f("gelu", self.gelu);
+  }
 };
 // The options of the model with this name, and what ModelOptions say otherwise. ConfigError for an
 // unknown name.

@@ -8,6 +8,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/shortest.h"
+#include "gossamer/models/named_options.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::models {
@@ -43,6 +44,16 @@ bool is_zero(const Tensor& t) {
   return std::ranges::all_of(values.span<float>(), [](float v) { return v == 0; });
 }
 
+// Those that the shapes of its tensors do not say.
+std::vector<NamedSetting> options_beside_shapes(const Gpt2Options& o) {
+  std::vector<NamedSetting> out = named_options(o);
+  std::erase_if(out, [](const NamedSetting& each) {
+    const std::string& name = each.setting.name;
+    return name == "layers" || name == "width" || name == "positions";
+  });
+  return out;
+}
+
 }  // namespace
 
 nn::Weights gpt2_weights(nn::Weights file) {
@@ -66,28 +77,16 @@ nn::Weights gpt2_weights(nn::Weights file) {
 }
 
 std::map<std::string, std::string> metadata_of(const std::string& name, const Gpt2Options& o) {
-  return {{"task", "language"},
-          {"model", name},
-          {"heads", std::to_string(o.heads)},
-          {"bias", o.bias ? "true" : "false"},
-          {"gelu", o.gelu_erf ? "erf" : "tanh"},
-          {"eps", six_digits(o.eps)}};
+  auto entries = in_header(options_beside_shapes(o));
+  entries.insert({{"task", "language"}, {"model", name}, {"eps", six_digits(o.eps)}});
+  return entries;
 }
 
 Gpt2Options gpt2_header_of(const nn::Weights& file, Gpt2Options o) {
-  const auto said = [&](const char* key) {
-    const auto at = file.metadata.find(key);
-    return at == file.metadata.end() ? std::string() : at->second;
-  };
-  if (const std::string text = said("heads"); !text.empty()) {
-    o.heads = std::atoll(text.c_str());
-    check<IoError>(o.heads >= 1, file.file, ": \"heads\" in the header is \"", text, "\"");
-  }
-  if (said("bias") == "false") o.bias = false;
-  if (!said("gelu").empty()) o.gelu_erf = said("gelu") == "erf";
-  if (const std::string text = said("eps"); !text.empty()) {
-    o.eps = std::strtof(text.c_str(), nullptr);
-    check<IoError>(o.eps > 0, file.file, ": \"eps\" in the header is \"", text, "\"");
+  set_options(o, said_in_header(file, options_beside_shapes(o)));
+  if (const auto eps = file.metadata.find("eps"); eps != file.metadata.end()) {
+    o.eps = std::strtof(eps->second.c_str(), nullptr);
+    check<IoError>(o.eps > 0, file.file, ": \"eps\" in the header is \"", eps->second, "\"");
   }
   return o;
 }

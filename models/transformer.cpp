@@ -8,7 +8,7 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
-#include "gossamer/models/registry.h"
+#include "gossamer/models/named_options.h"
 #include "gossamer/models/residual.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/init.h"
@@ -17,13 +17,12 @@ namespace gossamer::models {
 namespace {
 
 const TransformerOptions& checked(const TransformerOptions& o) {
-  check<ConfigError>(o.layers >= 1 && o.width >= 2 && o.width % 2 == 0 && o.ff >= 1 &&
-                         o.heads >= 1 && o.width % o.heads == 0 && o.vocabulary >= 1 &&
-                         o.positions >= 1,
-                     "transformer: ", o.layers, " layers of width ", o.width, " and ", o.ff,
-                     " with ", o.heads, " heads, ", o.vocabulary, " ids, ", o.positions,
-                     " positions; the width must be even and a multiple of the heads, the rest at "
-                     "least 1");
+  check_settings(named_options(o), "transformer");
+  check<ConfigError>(o.width % 2 == 0 && o.width % o.heads == 0 && o.vocabulary >= 1,
+                     "transformer: a width of ", o.width, " with ", o.heads, " heads, ",
+                     o.vocabulary,
+                     " ids; the width must be even and a multiple of the heads, and "
+                     "there must be an id");
   return o;
 }
 
@@ -294,14 +293,9 @@ const std::vector<Size>& sizes() {
 TransformerOptions transformer_options(const std::string& name, const ModelOptions& o) {
   info(name, "translation");
   const Size& size = *std::ranges::find(sizes(), name, [](const Size& s) { return s.info.name; });
-  TransformerOptions out;
-  out.layers = o.layers.value_or(out.layers);
-  out.width = o.width.value_or(size.width);
-  out.ff = o.ff.value_or(size.ff);
-  out.heads = o.heads.value_or(size.heads);
-  out.positions = o.positions.value_or(out.positions);
+  TransformerOptions out{.width = size.width, .ff = size.ff, .heads = size.heads};
+  set_options(out, settings_of(o));
   out.vocabulary = o.classes.value_or(out.vocabulary);
-  out.norm_first = o.norm_first;
   if (o.norm_first) out.eps = 1e-6f;
   out.dropout = static_cast<float>(o.dropout);
   return out;
@@ -311,7 +305,7 @@ Family transformer_family() {
   Family out{
       .name = "transformer",
       .task = "translation",
-      .options = {"layers", "width", "heads", "ff", "positions", "norm_first", "dropout"},
+      .options = taken_by<TransformerOptions>(),
       .models = {},
       .make = [](const std::string& name, const ModelOptions& o) -> std::unique_ptr<nn::Module> {
         return std::make_unique<Transformer>(transformer_options(name, o));

@@ -21,6 +21,16 @@ struct TransformerOptions {
   // false: the layer norm behind each branch, as published; true: in front of it. Both end with a
   // layer norm of encoder and decoder, as torch.nn.Transformer does.
   bool norm_first = ModelOptions().norm_first;
+
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {  // see named_options.h
+    f("layers", self.layers);
+    f("width", self.width);
+    f("heads", self.heads);
+    f("ff", self.ff);
+    f("positions", self.positions);
+    f("norm_first", self.norm_first);
+  }
 };
 // The options of the model with this name, and what ModelOptions say otherwise. ConfigError for an
 // unknown name.

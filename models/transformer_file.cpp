@@ -5,6 +5,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/shortest.h"
+#include "gossamer/models/named_options.h"
 
 namespace gossamer::models {
 namespace {
@@ -42,20 +43,16 @@ nn::Weights transformer_weights(nn::Weights file) {
 }
 
 std::map<std::string, std::string> metadata_of(const TransformerOptions& o) {
-  return {{"task", "translation"},
-          {"model", "transformer"},
-          {"layers", std::to_string(o.layers)},
-          {"width", std::to_string(o.width)},
-          {"ff", std::to_string(o.ff)},
-          {"heads", std::to_string(o.heads)},
-          {"vocabulary", std::to_string(o.vocabulary)},
-          {"positions", std::to_string(o.positions)},
-          {"eps", six_digits(o.eps)},
-          {"norm_first", o.norm_first ? "true" : "false"}};
+  auto entries = in_header(named_options(o));
+  entries.insert({{"task", "translation"},
+                  {"model", "transformer"},
+                  {"vocabulary", std::to_string(o.vocabulary)},
+                  {"eps", six_digits(o.eps)}});
+  return entries;
 }
 
 std::optional<TransformerOptions> transformer_header_of(const nn::Weights& file) {
-  const auto get = [&](const char* key) {
+  const auto get = [&](const std::string& key) {
     const auto at = file.metadata.find(key);
     check<IoError>(at != file.metadata.end(), file.file, ": the header has no \"", key, "\"");
     return at->second;
@@ -69,21 +66,19 @@ std::optional<TransformerOptions> transformer_header_of(const nn::Weights& file)
     return value;
   };
   if (!file.metadata.contains("task") || get("task") != "translation") return {};
-  TransformerOptions o{.layers = number("layers", i64{}),
-                       .width = number("width", i64{}),
-                       .ff = number("ff", i64{}),
-                       .heads = number("heads", i64{}),
-                       .vocabulary = number("vocabulary", i64{}),
-                       .positions = number("positions", i64{}),
-                       .dropout = 0,
-                       .eps = number("eps", float{}),
-                       .norm_first = get("norm_first") == "true"};
+  TransformerOptions o;
+  const auto options = named_options(o);
+  for (const auto& [option, usual] : options)  // files of before another option have its default
+    if (std::holds_alternative<i64>(usual)) get(option.name);
+  set_options(o, said_in_header(file, options));
+  o.vocabulary = number("vocabulary", i64{});
+  o.eps = number("eps", float{});
+  o.dropout = 0;
   // The header must say what the tensors are, which is checked before memory is asked for.
   file.check_read("embedding.weight");
   const Tensor* table = file.find("embedding.weight");
-  check<IoError>(table && table->shape() == Shape{o.vocabulary, o.width} && o.layers >= 1 &&
-                     o.layers <= static_cast<i64>(file.tensors.size()) && o.positions >= 1 &&
-                     o.positions <= 1 << 20,
+  check<IoError>(table && table->shape() == Shape{o.vocabulary, o.width} &&
+                     o.layers <= static_cast<i64>(file.tensors.size()),
                  file.file, ": the header's vocabulary ", o.vocabulary, ", width ", o.width, ", ",
                  o.layers, " layers and ", o.positions, " positions are not its tensors'");
   return o;

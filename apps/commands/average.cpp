@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/core.h>
 
@@ -27,6 +30,7 @@
 #include "gossamer/data/text/tokenizer.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/models/model_file.h"
+#include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace fs = std::filesystem;
@@ -35,6 +39,16 @@ namespace gossamer::apps {
 namespace {
 
 constexpr const char* kFile = "average.safetensors";
+
+// What the headers of models that have a mean say alike, and what it is in files of before.
+std::vector<std::pair<std::string, std::string>> facts_of_models() {
+  std::vector<std::pair<std::string, std::string>> facts{
+      {"task", ""}, {"eps", fmt::format("{:g}", models::Gpt2Options().eps)}};
+  for (const auto& [option, usual] : settings_of(models::ModelOptions()))
+    if (option.name != "positions")  // no tensor depends on how many sinusoids there are
+      facts.emplace_back(option.name, setting_text(usual));
+  return facts;
+}
 
 // Counters (of dropout's draws) are the first's. The header too, without a score.
 nn::Weights mean_of(const std::vector<ModelSource>& sources) {
@@ -52,16 +66,14 @@ nn::Weights mean_of(const std::vector<ModelSource>& sources) {
     }
     check<IoError>(weights.tensors.size() == mean.tensors.size(), weights.file, ": has ",
                    weights.tensors.size(), " tensors, ", mean.file, " has ", mean.tensors.size());
-    const auto said = [](const nn::Weights& of, const std::string& key) {
-      const auto at = of.metadata.find(key);
-      if (at != of.metadata.end()) return at->second;
-      // older files do not say it
-      return key == "eps" ? models::metadata_of("", models::Gpt2Options()).at(key) : std::string();
-    };
-    for (const char* key : {"task", "heads", "gelu", "eps", "norm_first", "classes"})
-      check<IoError>(said(weights, key) == said(mean, key), weights.file,
-                     ": is another model than ", mean.file, ": \"", key,
-                     "\" in their headers differs");
+    for (const auto& [key, usual] : facts_of_models()) {
+      const auto said = [&](const nn::Weights& of) {
+        const auto at = of.metadata.find(key);
+        return at == of.metadata.end() ? usual : at->second;
+      };
+      check<IoError>(said(weights) == said(mean), weights.file, ": is another model than ",
+                     mean.file, ": \"", key, "\" in their headers differs");
+    }
     for (NamedTensor& t : mean.tensors) {
       const Tensor* add = weights.find(t.name);
       check<IoError>(add != nullptr, weights.file, ": has no \"", t.name, "\", which others have");

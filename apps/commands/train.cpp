@@ -115,8 +115,9 @@ void check_same_model(const Config& now, int workers, const ResumePoint& from) {
   const std::filesystem::path saved = from.run_folder / "config.toml";
   if (!std::filesystem::exists(saved)) return;
   const std::vector<KeyText> then = key_texts(load_config({saved.string()})), keys = key_texts(now);
-  std::set<std::string_view> kept{"model.name", "model.layers", "model.width",      "model.heads",
-                                  "model.ff",   "model.bias",   "model.norm_first", "model.gelu"};
+  std::set<std::string> kept{"model.name"};
+  for (const auto& [option, value] : settings_of(models::ModelOptions()))
+    if (option.name != "classes" && option.name != "dropout") kept.insert("model." + option.name);
   if (now.task == "language" && now.model.init.empty()) kept.insert("data.length");
   if (from.own_state(workers)) kept.insert("optim.name");
   for (std::size_t i = 0; i < keys.size(); ++i)
@@ -307,14 +308,7 @@ void Start::take_model_of_run() {
       if (!config.origin.contains(key)) to = from;
     };
     take("model.name", config.model.name, then.model.name);
-    take("model.classes", config.model.classes, then.model.classes);
-    take("model.layers", config.model.layers, then.model.layers);
-    take("model.width", config.model.width, then.model.width);
-    take("model.heads", config.model.heads, then.model.heads);
-    take("model.ff", config.model.ff, then.model.ff);
-    take("model.gelu", config.model.gelu, then.model.gelu);
-    take("model.bias", config.model.bias, then.model.bias);
-    take("model.norm_first", config.model.norm_first, then.model.norm_first);
+    take("model.classes", config.model.classes, then.model.classes);  // pictures take no others
     take("data.size", config.data.size, then.data.size);
     take("data.eval_size", config.data.eval_size, then.data.eval_size);
     take("data.resize", config.data.resize, then.data.resize);

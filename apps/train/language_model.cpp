@@ -7,11 +7,13 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/text_options.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/models/gpt2_file.h"
+#include "gossamer/models/named_options.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
 
@@ -53,7 +55,7 @@ void read_config(const nlohmann::json& config, const fs::path& folder, models::G
     check<IoError>(
         activation == "gelu_new" || activation == "gelu" || activation == "gelu_pytorch_tanh", name,
         ": activation_function ", activation, "; known are gelu_new and gelu");
-    o.gelu_erf = activation == "gelu";
+    o.gelu = activation == "gelu" ? "erf" : "tanh";
     for (const char* key : {"scale_attn_by_inverse_layer_idx", "add_cross_attention"})
       check<IoError>(!config.value(key, false), name, ": ", key, " is not supported");
     check<IoError>(config.value("scale_attn_weights", true), name,
@@ -118,36 +120,10 @@ void check_tokenizer_of_init(const Config& c, const data::TextSet& set,
   notes.push_back(other);
 }
 
-std::vector<std::string> keys_of_sizes(const Config& c, const std::string& kind,
-                                       const std::vector<ModelSize>& sizes) {
-  std::vector<std::string> keys;
-  for (const ModelSize& s : sizes) {
-    check<ConfigError>(c.model.name == kind || s.given || s.of_name == s.of_file,
-                       "model.name = ", c.model.name, " has ", s.key, " = ", s.of_name,
-                       ", the model of ", c.model.init, " ", s.of_file, "; leave model.name out");
-    if (!s.given) keys.push_back(fmt::format("{}={}", s.key, s.of_file));
-  }
-  return keys;
-}
-
 std::vector<std::string> keys_of_language_model(const Config& c) {
   const models::Gpt2Options o = read_gpt2(find_initial_model(c), c.model.heads).options,
                             named = models::gpt2_options(c.model.name, {});
-  std::vector<std::string> keys =
-      keys_of_sizes(c, "gpt2",
-                    {{"model.layers", c.model.layers, o.layers, named.layers},
-                     {"model.width", c.model.width, o.width, named.width},
-                     {"model.heads", c.model.heads, o.heads, named.heads}});
-  if (!c.origin.contains("model.bias"))
-    keys.push_back(o.bias ? "model.bias=true" : "model.bias=false");
-  if (!c.origin.contains("model.gelu"))
-    keys.push_back(o.gelu_erf ? "model.gelu=erf" : "model.gelu=tanh");
-  return keys;
-}
-
-void check_agrees(const char* key, std::optional<i64> given, i64 of_file, const std::string& file) {
-  check<ConfigError>(!given || *given == of_file, key, " = ", given.value_or(0), ": the model of ",
-                     file, " has ", of_file, "; leave ", key, " out");
+  return keys_of_options(c, "gpt2", models::named_options(o), models::named_options(named));
 }
 
 models::Gpt2Options language_options(const Config& c, i64 vocabulary,
@@ -162,15 +138,8 @@ models::Gpt2Options language_options(const Config& c, i64 vocabulary,
     const Found found = read_gpt2(find_initial_model(c), c.model.heads);
     o = found.options;
     notes.insert(notes.end(), found.notes.begin(), found.notes.end());
-    check_agrees("model.layers", c.model.layers, o.layers, c.model.init);
-    check_agrees("model.width", c.model.width, o.width, c.model.init);
+    check_agree(c, models::named_options(o));
     check_agrees("model.classes", c.model.classes, o.vocabulary, c.model.init);
-    check<ConfigError>(!c.origin.contains("model.bias") || c.model.bias == o.bias,
-                       "model.bias = ", c.model.bias ? "true" : "false", ": the model of ",
-                       c.model.init, o.bias ? " has" : " has no", " biases; leave model.bias out");
-    check<ConfigError>(!c.origin.contains("model.gelu") || (c.model.gelu == "erf") == o.gelu_erf,
-                       "model.gelu = ", c.model.gelu, ": the model of ", c.model.init,
-                       " has that of ", o.gelu_erf ? "erf" : "tanh", "; leave model.gelu out");
     check<ConfigError>(c.data.length <= o.positions, "data.length = ", c.data.length,
                        ": the model of ", c.model.init, " sees ", o.positions, " ids at once");
   }
@@ -186,7 +155,7 @@ std::string hugging_face_config(const models::Gpt2Options& o, std::int32_t end) 
   JsonObject out;
   out.add("architectures", std::vector<std::string>{"GPT2LMHeadModel"})
       .add("model_type", "gpt2")
-      .add("activation_function", o.gelu_erf ? "gelu" : "gelu_new");
+      .add("activation_function", o.gelu == "erf" ? "gelu" : "gelu_new");
   out.add("n_layer", o.layers)
       .add("n_embd", o.width)
       .add("n_head", o.heads)

@@ -25,20 +25,6 @@ models::Gpt2Options language_options(const Config&, i64 vocabulary,
 // config.json as GPT2LMHeadModel.from_pretrained() reads it. end: the end mark, or -1.
 std::string hugging_face_config(const models::Gpt2Options&, std::int32_t end);
 
-// ConfigError: `key` was given (not 0, or true), and the model of `file` has another value.
-void check_agrees(const char* key, std::optional<i64> given, i64 of_file, const std::string& file);
-
-// A size of a model: given by its key, in the file of model.init, and of model.name.
-struct ModelSize {
-  const char* key;
-  std::optional<i64> given;
-  i64 of_file, of_name;
-};
-// The keys of sizes that were not given, as key=value with what the file has. kind: the name that
-// stands for models of all sizes. ConfigError: model.name is another, and not of this size.
-std::vector<std::string> keys_of_sizes(const Config&, const std::string& kind,
-                                       const std::vector<ModelSize>&);
-
 // What the file of model.init says and no key does, as key=value, so that a configuration says what
 // is trained. ConfigError: model.name is of another size. IoError.
 std::vector<std::string> keys_of_language_model(const Config&);

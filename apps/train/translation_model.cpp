@@ -5,11 +5,12 @@
 #include <cmath>
 #include <optional>
 
-#include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/options.h"
+#include "gossamer/apps/train/text_options.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
+#include "gossamer/models/named_options.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
@@ -21,15 +22,7 @@ std::vector<std::string> keys_of_translation_model(const Config& c) {
   if (!of_file) return {};
   const models::TransformerOptions &o = *of_file,
                                    named = models::transformer_options(c.model.name, {});
-  std::vector<std::string> keys =
-      keys_of_sizes(c, "transformer",
-                    {{"model.layers", c.model.layers, o.layers, named.layers},
-                     {"model.width", c.model.width, o.width, named.width},
-                     {"model.ff", c.model.ff, o.ff, named.ff},
-                     {"model.heads", c.model.heads, o.heads, named.heads}});
-  if (!c.origin.contains("model.norm_first"))
-    keys.push_back(o.norm_first ? "model.norm_first=true" : "model.norm_first=false");
-  return keys;
+  return keys_of_options(c, "transformer", models::named_options(o), models::named_options(named));
 }
 
 models::TransformerOptions translation_options(const Config& c, i64 vocabulary) {
@@ -42,15 +35,8 @@ models::TransformerOptions translation_options(const Config& c, i64 vocabulary) 
     check<ConfigError>(c.data.length <= o.positions || !c.origin.contains("data.length"),
                        "data.length = ", c.data.length, ": the model of ", c.model.init, " reads ",
                        o.positions, " ids");
-    check_agrees("model.layers", c.model.layers, o.layers, c.model.init);
-    check_agrees("model.width", c.model.width, o.width, c.model.init);
-    check_agrees("model.heads", c.model.heads, o.heads, c.model.init);
-    check_agrees("model.ff", c.model.ff, o.ff, c.model.init);
+    check_agree(c, models::named_options(o));
     check_agrees("model.classes", c.model.classes, o.vocabulary, c.model.init);
-    check<ConfigError>(!c.origin.contains("model.norm_first") || c.model.norm_first == o.norm_first,
-                       "model.norm_first = ", c.model.norm_first ? "true" : "false",
-                       ": the model of ", c.model.init, " has its norms ",
-                       o.norm_first ? "in front" : "behind", "; leave model.norm_first out");
   } else {
     models::ModelOptions options = model_options(c);
     options.classes = c.model.classes.value_or(vocabulary);

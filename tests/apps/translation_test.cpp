@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 
 #include "apps/text_data.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/text/bleu.h"
 #include "gossamer/data/text/text_set.h"
+#include "gossamer/nn/weights.h"
 
 namespace gossamer::apps {
 namespace {
@@ -169,6 +171,26 @@ TEST_F(Translation, AModelGoesOnFromAFile) {
   EXPECT_NEAR(summary("next")["loss"], before, 0.05);
   EXPECT_THAT(read_text(folder / "runs/next/config.toml"),
               AllOf(HasSubstr("\nff = 64\n"), HasSubstr("\nnorm_first = true\n")));
+}
+
+TEST_F(Translation, WhatAFileOfBeforeDoesNotSayIsAsByDefault) {
+  ASSERT_EQ(run(small({})).code, 0);
+  const fs::path model = folder / "runs/t/model.safetensors";
+  const nn::Weights file = nn::read_weights(model);
+  const auto with = [&](const std::string& key, const char* value) {
+    auto header = file.metadata;
+    header.erase(key);
+    if (value) header[key] = value;
+    write_safetensors(model, file.tensors, header);
+    return run({"train", "task=translation", "data.train=translation", "data.length=20",
+                "model.init=runs/t", "train.batch=128", "run.name=next", "train.epochs=0.1"});
+  };
+  EXPECT_EQ(with("norm_first", nullptr).code, 0);
+  EXPECT_THAT(read_text(folder / "runs/next/config.toml"), HasSubstr("\nnorm_first = false\n"));
+  EXPECT_THAT(with("heads", nullptr).err, HasSubstr("the header has no \"heads\""));
+  EXPECT_THAT(with("heads", "0").err,
+              HasSubstr("\"heads\" in the header is \"0\"; it must be 1 to"));
+  EXPECT_THAT(with("norm_first", "yes").err, HasSubstr("it must be true or false"));
 }
 
 TEST_F(Translation, TheMovingAverageIsScoredToo) {

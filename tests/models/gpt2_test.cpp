@@ -225,7 +225,7 @@ TEST_F(Gpt2File, SaysItsOptions) {
 TEST_F(Gpt2File, ItsHeaderSaysWhatItsTensorsDoNot) {
   Gpt2Options options = tiny_options();
   options.bias = false;
-  options.gelu_erf = true;
+  options.gelu = "erf";
   options.eps = 1e-6f;
   const Gpt2 model(options);
   save_gpt2(file("model.safetensors"), model, nullptr, metadata_of("gpt2-tiny", options));
@@ -247,7 +247,7 @@ TEST_F(Gpt2File, ItsHeaderSaysWhatItsTensorsDoNot) {
 TEST_F(Gpt2File, AModelWithoutBiasesHasZerosThereInItsFile) {
   Gpt2Options options = tiny_options();
   options.bias = false;
-  options.gelu_erf = true;
+  options.gelu = "erf";
   nn::seed_initialisation(3);
   Gpt2 model(options);
   FlatParams params(model.parameters(), model.buffers());
@@ -260,7 +260,7 @@ TEST_F(Gpt2File, AModelWithoutBiasesHasZerosThereInItsFile) {
   EXPECT_EQ(distance(again(ids).span<float>(), model(ids).span<float>()), 0);
   // with biases of zero it is the same model, but for the form of GELU
   Gpt2Options with = tiny_options();
-  with.gelu_erf = true;
+  with.gelu = "erf";
   Gpt2 biased(with);
   load_gpt2(weights, biased);
   EXPECT_LT(distance(biased(ids).span<float>(), model(ids).span<float>()), 1e-6);

@@ -7,7 +7,10 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/models/gpt2.h"
 #include "gossamer/models/model_file.h"
+#include "gossamer/models/named_options.h"
+#include "gossamer/models/transformer.h"
 #include "gossamer/nn/checkpoint.h"
 #include "support/error_of.h"
 
@@ -92,6 +95,23 @@ TEST(Registry, MakesTextModelsOfAnySize) {
   const auto wider = models::make(
       "transformer-big", {.classes = 50, .layers = 1, .width = 16, .heads = 2, .ff = 4097});
   EXPECT_EQ(count(*wider) - count(*transformer), 2 * (2 * 16 + 1));
+}
+
+TEST(Registry, AFamilysOwnOptionsAreSetByTheNamesOfModelOptions) {
+  models::TransformerOptions own;
+  models::set_options(own, settings_of(models::ModelOptions{.heads = 4, .norm_first = true}));
+  EXPECT_EQ(own.heads, 4);
+  EXPECT_TRUE(own.norm_first);
+  EXPECT_EQ(own.layers, models::TransformerOptions().layers);
+  models::TransformerOptions again;
+  models::set_options(again, models::named_options(own));
+  EXPECT_EQ(again.heads, 4);
+  EXPECT_TRUE(again.norm_first);
+  EXPECT_THAT(
+      models::taken_by<models::Gpt2Options>(),
+      testing::ElementsAre("layers", "width", "heads", "positions", "bias", "gelu", "dropout"));
+  EXPECT_THAT(error_of<ConfigError>([] { models::Gpt2(models::Gpt2Options{.gelu = "relu"}); }),
+              HasSubstr("gelu relu; it must be one of tanh, erf"));
 }
 
 TEST(Registry, AnOptionThatTheFamilyDoesNotTakeIsRefused) {

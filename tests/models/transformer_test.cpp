@@ -235,9 +235,9 @@ TEST_P(TransformerModel, TheHeaderOfItsFileSaysHowToMakeItAgain) {
   EXPECT_EQ(metadata_of(*said), file.metadata);
   nn::load(file, *std::make_unique<Transformer>(*said));
   for (const auto& [key, value, says] : std::vector<std::array<std::string, 3>>{
-           {"heads", "four", "\"heads\" in the header is \"four\", not a number"},
+           {"heads", "four", "\"heads\" in the header is \"four\"; it must be a whole number"},
            {"vocabulary", "65", "vocabulary 65, width 32"},
-           {"layers", "1000000", "are not its tensors'"}}) {
+           {"layers", "1000", "are not its tensors'"}}) {
     nn::Weights damaged = file;
     damaged.metadata[key] = value;
     EXPECT_THAT(error_of<IoError>([&] { transformer_header_of(damaged); }),
