@@ -2,7 +2,9 @@
 // first out, because the newest is still in cache and its pages are already there.
 #include "gossamer/core/memory.h"
 
+#include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <vector>
@@ -13,12 +15,19 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/free_memory.h"
 #include "gossamer/core/least_cpu.h"
+#include "gossamer/core/poison.h"
 #ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda/cuda_memory.h"
 #endif
 
 namespace gossamer {
 namespace {
+
+#ifdef GOSSAMER_POISON
+std::atomic<bool> poisoned{true};
+#else
+std::atomic<bool> poisoned{false};
+#endif
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
 // For blocks from this size on, free_main_memory() is asked first. It reads files, which would
@@ -44,21 +53,8 @@ class CpuCache {
   }
 
   void* take(std::size_t bytes) {
-    const std::scoped_lock lock(mutex_);
-    // Reuse a block up to a quarter too large; what is bigger stays for those who need it.
-    for (auto it = free_.lower_bound(bytes); it != free_.end() && it->first <= bytes + bytes / 4;
-         ++it) {
-      if (it->second.empty()) continue;
-      void* data = it->second.back();
-      it->second.pop_back();
-      stats_.cached -= it->first;
-      sizes_[data] = it->first;
-      count(it->first);
-      return data;
-    }
-    void* data = system(bytes);
-    sizes_[data] = bytes;
-    count(bytes);
+    void* const data = find(bytes);
+    if (memory_is_poisoned()) std::memset(data, kPoison, bytes);
     return data;
   }
 
@@ -66,6 +62,7 @@ class CpuCache {
     const std::scoped_lock lock(mutex_);
     const auto it = sizes_.find(data);
     const std::size_t bytes = it->second;
+    if (memory_is_poisoned()) std::memset(data, kPoison, bytes);
     sizes_.erase(it);
     stats_.in_use -= bytes;
     stats_.cached += bytes;
@@ -86,6 +83,25 @@ class CpuCache {
   }
 
  private:
+  void* find(std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    // Reuse a block up to a quarter too large; what is bigger stays for those who need it.
+    for (auto it = free_.lower_bound(bytes); it != free_.end() && it->first <= bytes + bytes / 4;
+         ++it) {
+      if (it->second.empty()) continue;
+      void* data = it->second.back();
+      it->second.pop_back();
+      stats_.cached -= it->first;
+      sizes_[data] = it->first;
+      count(it->first);
+      return data;
+    }
+    void* data = system(bytes);
+    sizes_[data] = bytes;
+    count(bytes);
+    return data;
+  }
+
   void count(std::size_t bytes) {
     stats_.in_use += bytes;
     if (stats_.in_use > stats_.peak) stats_.peak = stats_.in_use;
@@ -127,6 +143,9 @@ class CpuCache {
 };
 
 }  // namespace
+
+void poison_memory(bool wanted) { poisoned.store(wanted, std::memory_order_relaxed); }
+bool memory_is_poisoned() { return poisoned.load(std::memory_order_relaxed); }
 
 Block::~Block() {
   if (release)

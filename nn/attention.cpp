@@ -65,7 +65,8 @@ Tensor SelfAttention::apply(const Tensor& x, const Tensor& lengths) {
 
 KeyValueCache SelfAttention::cache(i64 batch, i64 capacity) const {
   const Tensor weight = in_.parameters().front().tensor;
-  return {Tensor::empty({batch, capacity, 2 * width_}, weight.dtype(), weight.device()), 0};
+  // Zeros: what a query does not see may be multiplied by 0, and nobody knows what memory holds.
+  return {Tensor::zeros({batch, capacity, 2 * width_}, weight.dtype(), weight.device()), 0};
 }
 
 Tensor SelfAttention::step(const Tensor& x, KeyValueCache& cache) {

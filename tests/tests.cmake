@@ -14,7 +14,7 @@ function(gossamer_tests name folder)
     list(FILTER sources EXCLUDE REGEX "/${arg_EXCEPT}/")
   endif()
   set(program test_${name})
-  add_executable(${program} ${sources})
+  add_executable(${program} ${sources} ${PROJECT_SOURCE_DIR}/tests/support/environment.cpp)
   target_link_libraries(${program} PRIVATE gossamer_apps gossamer_flags
     GTest::gtest GTest::gmock GTest::gtest_main fmt::fmt nlohmann_json::nlohmann_json)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/tests)

@@ -10,6 +10,7 @@
 #include "gossamer/core/cuda/cuda_check.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/free_memory.h"
+#include "gossamer/core/poison.h"
 
 namespace gossamer::cuda {
 namespace {
@@ -159,7 +160,10 @@ std::shared_ptr<Block> allocate_device(std::size_t bytes, Device device) {
     data = pool->take(bytes, current_stream(device).handle());
   }
   if (!data) out_of_memory(bytes, device, *pool);
-  return block_of(pool, data, device);
+  auto block = block_of(pool, data, device);
+  // in a graph, before each launch's first use
+  if (memory_is_poisoned()) fill(data, kPoison, block->bytes, current_stream(device));
+  return block;
 }
 MemoryStats device_stats(Device device) { return memory_of(device).pool->stats(); }
 void reset_device_peak(Device device) { memory_of(device).pool->reset_peak(); }
@@ -183,7 +187,9 @@ std::shared_ptr<Block> allocate_pinned(std::size_t bytes) {
   check<DeviceError>(data != nullptr, "cudaHostAlloc: no page-locked memory: wanted ",
                      size_text(bytes), ", ", size_text(pinned_pool()->stats().in_use),
                      " in use; fewer batches ahead (ahead), or a higher limit (ulimit -l)");
-  return block_of(pinned_pool(), data, Device::cpu());
+  auto block = block_of(pinned_pool(), data, Device::cpu());
+  if (memory_is_poisoned()) std::memset(data, kPoison, block->bytes);
+  return block;
 }
 
 std::shared_ptr<Block> allocate_shared(std::size_t bytes, Device device) {
@@ -194,6 +200,7 @@ std::shared_ptr<Block> allocate_shared(std::size_t bytes, Device device) {
   block->bytes = bytes;
   block->device = device;
   block->release = [data = block->data] { cudaFree(data); };
+  if (memory_is_poisoned()) fill(block->data, kPoison, bytes, current_stream(device));
   return block;
 }
 

@@ -1,6 +1,7 @@
 // The caching allocator: reuse, statistics, alignment, threads.
 #include "gossamer/core/memory.h"
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -13,6 +14,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/free_memory.h"
+#include "gossamer/core/poison.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
@@ -104,6 +106,29 @@ TEST(Allocator, SaysWhichDeviceOrHowMuchItCouldNotGive) {
     EXPECT_NE(std::string(e.what()).find("smaller batch"), std::string::npos) << e.what();
   }
 #endif
+}
+
+TEST(Allocator, FillsWhatItGivesAndWhatComesBackWithNaNWherePoisoned) {
+  const bool before = memory_is_poisoned();
+  const auto is_nan = [](const Tensor& t) {
+    for (const float v : t.to(DType::f32).span<float>())
+      if (!std::isnan(v)) return false;
+    return true;
+  };
+  poison_memory(true);
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    Tensor t = Tensor::empty({1000}, type);
+    EXPECT_TRUE(is_nan(t)) << "fresh, " << type;
+    t.fill(1);
+    const void* const at = t.data();
+    t = {};
+    EXPECT_EQ(static_cast<const unsigned char*>(at)[0], kPoison) << "in the cache";
+    t = Tensor::empty({1000}, type);
+    EXPECT_TRUE(is_nan(t)) << "given out again, " << type;
+  }
+  EXPECT_EQ(*Tensor::empty({4}, DType::i32).as<std::int32_t>(), -1);
+  EXPECT_EQ(*Tensor::zeros({4}).as<float>(), 0);
+  poison_memory(before);
 }
 
 TEST(Allocator, ServesManyThreadsWithoutHandingABlockOutTwice) {

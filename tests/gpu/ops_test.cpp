@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/kernel_helpers.h"
 #include "gossamer/core/backend.h"
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/cuda.h"
@@ -90,6 +91,26 @@ TEST_F(GpuOps, ALabelThatIsNoClassMakesTheLossNanAndDoesNotCount) {
                labels = Tensor::from(std::vector<std::int32_t>{1 << 30, 2}, {2}).to(Device::cuda());
   EXPECT_TRUE(std::isnan(cross_entropy(z, labels).item()));
   EXPECT_EQ(count_top_k(z, labels, 3).item(), 1);
+}
+
+// Behind the lengths, and behind the tokens in a cache, lies what was never written.
+TEST_F(GpuOps, AttentionReadsNothingBehindTheKeysThatAreSeen) {
+  const Device gpu = Device::cuda();
+  const Tensor lengths = Tensor::from(std::vector<std::int32_t>{7, 0, 33}, {3});
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    for (const i64 queries : {1, 35}) {
+      Tensor q = normal({3, queries, 128}, 1, type), zeros = normal({3, 40, 256}, 2), other;
+      for (i64 b = 0; b < 3; ++b)
+        for (i64 i = lengths.as<std::int32_t>()[b] * 256; i < 40 * 256; ++i)
+          zeros.as<float>()[b * 40 * 256 + i] = 0;
+      other = zeros.clone();
+      for (float& v : other.span<float>()) v = v == 0 ? std::nanf("") : v;
+      const auto of = [&](const Tensor& kv) {
+        return attention(q.to(gpu), kv.to(type).to(gpu), {.heads = 2}, lengths.to(gpu))
+            .to(Device::cpu());
+      };
+      expect_same_bits(of(other), of(zeros), name_of(type));
+    }
 }
 
 TEST_F(GpuOps, RefuseToAddWhatIsOnAnotherDevice) {

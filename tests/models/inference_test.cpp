@@ -94,6 +94,7 @@ TEST_P(Folded, ComputesWhatTheNetworkComputes) {
 
 // Two images at 224 pixels hold 9.6 MB in each of the largest activations after the stem.
 TEST(Inference, ActivationsAreReused) {
+  const UseBackend use("cpu");
   const auto net = models::make("resnet50", {.classes = 11});
   net->eval();
   const nn::Inference folded(*net);

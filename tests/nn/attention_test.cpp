@@ -8,6 +8,7 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/nn/init.h"
+#include "support/use_backend.h"
 
 namespace gossamer::nn {
 namespace {
@@ -78,6 +79,22 @@ TEST(SelfAttentionLayer, ByStepsGivesWhatItGivesTheWhole) {
     FAIL();
   } catch (const ShapeError& e) {
     EXPECT_THAT(e.what(), HasSubstr("cache of 7"));
+  }
+}
+
+// What lies behind the tokens was never written; it may be anything, also NaN.
+TEST(SelfAttentionLayer, ReadsNothingBehindTheTokensInItsCache) {
+  SelfAttention layer(64, {.heads = 4, .causal = true});
+  layer.eval();
+  const Tensor first = noise({2, 3, 64}, 1), next = noise({2, 1, 64}, 2);
+  for (const std::string& name : backend_names()) {
+    SCOPED_TRACE(name);
+    const UseBackend use(name);
+    KeyValueCache clean = layer.cache(2, 40), other = layer.cache(2, 40);
+    for (const float v : clean.kv.span<float>()) ASSERT_EQ(v, 0) << "a cache begins with zeros";
+    other.kv.fill(NAN);
+    for (const Tensor& x : {first, next, next})
+      EXPECT_EQ(list(layer.step(x, other)), list(layer.step(x, clean)));
   }
 }
 

@@ -38,6 +38,10 @@ struct AttentionParts {
     return keys_seen(keys, causal, first, lengths, head / heads, i);
   }
   GOSSAMER_HD bool sees(i64 head, i64 i, i64 j) const { return i < queries && j < seen(head, i); }
+  // keys that the last of n queries sees, and so any of them
+  GOSSAMER_HD i64 seen_by(i64 head, i64 begin, i64 n) const {
+    return seen(head, begin + n < queries ? begin + n - 1 : queries - 1);
+  }
   GOSSAMER_HD float kept(i64 head, i64 i, i64 j) const {  // 1/(1-p), or 0
     if (dropout == 0) return 1;
     return to_unit(drawn.word(head, i, j)) >= dropout ? 1 / (1 - dropout) : 0.0f;
@@ -48,14 +52,15 @@ struct AttentionParts {
 template <int N, int wide>
 struct RowTile {
   float v[N][wide + 1];
-  // rows first … of r, times factor; zeros where there are none
+  // Rows begin … end - 1 of r, times factor; zeros from `end` on. What nobody sees may never have
+  // been written, and 0 times NaN is NaN: so `end` of keys and values is how many are seen.
   template <class T, class U>
   GOSSAMER_HD void load_rows(const AttentionParts<T>& a, const RowsOnDevice<U>& r, i64 head,
-                             i64 begin, float factor, int t, int threads) {
+                             i64 begin, i64 end, float factor, int t, int threads) {
     const int size = static_cast<int>(a.size);
     for (int e = t; e < N * size; e += threads) {
       const int i = e / size, c = e - i * size;
-      v[i][c] = begin + i < r.length ? factor * load(a.row_of(r, head, begin + i), c) : 0.0f;
+      v[i][c] = begin + i < end ? factor * load(a.row_of(r, head, begin + i), c) : 0.0f;
     }
   }
   template <int M>
@@ -101,9 +106,8 @@ struct AttentionForward {
   float* log_sums;  // null: not wanted
 
   GOSSAMER_HD i64 blocks_of_queries() const { return (a.queries + N - 1) / N; }
-  GOSSAMER_HD i64 most_keys(i64 block) const {  // the last query of a block sees most
-    const i64 groups = blocks_of_queries(), last = (block % groups + 1) * N - 1;
-    return a.seen(block / groups, last < a.queries ? last : a.queries - 1);
+  GOSSAMER_HD i64 most_keys(i64 block) const {
+    return a.seen_by(block / blocks_of_queries(), block % blocks_of_queries() * N, N);
   }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
     return state.iteration * N < most_keys(block);
@@ -115,13 +119,13 @@ struct AttentionForward {
               j0 = state.iteration * N;
     if constexpr (phase == 0) {
       if (state.iteration == 0) {
-        shared.q.load_rows(a, a.q, head, i0, a.scale, t, threads);
+        shared.q.load_rows(a, a.q, head, i0, a.queries, a.scale, t, threads);
         if (t < N) {
           shared.top[t] = -__builtin_huge_valf();
           shared.sum[t] = 0;
         }
       }
-      shared.kv.load_rows(a, a.k, head, j0, 1, t, threads);
+      shared.kv.load_rows(a, a.k, head, j0, most_keys(block), 1, t, threads);
     } else if constexpr (phase == 1) {
       for (int e = t; e < N * N; e += threads) {
         const int i = e / N, j = e % N;
@@ -129,7 +133,7 @@ struct AttentionForward {
                                                         : -__builtin_huge_valf();
       }
     } else if constexpr (phase == 2) {
-      shared.kv.load_rows(a, a.v, head, j0, 1, t, threads);
+      shared.kv.load_rows(a, a.v, head, j0, most_keys(block), 1, t, threads);
       if (t >= N) return;
       float* s = shared.s.v[t];
       float top = shared.top[t], sum = 0;
@@ -208,8 +212,7 @@ struct AttentionBackQueries {
 
   GOSSAMER_HD i64 blocks_of_queries() const { return (b.a.queries + N - 1) / N; }
   GOSSAMER_HD i64 most_keys(i64 block) const {
-    const i64 groups = blocks_of_queries(), last = (block % groups + 1) * N - 1;
-    return b.a.seen(block / groups, last < b.a.queries ? last : b.a.queries - 1);
+    return b.a.seen_by(block / blocks_of_queries(), block % blocks_of_queries() * N, N);
   }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
     return state.iteration * N < most_keys(block);
@@ -222,15 +225,15 @@ struct AttentionBackQueries {
               j0 = state.iteration * N;
     if constexpr (phase == 0) {
       if (state.iteration == 0) {
-        shared.q.load_rows(a, a.q, head, i0, a.scale, t, threads);
-        shared.up.load_rows(a, b.dy, head, i0, 1, t, threads);
+        shared.q.load_rows(a, a.q, head, i0, a.queries, a.scale, t, threads);
+        shared.up.load_rows(a, b.dy, head, i0, a.queries, 1, t, threads);
       }
-      shared.kv.load_rows(a, a.v, head, j0, 1, t, threads);
+      shared.kv.load_rows(a, a.v, head, j0, most_keys(block), 1, t, threads);
     } else if constexpr (phase == 1) {
       for (int e = t; e < N * N; e += threads)
         shared.s.v[e / N][e % N] = shared.up.dot(e / N, shared.kv, e % N, a.size);
     } else if constexpr (phase == 2) {
-      shared.kv.load_rows(a, a.k, head, j0, 1, t, threads);
+      shared.kv.load_rows(a, a.k, head, j0, most_keys(block), 1, t, threads);
     } else if constexpr (phase == 3) {
       for (int e = t; e < N * N; e += threads) {
         const int i = e / N, j = e % N;
@@ -282,17 +285,18 @@ struct AttentionBackKeys {
               i0 = first_query(j0, state.iteration);
     if constexpr (phase == 0) {
       if (state.iteration == 0) {
-        shared.k.load_rows(a, a.k, head, j0, 1, t, threads);
-        shared.v.load_rows(a, a.v, head, j0, 1, t, threads);
+        const i64 seen = a.seen_by(head, 0, a.queries);
+        shared.k.load_rows(a, a.k, head, j0, seen, 1, t, threads);
+        shared.v.load_rows(a, a.v, head, j0, seen, 1, t, threads);
       }
-      shared.rows.load_rows(a, a.q, head, i0, a.scale, t, threads);
+      shared.rows.load_rows(a, a.q, head, i0, a.queries, a.scale, t, threads);
     } else if constexpr (phase == 1) {
       for (int e = t; e < N * N; e += threads) {
         const int j = e / N, i = e % N;
         shared.s.v[j][i] = b.weight(head, i0 + i, j0 + j, shared.k.dot(j, shared.rows, i, a.size));
       }
     } else if constexpr (phase == 2) {
-      shared.rows.load_rows(a, b.dy, head, i0, 1, t, threads);
+      shared.rows.load_rows(a, b.dy, head, i0, a.queries, 1, t, threads);
     } else if constexpr (phase == 3) {
       for (int e = t; e < N * N; e += threads) {
         const int j = e / N, i = e % N;
@@ -306,7 +310,7 @@ struct AttentionBackKeys {
         for (int i = 0; i < N; ++i) state.dv.v[k] += shared.p.v[j][i] * shared.rows.v[i][c];
       });
     } else if constexpr (phase == 5) {
-      shared.rows.load_rows(a, a.q, head, i0, a.scale, t, threads);
+      shared.rows.load_rows(a, a.q, head, i0, a.queries, a.scale, t, threads);
     } else {
       ++state.iteration;
       const bool last = first_query(j0, state.iteration) >= a.queries;

@@ -103,6 +103,36 @@ TEST(Attention, SeesNoPaddingAndGivesItNoGradient) {
   }
 }
 
+// What is behind the lengths was never written; it may be anything, also NaN.
+TEST(Attention, ReadsNothingBehindTheLengths) {
+  for (const std::string& form : backend_names())
+    for (const i64 width : {8, 80, 160}) {  // a head of 32, 16, 8 rows at a time
+      SCOPED_TRACE(form + ", width " + std::to_string(width));
+      const UseBackend use(form);
+      const Tensor lengths = integers({7, 0, 33});
+      Tensor q = normal({3, 35, width}, 1), zeros = normal({3, 40, 2 * width}, 2), other;
+      for (i64 b = 0; b < 3; ++b)
+        for (i64 t = lengths.as<std::int32_t>()[b]; t < 40; ++t)
+          for (i64 c = 0; c < 2 * width; ++c) zeros.as<float>()[(b * 40 + t) * 2 * width + c] = 0;
+      other = zeros.clone();
+      for (i64 b = 0; b < 3; ++b)
+        for (i64 t = lengths.as<std::int32_t>()[b]; t < 40; ++t)
+          for (i64 c = 0; c < 2 * width; ++c)
+            other.as<float>()[(b * 40 + t) * 2 * width + c] = std::nanf("");
+      std::vector<std::vector<float>> results[2];
+      for (const bool nan : {false, true}) {
+        Tensor queries = q.clone(), kv = nan ? other : zeros;
+        queries.requires_grad(), kv.requires_grad();
+        const Tensor y = attention(queries, kv, {}, lengths);
+        sum(mul(y, y)).backward();
+        results[nan] = {list(y), list(queries.grad()), list(kv.grad())};
+      }
+      EXPECT_EQ(results[0][0], results[1][0]) << "result";
+      EXPECT_EQ(results[0][1], results[1][1]) << "gradient of q";
+      EXPECT_EQ(results[0][2], results[1][2]) << "gradient of k and v";
+    }
+}
+
 TEST(Attention, ByStepsWithACacheIsThatOfTheWhole) {
   for (const std::string& form : backend_names()) {
     SCOPED_TRACE(form);
