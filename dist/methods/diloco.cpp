@@ -55,8 +55,8 @@ Diloco::Diloco(With all_or_neighbours, const DilocoOptions& o)
                 ? OuterStep::nesterov(o.outer_rate, o.outer_momentum.value_or(0.9))
                 : OuterStep::heavy_ball(o.outer_rate, o.outer_momentum.value_or(0.5))) {}
 
-DilocoMethod::DilocoMethod(const MethodTraits& traits, const MethodContext& context, Diloco formula,
-                           const DilocoOptions& own, double consensus_factor)
+DilocoMethod::DilocoMethod(const MethodTraits& traits, const MethodContext& context,
+                           const Diloco& formula, const DilocoOptions& own, double consensus_factor)
     : SynchronousMethod(traits, context, std::make_unique<Diloco>(formula),
                         {.pieces = fragments_of(context.params, own.fragments),
                          .consensus_factor = consensus_factor,

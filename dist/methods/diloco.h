@@ -93,7 +93,7 @@ class Diloco final : public RoundFormula {
 // The formula by fragments, which may travel beside own steps.
 class DilocoMethod final : public SynchronousMethod {
  public:
-  DilocoMethod(const MethodTraits&, const MethodContext&, Diloco, const DilocoOptions&,
+  DilocoMethod(const MethodTraits&, const MethodContext&, const Diloco&, const DilocoOptions&,
                double consensus_factor);
   // none in a group of one
   std::vector<NamedTensor> state() override;

@@ -13,7 +13,7 @@ RoundTraffic traffic_of(const MethodContext& with, const DpsgdOptions& o) {
 }
 
 // The row of D-PSGD, or of a method that is D-PSGD under another name.
-MethodRow row_like_dpsgd(MethodTraits traits) {
+MethodRow row_like_dpsgd(const MethodTraits& traits) {
   MethodRow row = row_with<DpsgdOptions>(traits);
   row.make = [traits](const MethodContext& with) {
     return std::make_unique<DpsgdMethod>(traits, with,

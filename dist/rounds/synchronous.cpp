@@ -60,7 +60,8 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
     : SynchronousMethod(traits, with, std::move(formula), {{{0, with.params.size()}}}) {}
 
 SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodContext& with,
-                                     std::unique_ptr<RoundFormula> formula, RoundTraffic traffic)
+                                     std::unique_ptr<RoundFormula> formula,
+                                     const RoundTraffic& traffic)
     : params_(with.params),
       optimizer_(with.optimizer),
       group_(with.group),

@@ -39,7 +39,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   // Exchanges all values in one piece.
   SynchronousMethod(const MethodTraits&, const MethodContext&, std::unique_ptr<RoundFormula>);
   SynchronousMethod(const MethodTraits&, const MethodContext&, std::unique_ptr<RoundFormula>,
-                    RoundTraffic);
+                    const RoundTraffic&);
   ~SynchronousMethod() override;
   void step(double learning_rate) final {
     begin_step(learning_rate);
