@@ -20,7 +20,7 @@ MethodRow row_like_dpsgd(const MethodTraits& traits) {
                                          with.options.settings.as<DpsgdOptions>(traits.name));
   };
   row.formula = [name = traits.name](const Settings& s) {
-    return std::make_unique<Dpsgd>(s.as<DpsgdOptions>(name).overlap);
+    return std::make_unique<MixingFormula>(s.as<DpsgdOptions>(name).overlap);
   };
   return row;
 }
@@ -42,7 +42,7 @@ MethodRow dpsgd_row() { return row_like_dpsgd({.name = "dpsgd", .controllable = 
 MethodRow dpsgd_atc_row() {
   MethodRow row = row_like_dpsgd(
       {.name = "dpsgd-atc", .controllable = true, .simulated_only = true, .variant_of = "dpsgd"});
-  row.formula = [](const Settings&) { return std::make_unique<Dpsgd>(false); };
+  row.formula = [](const Settings&) { return std::make_unique<MixingFormula>(false); };
   return row;
 }
 
@@ -55,14 +55,14 @@ MethodRow accum_adam_row() {
       row_like_dpsgd({.name = "accum-adam", .variant_of = "dpsgd", .optimizer = "accum-adam"});
   row.simulated_settings = settings_with<PeriodOptions>;
   row.formula = [](const Settings& s) {
-    return std::make_unique<Dpsgd>(s.as<SimulatedAccumulation>("accum-adam").overlap);
+    return std::make_unique<MixingFormula>(s.as<SimulatedAccumulation>("accum-adam").overlap);
   };
   return row;
 }
 
 DpsgdMethod::DpsgdMethod(const MethodTraits& traits, const MethodContext& with,
                          const DpsgdOptions& options)
-    : SynchronousMethod(traits, with, std::make_unique<Dpsgd>(options.overlap),
+    : SynchronousMethod(traits, with, std::make_unique<MixingFormula>(options.overlap),
                         traffic_of(with, options)),
       overlap_(options.overlap) {
   if (!overlap_) return;

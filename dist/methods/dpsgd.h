@@ -25,20 +25,6 @@ struct DpsgdOptions : OverlapOptions, BucketOptions, ConsensusFactor {
   }
 };
 
-class Dpsgd final : public RoundFormula {
- public:
-  explicit Dpsgd(bool overlap) : overlap_(overlap) {}
-  bool sends_ahead() const override { return overlap_; }
-  void step(RoundWorker& worker, i64) const override {
-    if (overlap_) worker.mix_ahead();
-    worker.update();
-    if (!overlap_) worker.mix();
-  }
-
- private:
-  const bool overlap_;
-};
-
 // The formula in pieces, which are sent while backward still works on others.
 class DpsgdMethod final : public SynchronousMethod {
  public:

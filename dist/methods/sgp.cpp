@@ -1,7 +1,6 @@
 // Stochastic gradient push.
 #include "gossamer/dist/methods/sgp.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 

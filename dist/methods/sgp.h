@@ -23,19 +23,10 @@ struct SgpOptions : OverlapOptions, ConsensusFactor {
 };
 
 // The simulator's own steps wait for their round (mixing u and w).
-class Sgp final : public RoundFormula {
+class Sgp final : public MixingFormula {
  public:
-  explicit Sgp(bool overlap) : overlap_(overlap) {}
-  bool sends_ahead() const override { return overlap_; }
+  using MixingFormula::MixingFormula;
   bool is_push_sum() const override { return true; }
-  void step(RoundWorker& worker, i64) const override {
-    if (overlap_) worker.mix_ahead();
-    worker.update();
-    if (!overlap_) worker.mix();
-  }
-
- private:
-  const bool overlap_;
 };
 
 // (z, w) on tensors.

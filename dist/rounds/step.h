@@ -47,6 +47,21 @@ class RoundFormula {
   virtual bool has_outer_steps() const { return false; }
 };
 
+// A gradient step and a round of mixing; with overlap the round is that of the step before.
+class MixingFormula : public RoundFormula {
+ public:
+  explicit MixingFormula(bool overlap) : overlap_(overlap) {}
+  bool sends_ahead() const override { return overlap_; }
+  void step(RoundWorker& worker, i64) const override {
+    if (overlap_) worker.mix_ahead();
+    worker.update();
+    if (!overlap_) worker.mix();
+  }
+
+ private:
+  const bool overlap_;
+};
+
 // Of mixing, in the first steps of a run: the number of the round that comes next.
 i64 rounds_in_steps(const RoundFormula&, i64 steps);
 
