@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "gossamer/apps/train/picture_step.h"
+#include "gossamer/apps/train/task.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/free_memory.h"
 #include "gossamer/core/memory.h"
@@ -182,17 +183,11 @@ std::vector<Counts> evaluate(std::span<nn::Module* const> nets,
                              const std::shared_ptr<const data::Dataset>& set,
                              const Pictures& prepare, const EvalOptions& options,
                              std::vector<std::string>* damaged, std::vector<Judgement>* judged) {
-  std::vector<bool> was_training;
-  for (nn::Module* net : nets) {
-    was_training.push_back(net->training());
-    net->eval();
-  }
+  const EvalMode eval(nets);
   for (EvalOptions now = options;; now.batch = (now.batch + 1) / 2) {
     if (judged) judged->clear();
     try {
-      auto counts = evaluate_in_batches(nets, set, prepare, now, damaged, judged);
-      for (std::size_t i = 0; i < nets.size(); ++i) nets[i]->train(was_training[i]);
-      return counts;
+      return evaluate_in_batches(nets, set, prepare, now, damaged, judged);
     } catch (const OutOfMemory&) {
       if (now.batch == 1) throw;
       release_cached(prepare.device);

@@ -6,9 +6,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/progress.h"
-#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
-#include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/text_task.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
@@ -17,7 +15,6 @@
 #include "gossamer/data/text/window_loader.h"
 #include "gossamer/models/gpt2.h"
 #include "gossamer/models/gpt2_file.h"
-#include "gossamer/nn/init.h"
 
 namespace gossamer::apps {
 namespace {
@@ -89,11 +86,7 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data:
                              .length = length,
                              .epoch = data::in_order(share.part, share.parts),
                              .pinned = !device.is_cpu()});
-  std::vector<bool> was_training;
-  for (nn::Module* net : nets) {
-    was_training.push_back(net->training());
-    net->eval();
-  }
+  const EvalMode eval(nets);
   nn::StepInputs inputs(device);
   std::vector<Counts> all(nets.size(), Counts{.batch = batch});
   for (i64 step = 0; share.max_batches == 0 || step < share.max_batches; ++step) {
@@ -107,7 +100,6 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data:
     }
     inputs.step_ends();
   }
-  for (std::size_t i = 0; i < nets.size(); ++i) nets[i]->train(was_training[i]);
   return all;
 }
 
@@ -176,40 +168,16 @@ class Data final : public TextData<data::WindowLoader> {
 
 // --- the model
 
-class Model final : public TaskModel {
+class Model final : public TextModel<models::Gpt2, Data> {
  public:
-  Model(const Config& config, const Data& data, Device device)
-      : TaskModel(compute_type(config.train.dtype)),
-        config_(config),
-        data_(data),
-        device_(device) {}
+  using TextModel::TextModel;
 
-  std::unique_ptr<nn::Module> make(bool from_start,
-                                   std::vector<std::string>& notes) const override {
-    nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
-    auto net = std::make_unique<models::Gpt2>(data_.model);
-    if (!config_.model.init.empty() && from_start) {
-      const nn::Weights file = initial_weights(config_);
-      models::load_gpt2(file, *net);
-      notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
-    }
-    freeze_and_check(config_, *net, notes);
-    return net;
-  }
   std::map<std::string, std::string> header() const override {
     return models::metadata_of(config_.model.name, data_.model);
   }
-  void save(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
-            const std::map<std::string, std::string>& more) const override {
-    auto metadata = header();
-    metadata.insert(more.begin(), more.end());
-    models::save_gpt2(path, static_cast<const models::Gpt2&>(net), &params, metadata);
-  }
   void save_beside(const std::filesystem::path& folder) const override {
     write_file(folder / "config.json", hugging_face_config(data_.model, data_.set.marks.end));
-    if (!data_.set.tokenizer) return;
-    for (const data::Tokenizer::StoredFile& file : data_.set.tokenizer->files())
-      write_file(folder / file.name, file.bytes);
+    TextModel::save_beside(folder);
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const override {
     return static_cast<models::Gpt2&>(net).loss(batch.tensors[0], batch.tensors[1],
@@ -220,9 +188,13 @@ class Model final : public TaskModel {
   }
 
  private:
-  const Config& config_;
-  const Data& data_;
-  const Device device_;
+  void load(const nn::Weights& file, models::Gpt2& net) const override {
+    models::load_gpt2(file, net);
+  }
+  void write(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
+             const std::map<std::string, std::string>& header) const override {
+    models::save_gpt2(path, static_cast<const models::Gpt2&>(net), &params, header);
+  }
 };
 
 // --- evaluation

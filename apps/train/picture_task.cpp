@@ -2,7 +2,6 @@
 #include "gossamer/apps/train/picture_task.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -164,12 +163,6 @@ class Model final : public TaskModel {
     auto out = model_metadata(config_.model.name, data_.prepare, data_.sets.train->classes());
     out.merge(held_back_entry(config_, data_.sets.val.get()));
     return out;
-  }
-  void save(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
-            const std::map<std::string, std::string>& more) const override {
-    auto metadata = header();
-    metadata.insert(more.begin(), more.end());
-    nn::save(path, net, params, params.values(), metadata);
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor& numbers) const override {
     return data_.step.loss(net, batch, numbers);

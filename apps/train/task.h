@@ -81,8 +81,8 @@ class TaskModel : public TaskPart {
   // The header of the model's files: what it takes to use them.
   virtual std::map<std::string, std::string> header() const = 0;
   // Writes the f32 values. more: further entries of the header.
-  virtual void save(const std::filesystem::path&, nn::Module&, const FlatParams&,
-                    const std::map<std::string, std::string>& more = {}) const = 0;
+  void save(const std::filesystem::path&, nn::Module&, const FlatParams&,
+            const std::map<std::string, std::string>& more = {}) const;
   // What else a folder needs for the models in it. Written when the run begins.
   virtual void save_beside(const std::filesystem::path& /*folder*/) const {}
   // The mean loss of a batch, []. numbers: those that were drawn, on the device of the model.
@@ -92,6 +92,8 @@ class TaskModel : public TaskPart {
 
  protected:
   explicit TaskModel(DType compute) : compute_(compute) {}
+  virtual void write(const std::filesystem::path&, nn::Module&, const FlatParams&,
+                     const std::map<std::string, std::string>& header) const;
 
  private:
   DType compute_;
@@ -118,6 +120,18 @@ class TaskMetrics : public TaskPart {
   virtual Numbers numbers(const Score&) const = 0;
   virtual std::string sentence(const Score&) const = 0;
   virtual std::string result(const Score& s) const { return sentence(s); }  // of the run's end
+};
+
+// Networks in eval mode; then each is as it was.
+class EvalMode {
+ public:
+  explicit EvalMode(std::span<nn::Module* const>);
+  ~EvalMode();
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  std::vector<nn::Module*> trained_;
 };
 
 struct Task {

@@ -6,12 +6,18 @@
 #include <memory>
 #include <string>
 
+#include <fmt/format.h>
+
+#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/inputs.h"
+#include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/text/text_set.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/init.h"
 
 namespace gossamer::apps {
 
@@ -64,6 +70,42 @@ class TextData : public TaskData {
 
  private:
   double wait_s_ = 0;
+};
+
+// A model of text: made with the options of its data (Data::model).
+template <class Net, class Data>
+class TextModel : public TaskModel {
+ public:
+  TextModel(const Config& config, const Data& data, Device device)
+      : TaskModel(compute_type(config.train.dtype)),
+        config_(config),
+        data_(data),
+        device_(device) {}
+
+  std::unique_ptr<nn::Module> make(bool from_start,
+                                   std::vector<std::string>& notes) const override {
+    nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
+    auto net = std::make_unique<Net>(data_.model);
+    if (!config_.model.init.empty() && from_start) {
+      const nn::Weights file = initial_weights(config_);
+      load(file, *net);
+      notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
+    }
+    freeze_and_check(config_, *net, notes);
+    return net;
+  }
+  void save_beside(const std::filesystem::path& folder) const override {
+    if (!data_.set.tokenizer) return;
+    for (const data::Tokenizer::StoredFile& file : data_.set.tokenizer->files())
+      write_file(folder / file.name, file.bytes);
+  }
+
+ protected:
+  virtual void load(const nn::Weights& file, Net& net) const { nn::load(file, net); }
+
+  const Config& config_;
+  const Data& data_;
+  const Device device_;
 };
 
 }  // namespace gossamer::apps

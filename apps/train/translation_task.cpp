@@ -6,20 +6,15 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/progress.h"
-#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/language_model.h"
-#include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/text_task.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/bleu.h"
 #include "gossamer/data/text/pair_loader.h"
 #include "gossamer/models/transformer.h"
 #include "gossamer/models/transformer_file.h"
-#include "gossamer/nn/checkpoint.h"
-#include "gossamer/nn/init.h"
 
 namespace gossamer::apps {
 namespace {
@@ -124,11 +119,7 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
   const auto loader =
       validation_loader(pairs, tokenizer.marks(), how.length > 0 ? how.length : options.positions,
                         how, device, share);
-  std::vector<bool> was_training;
-  for (nn::Module* net : nets) {
-    was_training.push_back(net->training());
-    net->eval();
-  }
+  const EvalMode eval(nets);
   nn::StepInputs inputs(device);
   std::vector<Counts> all(nets.size(), Counts{.batch = how.rows});
   std::vector<data::BleuCounts> bleu(nets.size());
@@ -147,10 +138,7 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
     }
     inputs.step_ends();
   }
-  for (std::size_t i = 0; i < nets.size(); ++i) {
-    all[i].more = bleu[i].numbers();
-    nets[i]->train(was_training[i]);
-  }
+  for (std::size_t i = 0; i < nets.size(); ++i) all[i].more = bleu[i].numbers();
   return all;
 }
 
@@ -215,38 +203,12 @@ class Data final : public TextData<data::PairLoader> {
 
 // --- the model
 
-class Model final : public TaskModel {
+class Model final : public TextModel<models::Transformer, Data> {
  public:
-  Model(const Config& config, const Data& data, Device device)
-      : TaskModel(compute_type(config.train.dtype)),
-        config_(config),
-        data_(data),
-        device_(device) {}
+  using TextModel::TextModel;
 
-  std::unique_ptr<nn::Module> make(bool from_start,
-                                   std::vector<std::string>& notes) const override {
-    nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
-    auto net = std::make_unique<models::Transformer>(data_.model);
-    if (!config_.model.init.empty() && from_start) {
-      const nn::Weights file = initial_weights(config_);
-      nn::load(file, *net);
-      notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
-    }
-    freeze_and_check(config_, *net, notes);
-    return net;
-  }
   std::map<std::string, std::string> header() const override {
     return models::metadata_of(data_.model);
-  }
-  void save(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
-            const std::map<std::string, std::string>& more) const override {
-    auto metadata = header();
-    metadata.insert(more.begin(), more.end());
-    nn::save(path, net, params, params.values(), metadata);
-  }
-  void save_beside(const std::filesystem::path& folder) const override {
-    for (const data::Tokenizer::StoredFile& file : data_.set.tokenizer->files())
-      write_file(folder / file.name, file.bytes);
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& b, const Tensor&) const override {
     return static_cast<models::Transformer&>(net).loss(
@@ -259,11 +221,6 @@ class Model final : public TaskModel {
     model.decode(model.encode(b.tensors[0].to(device_), lengths), lengths,
                  b.tensors[2].to(device_));
   }
-
- private:
-  const Config& config_;
-  const Data& data_;
-  const Device device_;
 };
 
 // --- evaluation
