@@ -280,7 +280,7 @@ void Start::find_resume_point() {
     resume = find_checkpoint(gone ? named.parent_path().parent_path() : named, reader);
   }
   if (!command.workers && hosts.empty() && !command.worker && place.size == 1)
-    to_start = std::min(resume->world, 1024);
+    to_start = std::min(resume->world, dist::kMaxWorkers);
   const std::string saved = (resume->run_folder / "config.toml").string();
   if (resumes_if_it_can() || (!arguments.empty() && has_ending(arguments[0], {".toml"}))) return;
   check<IoError>(std::filesystem::exists(saved), "--resume ", command.resume, ": ", saved,

@@ -116,11 +116,11 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   f.rank = get<std::uint32_t>(p + at_rank);
   if (f.payload_bytes > kMaxPayload) return "a payload longer than allowed";
   if (f.payload_bytes != 0 && !carries_payload(f.kind)) return "a payload where none belongs";
-  if (f.rank >= kMaxWorkers) return "a rank out of range";
+  if (f.rank >= kMostRanks) return "a rank out of range";
   if (f.kind == Kind::hello) {
     f.world = get<std::uint32_t>(p + at_world);
     f.port = get<std::uint16_t>(p + at_port);
-    if (f.world > kMaxWorkers) return "a number of workers out of range";
+    if (f.world > kMostRanks) return "a number of workers out of range";
     if (p[at_type] > static_cast<std::uint8_t>(Purpose::rejoin))
       return "a hello of unknown purpose";
     f.purpose = static_cast<Purpose>(p[at_type]);
@@ -191,7 +191,7 @@ Bytes encode_table(const std::vector<Address>& table) {
 const char* decode_table(std::span<const std::uint8_t> bytes, std::vector<Address>& out) {
   if (bytes.size() < 4) return "a table that is cut off";
   const std::uint32_t count = get<std::uint32_t>(bytes.data());
-  if (count > kMaxWorkers) return "a table of too many workers";
+  if (count > kMostRanks) return "a table of too many workers";
   std::vector<Address> table;
   std::size_t at = 4;
   for (std::uint32_t i = 0; i < count; ++i) {

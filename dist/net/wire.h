@@ -18,8 +18,7 @@ constexpr std::size_t kFrameBytes = 64;
 // a longer one is refused before anything is allocated
 constexpr std::size_t kMaxPayload = 64 * 1024;
 constexpr std::uint8_t kVersion = 5;
-// what a frame may say; launch_sources.h has the limit of a group
-constexpr std::uint32_t kMaxWorkers = 1024;
+constexpr std::uint32_t kMostRanks = 1024;  // that a frame may name; see kMaxWorkers
 
 using Bytes = std::vector<std::uint8_t>;
 using Token = std::array<std::uint8_t, 16>;

@@ -22,7 +22,7 @@ void require(bool right) {
 void one_frame(std::array<std::uint8_t, kFrameBytes> head, std::span<const std::uint8_t> rest) {
   Frame f;
   if (decode(head, f) != nullptr) return;
-  require(f.payload_bytes <= kMaxPayload && f.rank < kMaxWorkers);
+  require(f.payload_bytes <= kMaxPayload && f.rank < kMostRanks);
   require(std::isfinite(f.message.progress) && std::isfinite(f.message.value) &&
           std::isfinite(f.clock.sent) && std::isfinite(f.clock.heard));
   const Bytes payload(rest.begin(),
