@@ -278,7 +278,7 @@ void add_data(CLI::App& app, int& code) {
         ->capture_default_str();
     a.add_option("--label-base", c.label_base,
                  "as data.label_base: labels of TFRecord count from 0 or 1")
-        ->check(CLI::IsMember({"auto", "0", "1"}))
+        ->check(CLI::IsMember(choices_of("data.label_base")))
         ->capture_default_str();
     a.add_flag("--copy", c.options.copy, "copy the files unchanged");
     a.add_flag("--strict", c.options.strict, "end at a damaged picture instead of leaving it out");

@@ -6,7 +6,6 @@
 #include <regex>
 
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/config_check.h"
 #include "gossamer/core/text/spelling.h"
 
 namespace gossamer::apps {
@@ -104,11 +103,13 @@ std::vector<std::string> values_of(const CLI::Option& option) {
                                   {"--device", "train.device"},
                                   {"--method", "train.method"},
                                   {"--graph", "train.graph"}})
-    if (option.get_name() == name) return key_text(key).choices;
+    if (option.get_name() == name) return choices_of(key);
   return {};
 }
 
 }  // namespace
+
+std::vector<std::string> choices_of(const std::string& key) { return key_text(key).choices; }
 
 std::string chosen_command(const CLI::App& root) {
   const CLI::App& app = stuck_in(root);

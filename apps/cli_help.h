@@ -16,6 +16,9 @@ namespace gossamer::apps {
 
 CommandHelp describe(const CLI::App&);
 
+// The values that this configuration key may have.
+std::vector<std::string> choices_of(const std::string& key);
+
 // The command that the arguments of a parsed `app` lead to, as "data pack".
 std::string chosen_command(const CLI::App& app);
 

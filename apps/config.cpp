@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <type_traits>
@@ -13,6 +12,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/data/text/pair_loader.h"
@@ -184,9 +184,7 @@ std::string text_of(const std::optional<T>& v) {
 }
 template <class T>
 std::string text_of(const std::vector<T>& v) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < v.size(); ++i) out += (i ? ", " : "") + text_of(v[i]);
-  return out + "]";
+  return "[" + listed(v, ", ", [](const T& each) { return text_of(each); }) + "]";
 }
 
 void read_table(const toml::table& table, const std::string& prefix, const TomlText& toml,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/shortest.h"
 #include "gossamer/core/text/spelling.h"
 
@@ -20,9 +21,7 @@ std::string text_of(const std::optional<T>& v) {
 }
 template <class T>
 std::string text_of(const std::vector<T>& v) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < v.size(); ++i) out += (i > 0 ? ", " : "") + text_of(v[i]);
-  return out + "]";
+  return "[" + listed(v, ", ", [](const T& each) { return text_of(each); }) + "]";
 }
 
 // Limits in sentences: 1000000, not 1e+06.
@@ -89,10 +88,8 @@ std::optional<std::string> wanted(const Setting& s, i64 v) {
 }
 std::optional<std::string> wanted(const Setting& s, const std::string& v) {
   if (s.choices.empty() || std::ranges::find(s.choices, v) != s.choices.end()) return std::nullopt;
-  std::string list;
-  for (const std::string& each : s.choices) list += (list.empty() ? "" : ", ") + each;
   const std::vector<std::string> near = nearest(v, s.choices);
-  return "one of " + list +
+  return "one of " + listed(s.choices) +
          (near.empty() ? "" : "; did you mean " + alternatives(near, "\"") + "?");
 }
 template <class T>
@@ -211,10 +208,8 @@ SettingValue Settings::fitted(const SettingValue& given, const SettingValue& lik
 void Settings::check_known(const std::vector<std::string>& known, const std::string& of) const {
   for (const auto& [name, value] : values_) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    std::string list;
-    for (const std::string& each : known) list += (list.empty() ? "" : ", ") + each;
     fail<ConfigError>(of, " has no setting ", name,
-                      known.empty() ? "; it has none" : "; it has: " + list);
+                      known.empty() ? "; it has none" : "; it has: " + listed(known));
   }
 }
 

@@ -5,11 +5,11 @@
 #include <span>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/data/class_difference.h"
 #include "gossamer/data/dataset/find.h"
 #include "gossamer/data/dataset/indexed_set.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/files.h"
 #include "gossamer/data/hash.h"
 #include "gossamer/data/mix.h"
 

@@ -95,13 +95,6 @@ std::vector<std::byte> read_whole(const std::string& path, std::size_t limit) {
   return bytes;
 }
 
-std::string first_of(const std::vector<std::string>& names) {
-  std::string text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i)
-    text += (i ? ", " : "") + printable(names[i]);
-  return text + (names.size() > 3 ? ", …" : "");
-}
-
 bool is_image_name(const std::string& name) {
   return has_ending(name, {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif"});
 }

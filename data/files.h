@@ -41,9 +41,6 @@ class File {
 // The content of a file. DataError if it is larger than the limit.
 std::vector<std::byte> read_whole(const std::string& path, std::size_t limit);
 
-// The first three names, printable, for messages: "a, b, c, …"
-std::string first_of(const std::vector<std::string>& names);
-
 bool is_image_name(const std::string& name);  // by its ending, upper or lower case
 
 }  // namespace gossamer::data

@@ -14,7 +14,6 @@
 #include <future>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/listed.h"
 
 namespace gossamer::nn {
 namespace {
@@ -190,10 +191,8 @@ std::vector<std::string> names_of(const std::vector<NamedTensor>& tensors) {
 }
 
 std::string first_three(const std::vector<std::string>& names) {
-  std::ostringstream text;
-  for (std::size_t i = 0; i < names.size() && i < 3; ++i) text << (i ? ", " : "") << names[i];
-  if (names.size() > 3) text << ", … (" << names.size() << " in all)";
-  return text.str();
+  const std::string count = std::to_string(names.size());
+  return first_of(names) + (names.size() > 3 ? " (" + count + " in all)" : "");
 }
 
 std::map<std::string, std::string> read_metadata(const std::filesystem::path& path) {

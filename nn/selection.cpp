@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 
 namespace gossamer::nn {
 namespace {
@@ -60,15 +61,13 @@ void Selection::check_used(const std::vector<std::string>& names,
         std::ranges::find(layers, layer) == layers.end())
       layers.push_back(layer);
   std::ranges::sort(layers);
-  std::ostringstream list;
-  for (const std::string& layer : layers) list << (list.tellp() > 0 ? ", " : "") << layer;
   for (const std::string& pattern : patterns_) {
     const auto is_meant = [&](const std::string& n) { return is_of(n, pattern); };
     if (std::ranges::any_of(names, is_meant)) continue;
     check<ConfigError>(std::ranges::none_of(all, is_meant), "\"", text_,
                        "\": all parameters called \"", pattern, "\" are frozen");
     fail<ConfigError>("\"", text_, "\": no parameter is called \"", pattern,
-                      "\"; the layers are: ", list.str());
+                      "\"; the layers are: ", listed(layers));
   }
 }
 

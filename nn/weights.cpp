@@ -6,6 +6,7 @@
 
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/io/torch_file.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::nn {
@@ -54,15 +55,12 @@ std::vector<std::string*> all_names(Weights& w) {
 
 // What names begin with: "conv1, bn1, layer1, fc".
 std::string layers(Weights& w) {
-  constexpr std::size_t most = 12;
   std::vector<std::string> found;
   for (const std::string* name : all_names(w))
     if (std::string layer = name->substr(0, name->find('.'));
         std::ranges::find(found, layer) == found.end())
       found.push_back(std::move(layer));
-  std::string out;
-  for (std::size_t i = 0; i < found.size() && i < most; ++i) out += (i ? ", " : "") + found[i];
-  return out + (found.size() > most ? ", …" : "");
+  return first_of(found, 12);
 }
 
 void check_different(Weights& w, const char* after) {

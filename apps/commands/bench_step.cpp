@@ -2,9 +2,7 @@
 // inference, on synthetic images, on pictures that the loader feeds, or on synthetic text.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <ctime>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,7 +15,6 @@
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/devices.h"
-#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/compute.h"
@@ -42,27 +39,23 @@ namespace {
 // with more, waiting counts too.
 double cpu_seconds_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// How every convolution met so far is computed on this GPU: a JSON list.
-std::string convolutions_on(Device device) {
-  std::string list;
+// How every convolution met so far is computed on this GPU.
+std::vector<JsonObject> convolutions_on(Device device) {
+  std::vector<JsonObject> list;
   for (const cudnn::ConvEngine::Choice& c : conv_engine(device).choices()) {
-    JsonObject one;
+    JsonObject& one = list.emplace_back();
     one.add("problem", c.problem.key()).add("plan", c.plan).add("from", c.from);
     one.add("us", c.microseconds).add("rejected", c.rejected);
-    list += (list.empty() ? "" : ", ") + one.str();
   }
-  return "[" + list + "]";
+  return list;
 }
 
 // The same for attention; what is not listed ran on our own kernels.
-std::string attentions_on(Device device) {
-  std::string list;
-  for (const cudnn::AttentionEngine::Choice& c : attention_engine(device).choices()) {
-    JsonObject one;
-    one.add("problem", c.problem.key()).add("plan", c.plan);
-    list += (list.empty() ? "" : ", ") + one.str();
-  }
-  return "[" + list + "]";
+std::vector<JsonObject> attentions_on(Device device) {
+  std::vector<JsonObject> list;
+  for (const cudnn::AttentionEngine::Choice& c : attention_engine(device).choices())
+    list.emplace_back().add("problem", c.problem.key()).add("plan", c.plan);
+  return list;
 }
 
 Tensor random_images(i64 batch, i64 side) {
@@ -331,7 +324,7 @@ int bench_step(const BenchStepOptions& o) {
     if (!device.is_cpu()) out.add("graph", o.graph).add("hidden_waits", hidden);
     out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_resident_bytes());
     if (!device.is_cpu())
-      out.raw("convolutions", convolutions_on(device)).raw("attention", attentions_on(device));
+      out.add("convolutions", convolutions_on(device)).add("attention", attentions_on(device));
     fmt::print("{}\n", out.str());
     return 0;
   }

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <exception>
 #include <filesystem>
-#include <numeric>
 
 #include <fmt/core.h>
 

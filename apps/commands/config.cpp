@@ -6,8 +6,8 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/config_check.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/core/text/listed.h"
 
 namespace gossamer::apps {
 namespace {
@@ -27,10 +27,8 @@ std::string assignment(const KeyText& key) {
 
 void explain(const KeyText& key) {
   const std::size_t dot = key.name.find('.');
-  std::string values;
-  for (const std::string& value : key.choices) values += (values.empty() ? "" : ", ") + value;
   fmt::print("{}\n  meaning  {}\n  type     {}\n", key.name, key.about, key.type);
-  if (!values.empty()) fmt::print("  values   {}\n", values);
+  if (!key.choices.empty()) fmt::print("  values   {}\n", listed(key.choices));
   if (!key.range.empty()) fmt::print("  range    {}\n", key.range);
   fmt::print(
       "  default  {0}\n  command  gossamer train {1}\n  TOML     [{2}]\n           {3} = {0}\n",

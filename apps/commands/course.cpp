@@ -19,19 +19,18 @@ fs::path exercise_of(const CourseUnit& unit) {
 }
 
 int list(bool json) {
-  std::string rows;
+  std::vector<JsonObject> rows;
   if (!json) fmt::print("A course in eight units. A unit is a page to read and a file to fill.\n");
   for (const CourseUnit& unit : course_units()) {
     const std::string file = exercise_of(unit).string();
-    rows += (rows.empty() ? "" : ", ") + JsonObject()
-                                             .add("unit", unit.number)
-                                             .add("title", std::string(unit.title))
-                                             .add("file", file)
-                                             .str();
+    rows.emplace_back()
+        .add("unit", unit.number)
+        .add("title", std::string(unit.title))
+        .add("file", file);
     if (!json) fmt::print("  {}  {:<34} {}\n", unit.number, unit.title, file);
   }
   if (json)
-    fmt::print("{{\"units\": [{}]}}\n", rows);
+    fmt::print("{{\"units\": {}}}\n", json_text(rows));
   else
     fmt::print(
         "gossamer course start 1   shows the page of unit 1 and writes both files into course/\n"

@@ -6,8 +6,8 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/plural.h"
-#include "gossamer/data/files.h"
 
 namespace gossamer::apps {
 namespace {
@@ -38,7 +38,7 @@ void print_notices(const data::TokenizeReport& r) {
   const auto left_out = [](const std::vector<std::string>& files, const char* why) {
     if (!files.empty())
       print(fmt::format("left out, {}: {} ({})\n", why,
-                        counted(static_cast<i64>(files.size()), "file"), data::first_of(files)));
+                        counted(static_cast<i64>(files.size()), "file"), first_of(files)));
   };
   left_out(r.empty_files, "because there is no text in them");
   left_out(r.other_files, "because they end with none of .txt, .text, .md and .jsonl");

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <set>
 #include <sstream>
@@ -19,11 +18,9 @@
 #include <unistd.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/launch/process.h"
 #include "gossamer/apps/machine.h"
-#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/compute.h"
 #include "gossamer/core/cores.h"
@@ -31,6 +28,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/models/registry.h"
 
 namespace fs = std::filesystem;
@@ -76,10 +74,9 @@ Check memory() {
 }
 
 Check engine() {
-  std::string list;
-  for (const std::string& b : backend_names()) list += (list.empty() ? "" : ", ") + b;
-  const std::string text = fmt::format("backends {}; oneDNN {}; own kernels for {}", list,
-                                       onednn_version(), cpu::kernel_set());
+  const std::string text =
+      fmt::format("backends {}; oneDNN {}; own kernels for {}", listed(backend_names()),
+                  onednn_version(), cpu::kernel_set());
   return {Verdict::ok, "engine", text, ""};
 }
 
@@ -195,13 +192,13 @@ Check first_step(const std::string& subject, Device device) {
 }
 
 int doctor(const DoctorCommand& command) {
-  std::string names;
-  for (const std::string& name : models::names()) names += (names.empty() ? "" : ", ") + name;
   std::vector<Check> checks{build(),   cpu(),      load(),
                             memory(),  engine(),   first_step("training", Device::cpu()),
                             network(), launchers()};
   std::ranges::move(gpu_checks(), std::back_inserter(checks));
-  checks.insert(checks.end(), {disk(), limits(), {Verdict::ok, "models", names, ""}, exports()});
+  checks.insert(
+      checks.end(),
+      {disk(), limits(), {Verdict::ok, "models", listed(models::names()), ""}, exports()});
   const char* const words[] = {"ok", "note", "PROBLEM"};
   const auto problems = std::ranges::count(checks, Verdict::problem, &Check::verdict);
   if (command.json) {

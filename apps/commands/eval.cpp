@@ -2,7 +2,6 @@
 // weights of others.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 
 #include <fmt/core.h>
@@ -27,7 +26,6 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/data/errors.h"
 

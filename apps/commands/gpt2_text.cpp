@@ -1,7 +1,6 @@
 // See gpt2_text.h.
 #include "gossamer/apps/commands/gpt2_text.h"
 
-#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 

@@ -1,6 +1,5 @@
 // `gossamer graph NAME N`: how fast workers agree on a graph, or by rounds of exchanges.
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 
 #include <fmt/core.h>

@@ -5,8 +5,8 @@
 
 #include "gossamer/apps/commands/shell.h"
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/version.h"
+#include "gossamer/core/text/listed.h"
 
 namespace gossamer::apps {
 namespace {
@@ -82,9 +82,10 @@ std::string synopsis(const CommandHelp& command) {
 }
 
 std::string option_entry(const OptionHelp& option) {
-  std::string head, value = option.value.substr(0, option.value.find(':')), text = option.about;
-  for (const std::string& name : option.names)
-    head += (head.empty() ? "" : ", ") + (option.positional ? italic(upper(name)) : bold(name));
+  std::string value = option.value.substr(0, option.value.find(':')), text = option.about;
+  std::string head = listed(option.names, ", ", [&](const std::string& name) {
+    return option.positional ? italic(upper(name)) : bold(name);
+  });
   if (!option.positional && !value.empty()) head += " " + italic(value);
   if (!option.preset.empty()) text += " (default: " + option.preset + ")";
   return entry(head, text);

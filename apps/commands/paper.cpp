@@ -12,6 +12,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/core/text/listed.h"
 
 namespace gossamer::apps {
 namespace {
@@ -95,12 +96,9 @@ std::string html_of(const Paper& paper, const PaperPage& page, double seconds) {
 }
 
 const Paper& find(const std::string& name) {
-  std::string known;
-  for (const Paper& each : papers()) {
+  for (const Paper& each : papers())
     if (each.name == name) return each;
-    known += (known.empty() ? "" : ", ") + std::string(each.name);
-  }
-  fail<ConfigError>("paper ", name, ": known are: ", known);
+  fail<ConfigError>("paper ", name, ": known are: ", listed(papers(), ", ", &Paper::name));
 }
 
 int list(bool json) {

@@ -2,15 +2,13 @@
 // the values of the option before the cursor, then the words that this command takes.
 #include "gossamer/apps/commands/shell.h"
 
-#include <algorithm>
 #include <cctype>
 
 #include <fmt/format.h>
 
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/config_check.h"
 #include "gossamer/apps/shell_word.h"
-#include "gossamer/apps/version.h"
+#include "gossamer/core/text/listed.h"
 
 namespace gossamer::apps {
 namespace {
@@ -38,9 +36,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-std::string joined(const std::vector<std::string>& words, const std::string& between = " ") {
-  return fmt::format("{}", fmt::join(words, between));
-}
+std::string joined(const std::vector<std::string>& words) { return listed(words, " "); }
 
 // Values as far as completion can type them: "dirichlet:" of "dirichlet:ALPHA".
 std::vector<std::string> typed(std::vector<std::string> values) {
@@ -56,7 +52,7 @@ std::string command_patterns(const Rows& rows) {
   std::vector<std::string> names;
   for (const CommandHelp* row : rows)
     if (row != rows[0] && !row->takes_any_command) names.push_back(shell_word(row->name));
-  return joined(names, " | ");
+  return listed(names, " | ");
 }
 
 // For each option that wants a value: one line of a "case" over command and option.
@@ -74,10 +70,10 @@ std::string option_cases(const Rows& rows, Values&& values, const std::string& f
       if (option.values.empty())
         without_list.insert(without_list.end(), patterns.begin(), patterns.end());
       else
-        out += fmt::format("    ({}) {} ;;\n", joined(patterns, " | "), values(option.values));
+        out += fmt::format("    ({}) {} ;;\n", listed(patterns, " | "), values(option.values));
     }
     if (!without_list.empty())
-      out += fmt::format("    ({}) {} ;;\n", joined(without_list, " | "), files);
+      out += fmt::format("    ({}) {} ;;\n", listed(without_list, " | "), files);
   }
   return out;
 }
@@ -181,8 +177,8 @@ std::string zsh_completion(const CommandHelp& root) {
       if (!option.positional)
         for (const std::string& name : option.names)
           options.push_back(described(name, option.about));
-    if (!words.empty()) commands += "      words_here=(" + joined(words, "\n        ") + ")\n";
-    commands += "      options=(" + joined(options, "\n        ") + ")\n";
+    if (!words.empty()) commands += "      words_here=(" + listed(words, "\n        ") + ")\n";
+    commands += "      options=(" + listed(options, "\n        ") + ")\n";
     if (row->takes_keys) commands += "      with_keys=1\n";
     commands += "      ;;\n";
   }

@@ -328,7 +328,7 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
 }
 
 int exchanges(const SimulateCommand& c) {
-  std::string rows, powers;
+  std::vector<JsonObject> rows, powers;
   std::vector<dist::ExchangeCount> all;
   if (!c.json)
     fmt::print(
@@ -342,16 +342,16 @@ int exchanges(const SimulateCommand& c) {
       all.push_back(r);
       n.push_back(size), synchronous.push_back(r.synchronous), accelerated.push_back(r.accelerated),
           a2cid2.push_back(r.a2cid2);
-      JsonObject row;
-      row.add("graph", graph).add("workers", size);
-      row.add("synchronous", r.synchronous)
+      rows.emplace_back()
+          .add("graph", graph)
+          .add("workers", size)
+          .add("synchronous", r.synchronous)
           .add("accelerated", r.accelerated)
-          .add("a2cid2", r.a2cid2);
-      row.add("rounds", r.rounds)
+          .add("a2cid2", r.a2cid2)
+          .add("rounds", r.rounds)
           .add("accelerated_rounds", r.accelerated_rounds)
           .add("time", r.time)
           .add("time_limited", r.time_limited);
-      rows += (rows.empty() ? "" : ", ") + row.str();
       if (c.json) continue;
       fmt::print("  {:<9} {:>7}  {:>11.4g}  {:>11.4g}  {:>11.4g}   {:.4g}{}\n", graph, size,
                  r.synchronous, r.accelerated, r.a2cid2, r.time,
@@ -364,16 +364,16 @@ int exchanges(const SimulateCommand& c) {
     if (c.sizes.size() < 2) continue;
     const double s = dist::fitted_power(n, synchronous), a = dist::fitted_power(n, accelerated),
                  x = dist::fitted_power(n, a2cid2);
-    JsonObject row;
-    row.add("graph", graph).add("synchronous", s).add("accelerated", a).add("a2cid2", x);
-    powers += (powers.empty() ? "" : ", ") + row.str();
+    JsonObject& power = powers.emplace_back();
+    power.add("graph", graph).add("synchronous", s).add("accelerated", a).add("a2cid2", x);
     if (!c.json) fmt::print("  {:<9}  ~ n^    {:>11.2f}  {:>11.2f}  {:>11.2f}\n", graph, s, a, x);
   }
   if (!c.html.empty())
     write_result_page(c.html, "Exchanges until |x - mean| is a millionth of what it was",
                       exchange_pictures(all), R"({"mode": "exchanges"})");
   if (c.json)
-    fmt::print("{{\"mode\": \"exchanges\", \"rows\": [{}], \"powers\": [{}]}}\n", rows, powers);
+    fmt::print("{}\n",
+               JsonObject().add("mode", "exchanges").add("rows", rows).add("powers", powers).str());
   return 0;
 }
 

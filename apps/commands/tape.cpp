@@ -137,25 +137,20 @@ void print(const Drawn& d) {
 }
 
 void print_json(const Drawn& d) {
-  std::string rows;
-  for (const Row& r : d.rows) {
-    std::string names;
-    for (const std::string& name : r.parameters)
-      names += (names.empty() ? "" : ", ") + json_text(name);
-    rows += (rows.empty() ? "" : ", ") + JsonObject()
-                                             .add("op", r.op)
-                                             .add("shape", r.shape)
-                                             .add("dtype", r.dtype)
-                                             .raw("parameters", "[" + names + "]")
-                                             .add("from", r.from)
-                                             .add("keeps", r.keeps)
-                                             .str();
-  }
+  std::vector<JsonObject> rows;
+  for (const Row& r : d.rows)
+    rows.emplace_back()
+        .add("op", r.op)
+        .add("shape", r.shape)
+        .add("dtype", r.dtype)
+        .add("parameters", r.parameters)
+        .add("from", r.from)
+        .add("keeps", r.keeps);
   fmt::print("{}\n", JsonObject()
                          .add("tape", d.title)
                          .add("keeps", d.keeps)
                          .add("parameters", d.parameters)
-                         .raw("ops", "[" + rows + "]")
+                         .add("ops", rows)
                          .str());
 }
 

@@ -1,6 +1,5 @@
 // `gossamer translate MODEL < lines`: a translation of each line, in the same order.
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <numeric>

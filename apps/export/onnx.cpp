@@ -20,7 +20,6 @@ void write_onnx(const std::filesystem::path& path, const LoadedModel&, const Onn
 #else
 
 #include <cmath>
-#include <cstdint>
 #include <initializer_list>
 #include <map>
 #include <string>

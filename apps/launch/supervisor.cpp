@@ -20,6 +20,7 @@
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {
@@ -182,10 +183,8 @@ class Supervisor {
     if (!one_host()) {
       if (!here.interface().empty() && here.interface() != "0.0.0.0")
         e["GOSSAMER_INTERFACE"] = here.interface();
-      std::string names;
-      for (const Worker& other : workers_)
-        names += (names.empty() ? "" : ",") + hosts_[other.host].name;
-      e["GOSSAMER_HOSTS"] = names;
+      e["GOSSAMER_HOSTS"] =
+          listed(workers_, ",", [&](const Worker& other) { return hosts_[other.host].name; });
     }
     e["GOSSAMER_REJOIN"] = e["GOSSAMER_SEEDS"] = "";
     if (again) {

@@ -1,5 +1,4 @@
 // Accumulated Adam against Adam with all-reduce and decentralized Adam, by real training.
-#include <algorithm>
 #include <cmath>
 
 #include <fmt/format.h>

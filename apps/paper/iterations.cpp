@@ -1,6 +1,5 @@
 // Decent-DP's iteration times on its three clusters, by the node model of
 // dist/simulation/machines.h.
-#include <cmath>
 
 #include <fmt/format.h>
 

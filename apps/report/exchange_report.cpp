@@ -2,7 +2,6 @@
 #include "gossamer/apps/report/exchange_report.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include <fmt/format.h>
 

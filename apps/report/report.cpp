@@ -14,6 +14,7 @@
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/report/trace_player.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/dist/method.h"
 
 namespace fs = std::filesystem;
@@ -165,10 +166,8 @@ std::string faults(const RunRecord& run) {
   if (run.marks.empty()) return "";
   HtmlTable table({"time", "event", "worker", "what", "written by"});
   for (const Mark& m : run.marks) {
-    std::string by;
-    for (const int rank : m.by) by += fmt::format("{}{}", by.empty() ? "" : ", ", rank);
     table.row({fmt::format("{:.1f} s", m.time), m.kind, std::to_string(m.worker),
-               html_escape(m.what), by});
+               html_escape(m.what), listed(m.by)});
   }
   return "<h2>Faults and returns</h2>" + table.html();
 }

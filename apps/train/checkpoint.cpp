@@ -2,13 +2,13 @@
 #include "gossamer/apps/train/checkpoint.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/train/worker_models.h"
 
@@ -99,9 +99,7 @@ CheckpointCopy copy_state(int rank, int world, const nn::TrainState& state, dist
                  {"method", method.name()},
                  {"earlier_legs", figures.earlier.json()},
                  {"this_leg", figures.leg.json()}});
-  std::string alive;
-  for (const int other : figures.alive) alive += (alive.empty() ? "" : " ") + std::to_string(other);
-  if (!alive.empty()) header["alive"] = alive;
+  if (!figures.alive.empty()) header["alive"] = listed(figures.alive, " ");
   if (!figures.patience.empty()) header["patience"] = figures.patience;
   CheckpointCopy copy{.rank = rank, .state = {}};
   method.quiesce(

@@ -2,7 +2,6 @@
 #include "gossamer/apps/train/checkpoints.h"
 
 #include <memory>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 // See text_options.h.
 #include "gossamer/apps/train/text_options.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "gossamer/apps/config_keys.h"

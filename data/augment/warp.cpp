@@ -1,7 +1,6 @@
 // Affine warps with Pillow's arithmetic: nearest in 16.16 fixed point, bilinear in f64. Compiled
 // without fused multiply-adds, which would round differently.
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstring>

@@ -3,7 +3,6 @@
 // scan, as nearly all are, ours stands in its place (jpeg_huffman.h).
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <span>
 
 #include "gossamer/core/error.h"

@@ -2,8 +2,6 @@
 // a PNG.
 #include "gossamer/data/codec/picture_facts.h"
 
-#include <algorithm>
-#include <cctype>
 #include <cstring>
 
 #include "gossamer/core/text/file_names.h"

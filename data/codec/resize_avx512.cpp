@@ -13,7 +13,6 @@
 #endif
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include <immintrin.h>
 

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"

@@ -1,7 +1,6 @@
 // Lists of class names beside data sets.
 #include "gossamer/data/formats/class_names.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <set>
 

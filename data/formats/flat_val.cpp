@@ -2,11 +2,11 @@
 // numbers of the development kit.
 #include "gossamer/data/formats/flat_val.h"
 
-#include <algorithm>
 #include <charconv>
 #include <span>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"

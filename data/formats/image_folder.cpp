@@ -8,6 +8,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/class_names.h"

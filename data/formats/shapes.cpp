@@ -4,7 +4,6 @@
 #include "gossamer/data/formats/shapes.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 

@@ -14,7 +14,6 @@
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/byte_reader.h"
-#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/format.h"
 #include "gossamer/data/hash.h"
 

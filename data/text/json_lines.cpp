@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
-#include "gossamer/data/files.h"
 #include "gossamer/data/text/json.h"
 #include "gossamer/data/text/text_file.h"
 

@@ -9,6 +9,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"

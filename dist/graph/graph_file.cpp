@@ -2,7 +2,6 @@
 // the parser takes text, no file.
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
@@ -45,9 +46,7 @@ const std::vector<MethodRow>& method_rows() {
 const MethodRow& method_row(const std::string& name) {
   for (const MethodRow& row : method_rows())
     if (row.traits.name == name) return row;
-  std::string known;
-  for (const std::string& each : method_names()) known += (known.empty() ? "" : ", ") + each;
-  fail<ConfigError>("method \"", name, "\" is unknown; known are: ", known);
+  fail<ConfigError>("method \"", name, "\" is unknown; known are: ", listed(method_names()));
 }
 
 std::unique_ptr<Method> make_of_formula(const MethodTraits& traits, const MethodContext& with,

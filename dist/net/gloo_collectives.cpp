@@ -15,6 +15,7 @@
 #include <gloo/broadcast.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/gloo_context.h"
 #include "gossamer/dist/net/greeting.h"
 
@@ -28,12 +29,6 @@ void add(void* out, const void* a, const void* b, std::size_t n) {
   T* o = static_cast<T*>(out);
   const T *x = static_cast<const T*>(a), *y = static_cast<const T*>(b);
   for (std::size_t i = 0; i < n; ++i) o[i] = x[i] + y[i];
-}
-
-std::string text_of(const std::vector<int>& ranks) {
-  std::string text;
-  for (int r : ranks) text += (text.empty() ? "" : ", ") + std::to_string(r);
-  return text;
 }
 
 std::uint64_t key_of(const std::vector<int>& members, std::uint32_t epoch) {
@@ -91,17 +86,17 @@ struct GlooCollectives::Impl {
     if (const std::string why = link.given_up(); !why.empty()) return what + ": " + why;
     const std::vector<int> gone = dead();
     if (!gone.empty()) {
-      return what + ": worker" + (gone.size() > 1 ? "s " : " ") + text_of(gone) +
+      return what + ": worker" + (gone.size() > 1 ? "s " : " ") + listed(gone) +
              (gone.size() > 1 ? " are" : " is") + " gone (" + link.why_dead(gone.front()) + ")";
     }
     std::vector<int> absent;
     for (int m : members) {
       if (m != link.rank() && link.mark(m) < calls) absent.push_back(m);
     }
-    return what + " among workers " + text_of(members) + " failed: " + error +
+    return what + " among workers " + listed(members) + " failed: " + error +
            (absent.empty() ? ""
                            : "; worker" + std::string(absent.size() > 1 ? "s " : " ") +
-                                 text_of(absent) + " did not come to this operation");
+                                 listed(absent) + " did not come to this operation");
   }
 
   void drop(const std::string& why) {
@@ -244,7 +239,7 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t se
       std::vector<int> absent;
       for (const int m : others)
         if (!known[m].knows_ours) absent.push_back(m);
-      throw DistTimeout("worker(s) " + text_of(absent) + " did not come");
+      throw DistTimeout("worker(s) " + listed(absent) + " did not come");
     }
     auto& [from, value] = *heard;
     if (value.size() < 16) continue;
@@ -273,7 +268,7 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
   std::sort(members.begin(), members.end());
   const auto self = std::find(members.begin(), members.end(), s.link.rank());
   check<DistError>(self != members.end(), "rebuild: worker ", s.link.rank(),
-                   " is not among the members ", text_of(members));
+                   " is not among the members ", listed(members));
   if (const std::string why = s.link.given_up(); !why.empty()) throw GivenUp("rebuild: " + why);
   s.drop("being rebuilt");
   {
@@ -337,7 +332,7 @@ void GlooCollectives::broadcast(const Tensor& x, int root) {
   Impl& s = *impl_;
   const auto found = std::find(s.members.begin(), s.members.end(), root);
   check<DistError>(found != s.members.end(), "broadcast from worker ", root,
-                   ": it is not among the members ", text_of(s.members));
+                   ": it is not among the members ", listed(s.members));
   s.run("broadcast", [&](const std::shared_ptr<gloo::Context>& now) {
     if (x.bytes() == 0) return;
     gloo::BroadcastOptions options(now);

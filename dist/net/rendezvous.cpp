@@ -11,6 +11,7 @@
 #include <set>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/dial.h"
 
 namespace gossamer::dist {
@@ -27,9 +28,7 @@ constexpr std::chrono::seconds kLastCalls(5);
 constexpr std::size_t kMostRefused = 8;  // reasons that are kept
 
 std::string join_ranks(const LaunchInfo& info, const std::vector<int>& ranks) {
-  std::string text;
-  for (int r : ranks) text += (text.empty() ? "" : ", ") + worker_name(info, r);
-  return text;
+  return listed(ranks, ", ", [&](int r) { return worker_name(info, r); });
 }
 
 class Rendezvous : public std::enable_shared_from_this<Rendezvous> {

@@ -1,7 +1,6 @@
 // Ideal gossip: instantaneous exchanges at Poisson times, drawn from the superposition of all
 // clocks, or in matching rounds.
 #include <algorithm>
-#include <cmath>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/methods/registry.h"

@@ -1,6 +1,5 @@
 // Synchronous methods in simulated time: one gradient of every worker and one step of the method's
 // formula per unit of time.
-#include <algorithm>
 #include <cmath>
 #include <optional>
 

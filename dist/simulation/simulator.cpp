@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/dist/methods/registry.h"
 
@@ -18,13 +19,6 @@ namespace {
 constexpr int kMostWorkers = 4096;
 constexpr auto kPairings =
     std::to_array<std::string_view>({"poisson", "matching", "handshake", "schedule", "rounds"});
-
-template <class Names>
-std::string listed(const Names& names) {
-  std::string out;
-  for (const auto& each : names) (out += out.empty() ? "" : ", ") += each;
-  return out;
-}
 
 std::string rounds_for(const SimulationPlan& plan) {
   const SimulationOptions& o = plan.options;
