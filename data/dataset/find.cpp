@@ -12,14 +12,13 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
-#include "gossamer/data/formats/cifar.h"
 #include "gossamer/data/formats/format.h"
 #include "gossamer/data/formats/image_folder.h"
 #include "gossamer/data/formats/index_file.h"
 #include "gossamer/data/formats/packed.h"
-#include "gossamer/data/formats/pickled.h"
 #include "gossamer/data/formats/tar_shard.h"
 
 namespace gossamer::data {
@@ -30,14 +29,16 @@ FileFormat tar_format();
 FileFormat tfrecord_format();
 FileFormat pickled_format();
 FileFormat idx_format();
+FileFormat cifar_format();
 
 namespace {
 
 namespace fs = std::filesystem;
 
 const std::vector<FileFormat>& formats() {
-  static const auto& rows = *new std::vector<FileFormat>{
-      packed_format(), tar_format(), tfrecord_format(), pickled_format(), idx_format()};
+  static const auto& rows =
+      *new std::vector<FileFormat>{packed_format(),  tar_format(), tfrecord_format(),
+                                   pickled_format(), idx_format(), cifar_format()};
   return rows;
 }
 
@@ -129,9 +130,14 @@ void check_complete(const std::vector<std::string>& shards, const fs::path& fold
   }
 }
 
+bool has_fixed_name(const std::string& name, bool (*FileFormat::*of)(const std::string&)) {
+  return std::ranges::any_of(formats(),
+                             [&](const FileFormat& f) { return f.*of && (f.*of)(name); });
+}
+
 struct Content {
   std::map<std::string, std::vector<std::string>> shards;  // by kind
-  std::vector<std::string> cifar, cifar_test;
+  std::vector<std::string> train, val;                     // by fixed names
   std::set<std::string> folders;
 };
 
@@ -148,15 +154,14 @@ Content look_into(const fs::path& folder) {
       continue;  // another task's images
     else if (const std::string kind = kind_of_shard(name); !kind.empty())
       found.shards[kind].push_back(name);
-    else if ((name.starts_with("data_batch_") && name.ends_with(".bin")) || name == "train.bin" ||
-             is_pickled_train_name(name))
-      found.cifar.push_back(name);
-    else if (name == "test_batch.bin" || name == "test.bin" || is_pickled_val_name(name))
-      found.cifar_test.push_back(name);
+    else if (has_fixed_name(name, &FileFormat::is_train_name))
+      found.train.push_back(name);
+    else if (has_fixed_name(name, &FileFormat::is_val_name))
+      found.val.push_back(name);
   }
   check<DataError>(!error, code::damaged, folder.string(), ": can't be listed: ", error.message());
   for (auto& [kind, names] : found.shards) std::ranges::sort(names);
-  for (auto* names : {&found.cifar, &found.cifar_test}) std::ranges::sort(*names);
+  for (auto* names : {&found.train, &found.val}) std::ranges::sort(*names);
   return found;
 }
 
@@ -164,8 +169,8 @@ Content look_into(const fs::path& folder) {
 void check_one_kind(const fs::path& folder, const Content& inside) {
   std::vector<std::string> kinds;  // one name of each
   for (const auto& [kind, names] : inside.shards) kinds.push_back(names.front());
-  if (!inside.cifar.empty() || !inside.cifar_test.empty())
-    kinds.push_back((inside.cifar.empty() ? inside.cifar_test : inside.cifar).front());
+  if (!inside.train.empty() || !inside.val.empty())
+    kinds.push_back((inside.train.empty() ? inside.val : inside.train).front());
   int with_pictures = 0;
   for (auto name = inside.folders.begin(); name != inside.folders.end() && with_pictures < 2;
        ++name)
@@ -184,14 +189,14 @@ void find_in_folder(const fs::path& folder, Part part, Containers& all, int dept
   const auto add = [&](const std::vector<std::string>& names) {
     for (const std::string& name : names) all.found.push_back({(folder / name).string(), false});
   };
-  if (!inside.cifar.empty() || (part == Part::val && !inside.cifar_test.empty())) {
+  if (!inside.train.empty() || (part == Part::val && !inside.val.empty())) {
     check<DataError>(
-        part != Part::val || !inside.cifar_test.empty(), code::nothing, folder.string(),
+        part != Part::val || !inside.val.empty(), code::nothing, folder.string(),
         ": holds training files of CIFAR or ImageNet-32, but neither ",
         "test_batch.bin or test_batch (CIFAR-10) nor test.bin (CIFAR-100) nor val_data "
         "(ImageNet-32) to validate with. Copy it there, or name the file meant.");
     check_one_kind(folder, inside);
-    return add(part == Part::val ? inside.cifar_test : inside.cifar);
+    return add(part == Part::val ? inside.val : inside.train);
   }
   // A folder above: train/ and val/ in it, or Kaggle's ILSVRC/Data/CLS-LOC.
   const fs::path kaggle = folder / "ILSVRC" / "Data" / "CLS-LOC";
@@ -288,8 +293,10 @@ std::string wanted() {
   std::string out =
       "a folder of class folders, ImageNet's flat val/ with the development kit or Kaggle's "
       "LOC_val_solution.csv beside it, ";
-  for (const FileFormat& format : formats()) out += format.wanted + ", ";
-  return out + "or CIFAR-10/100 binary files";
+  const auto& last = formats().back();
+  for (const FileFormat& format : formats())
+    out += &format == &last ? "or " + format.wanted : format.wanted + ", ";
+  return out;
 }
 
 }  // namespace
@@ -322,13 +329,11 @@ Index read_by_kind(const Container& found) {
   file.read(0, start);
   const std::string name = fs::path(path).filename().string();
   for (const FileFormat& format : formats())
-    if ((format.has_name && format.has_name(name)) || format.starts_with(start))
+    if ((format.has_name && format.has_name(name)) ||
+        (format.starts_with && format.starts_with(start)))
       return format.index(path);
-  // Only its size tells a CIFAR file. If the size is wrong, the name shows what was meant.
-  if (file.size() && file.size() % 3073 == 0) return index_cifar(path, false);
-  if (file.size() && file.size() % 3074 == 0) return index_cifar(path, true);
-  if (has_ending(name, {".bin"}))
-    return index_cifar(path, name == "train.bin" || name == "test.bin");
+  for (const FileFormat& format : formats())
+    if (format.may_be && format.may_be(name, file.size())) return format.index(path);
   if (is_compressed_name(name)) {
     const std::string inside = kind_of_shard(fs::path(name).stem().string());
     check<DataError>(inside.empty() || inside == tar_format().name, code::not_understood, path,

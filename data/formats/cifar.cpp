@@ -8,16 +8,24 @@
 #include <functional>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/file_names.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/byte_reader.h"
 #include "gossamer/data/formats/class_names.h"
+#include "gossamer/data/formats/format.h"
 
 namespace gossamer::data {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kPixels = 3 * 32 * 32;
+constexpr std::size_t kPixels = 3 * 32 * 32, kRecord = kPixels + 1, kRecord100 = kPixels + 2;
+
+// If the size is wrong, the name shows what was meant.
+bool is_cifar_100(const std::string& name, std::size_t size) {
+  if (size > 0 && size % kRecord == 0) return false;
+  return (size > 0 && size % kRecord100 == 0) || name == "train.bin" || name == "test.bin";
+}
 
 }  // namespace
 
@@ -45,10 +53,15 @@ std::vector<std::string> cifar_classes(const std::string& path, bool hundred) {
   return names;
 }
 
-Index index_cifar(const std::string& path, bool hundred) {
+namespace {
+
+// DataError says what is wrong with it.
+Index index_cifar(const std::string& path) {
   const File file(path);
+  const std::string stem = fs::path(path).filename().string();
+  const bool hundred = is_cifar_100(stem, file.size());
   const std::vector<std::string> classes = cifar_classes(path, hundred);
-  const std::size_t header = hundred ? 2 : 1, record = kPixels + header;
+  const std::size_t record = hundred ? kRecord100 : kRecord, header = record - kPixels;
   check<DataError>(file.size() > 0 && file.size() % record == 0, path, ": ", file.size(),
                    " bytes are not a whole number of CIFAR-", hundred ? 100 : 10, " records of ",
                    record,
@@ -56,7 +69,6 @@ Index index_cifar(const std::string& path, bool hundred) {
                    "CIFAR-100's train.bin 153,700,000.)");
   IndexBuilder builder(path, kCifarLayout);
   for (const std::string& name : classes) builder.add_class(name);
-  const std::string stem = fs::path(path).filename().string();
   FileReader reader(file);
   for (std::size_t at = 0; at < file.size(); at += record) {
     const int label = std::to_integer<int>(reader.at(at + header - 1, 1)[0]);
@@ -67,6 +79,29 @@ Index index_cifar(const std::string& path, bool hundred) {
                 classes[static_cast<std::size_t>(label)], at + header);
   }
   return builder.finish();
+}
+
+}  // namespace
+
+FileFormat cifar_format() {
+  return {
+      .name = "CIFAR",
+      .wanted = "CIFAR-10/100 binary files",
+      .has_name = nullptr,
+      .starts_with = nullptr,
+      .index = index_cifar,
+      .is_train_name =
+          [](const std::string& name) {
+            return name == "train.bin" ||
+                   (name.starts_with("data_batch_") && name.ends_with(".bin"));
+          },
+      .is_val_name =
+          [](const std::string& name) { return name == "test_batch.bin" || name == "test.bin"; },
+      .may_be =
+          [](const std::string& name, std::size_t size) {
+            return has_ending(name, {".bin"}) ||
+                   (size > 0 && (size % kRecord == 0 || size % kRecord100 == 0));
+          }};
 }
 
 }  // namespace gossamer::data

@@ -14,7 +14,6 @@
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/cifar.h"
-#include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/devkit.h"
 #include "gossamer/data/formats/format.h"
 
@@ -101,13 +100,12 @@ std::vector<std::string> imagenet_names(const std::string& path) {
   return names;
 }
 
-}  // namespace
-
 bool looks_like_pickle(std::span<const std::byte> start) {
   return start.size() > 2 && start[0] == std::byte{0x80} && start[1] >= std::byte{2} &&
          start[1] <= std::byte{5};
 }
 
+// train_data_batch_1, val_data, data_batch_1, test_batch: without an ending.
 bool is_pickled_train_name(const std::string& name) {
   return (name.starts_with("train_data_batch_") || name.starts_with("data_batch_")) &&
          name.find('.') == std::string::npos;
@@ -116,6 +114,8 @@ bool is_pickled_train_name(const std::string& name) {
 bool is_pickled_val_name(const std::string& name) {
   return name == "val_data" || name == "test_batch";
 }
+
+}  // namespace
 
 Index index_pickled(const InputFile& batch) {
   const std::string& path = batch.name();
@@ -163,7 +163,9 @@ FileFormat pickled_format() {
           .wanted = "pickled batches of CIFAR and ImageNet-32",
           .has_name = nullptr,
           .starts_with = looks_like_pickle,
-          .index = [](const std::string& path) { return index_pickled(InputFile(path)); }};
+          .index = [](const std::string& path) { return index_pickled(InputFile(path)); },
+          .is_train_name = is_pickled_train_name,
+          .is_val_name = is_pickled_val_name};
 }
 
 }  // namespace gossamer::data

@@ -3,20 +3,10 @@
 // CIFAR-100.
 #pragma once
 
-#include <cstddef>
-#include <span>
-#include <string>
-
 #include "gossamer/core/io/input_file.h"
 #include "gossamer/data/formats/index.h"
 
 namespace gossamer::data {
-
-// Whether these first bytes of a file are a pickle's.
-bool looks_like_pickle(std::span<const std::byte> start);
-// train_data_batch_1, val_data, data_batch_1, test_batch: without an ending.
-bool is_pickled_train_name(const std::string& name);
-bool is_pickled_val_name(const std::string& name);
 
 // ImageNet-32's labels count from 1 in the order of map_clsloc.txt: with this file beside the batch
 // (or in the folder above) the classes are WordNet ids, else "0001" to "1000". Nothing in the file
