@@ -1,12 +1,10 @@
-// What the data of tasks of text have in common: samples are ids, called tokens, and one loader
-// gives the batches.
+// What the data and the models of tasks of text have in common: samples are ids, called tokens, and
+// one loader gives the batches.
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <string>
-
-#include <fmt/format.h>
 
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/inputs.h"
@@ -89,7 +87,8 @@ class TextModel : public TaskModel {
     if (!config_.model.init.empty() && from_start) {
       const nn::Weights file = initial_weights(config_);
       load(file, *net);
-      notes.push_back(fmt::format("init     {}: {} tensors", file.file, file.tensors.size()));
+      notes.push_back("init     " + file.file + ": " + std::to_string(file.tensors.size()) +
+                      " tensors");
     }
     freeze_and_check(config_, *net, notes);
     return net;

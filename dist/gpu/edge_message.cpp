@@ -1,7 +1,6 @@
 // Messages as bytes: kind, session, generation, length, all little endian.
 #include "gossamer/dist/gpu/edge_message.h"
 
-
 #include "gossamer/core/error.h"
 
 namespace gossamer::dist {
