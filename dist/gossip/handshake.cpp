@@ -1,12 +1,18 @@
 // The pairing protocol with its clocks.
 #include "gossamer/dist/gossip/handshake.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace gossamer::dist {
 namespace {
 
 // seconds for the answer to a proposal (host-communication: 200 ms)
 constexpr double kLeastAnswer = 0.2, kMostAnswer = 2;
 constexpr double kRemind = 2;  // times the limit of an answer, without any change
+// A worker waits for another partner than its last one for so many times as long as its exchange
+// with that one or its gradient took, whichever is longer: neighbours like itself are free by then.
+constexpr double kOthers = 2;
 // training waits for this many of its gradients at most: a worker that can't keep up loses
 // exchanges, not time
 constexpr double kHoldGradients = 1;
@@ -57,7 +63,11 @@ void HandshakePolicy::adopt(const Graph& g, const std::vector<bool>& gone) {
 
 void HandshakePolicy::advance(const Now& now) {
   now_ = now;
-  if (!stopped_ && !pairing_.wanting() && quota_.next() <= now.t) pairing_.due();
+  if (!stopped_ && !pairing_.wanting() && quota_.next() <= now.t) {
+    wanted_at_ = now.wall;
+    pairing_.due();
+  }
+  if (now.wall >= others_until()) pairing_.meet_anyone();
   const bool proposing = pairing_.state() == Pairing::State::proposing;
   if (proposal_ != 0 && (!proposing || proposal_ != pairing_.session())) {
     answers_.took(now.wall - proposed_at_);
@@ -80,18 +90,29 @@ void HandshakePolicy::advance(const Now& now) {
   }
 }
 
+// INFINITY: it does not wait for others.
+double HandshakePolicy::others_until() const {
+  const bool waits = pairing_.state() == Pairing::State::available && pairing_.wanting() &&
+                     pairing_.avoided() >= 0;
+  return waits ? std::max(ended_at_, wanted_at_) +
+                     kOthers * std::max(ended_at_ - began_at_, now_.gradient_s)
+               : INFINITY;
+}
+
 void HandshakePolicy::stop() {
   stopped_ = true;
   pairing_.stop_wanting();
 }
 
 void HandshakePolicy::begun() {
+  began_at_ = now_.wall;
   quota_.exchanged(pairing_.initiated());
   // exact quota: being asked has fulfilled the wish
   if (quota_.next() > now_.t) pairing_.stop_wanting();
 }
 
 void HandshakePolicy::ended() {
+  ended_at_ = now_.wall;
   pairing_.exchange_done();
   pairing_.open();
 }
@@ -107,6 +128,7 @@ bool HandshakePolicy::resting() const {
 
 Wake HandshakePolicy::wake() const {
   Wake wake;
+  wake.wall = others_until();
   if (pairing_.state() == Pairing::State::proposing)
     wake.wall = (proposal_ != 0 ? proposed_at_ : now_.wall) + answers_.limit();
   if (!stopped_ && !pairing_.wanting()) wake.t = quota_.next();

@@ -36,6 +36,7 @@ class HandshakePolicy : public PartnerPolicy {
 
  private:
   std::size_t choose(std::span<const double> rates);
+  double others_until() const;
 
   const int self_;
   const double rate_;
@@ -46,7 +47,9 @@ class HandshakePolicy : public PartnerPolicy {
   bool stopped_ = false;
   std::uint32_t proposal_ = 0;  // that is unanswered; 0: none
   double proposed_at_ = 0;
-  AdaptiveDeadline answers_;   // of proposals
+  AdaptiveDeadline answers_;  // of proposals
+  // since when an exchange is wanted; begin and end of the last one
+  double wanted_at_ = 0, began_at_ = 0, ended_at_ = 0;
   std::uint64_t changes_ = 0;  // of the pairing, when it was last looked at
   double changed_at_ = 0;      // when it last changed
 };

@@ -2,8 +2,28 @@
 #include "gossamer/dist/gossip/pairing.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace gossamer::dist {
+
+// Symmetric scaling of the matrix with ones off its diagonal to row sums of `rates` (Sinkhorn and
+// Knopp 1967; the square root keeps it from swinging).
+std::vector<double> unrepeated(std::span<const double> rates) {
+  constexpr int kMostSweeps = 50;
+  constexpr double kEqual = 1e-4;
+  std::vector<double> w(rates.begin(), rates.end());
+  for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
+    double sum = 0, off = 0;
+    for (const double each : w) sum += each;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      const double scale = std::sqrt(rates[i] / (w[i] * (sum - w[i])));
+      off = std::max(off, std::fabs(scale - 1));
+      w[i] *= scale;
+    }
+    if (off < kEqual) break;
+  }
+  return w;
+}
 
 Pairing::Pairing(int self, const std::map<int, double>& peers, Choose choose)
     : self_(self), choose_(std::move(choose)) {
@@ -57,17 +77,39 @@ void Pairing::act() {
   if (wants_) initiate();
 }
 
+int Pairing::avoided() const {
+  const auto last = peers_.find(last_);
+  if (anyone_ || last == peers_.end()) return -1;
+  double others = 0;
+  for (const auto& [id, peer] : peers_)
+    if (id != last_ && peer.alive) others += peer.rate;
+  return others > 0 && others >= last->second.rate ? last_ : -1;
+}
+
+void Pairing::meet_anyone() {
+  set(anyone_, true);
+  if (state_ == State::available) act();
+}
+
 void Pairing::initiate() {
+  const int avoid = avoided();
   std::vector<int> ids;
+  std::vector<double> rates;
   for (auto& [id, peer] : peers_) {
     if (!peer.alive || peer.rate <= 0) continue;
     if (id < self_ && peer.asked && !peer.refused) return;  // its answer is on the way
-    if (id > self_ ? peer.avail : !peer.asked) ids.push_back(id);
+    ids.push_back(id), rates.push_back(peer.rate);
   }
-  if (ids.empty()) return;
-  std::vector<double> rates;
-  for (const int id : ids) rates.push_back(peers_[id].rate);
-  const int id = ids[choose_(rates)];
+  if (avoid >= 0) rates = unrepeated(rates);
+  std::size_t free = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const Peer& peer = peers_[ids[i]];
+    if (ids[i] == avoid || !(ids[i] > self_ ? peer.avail : !peer.asked)) continue;
+    ids[free] = ids[i], rates[free] = rates[i];
+    ++free;
+  }
+  if (free == 0) return;
+  const int id = ids[choose_(std::span(rates).first(free))];
   if (id > self_) {
     propose(id, true);
   } else {
@@ -108,7 +150,8 @@ void Pairing::exchange_done() {
   if (state_ != State::exchanging) return;
   ++changes_;
   state_ = State::idle;
-  partner_ = -1;
+  anyone_ = anyone_ && partner_ == last_;
+  last_ = std::exchange(partner_, -1);
 }
 
 void Pairing::receive(int id, const Message& m) {
@@ -243,6 +286,7 @@ std::vector<std::uint32_t> Pairing::fingerprint() const {
                                     wants_,
                                     own_want_,
                                     static_cast<std::uint32_t>(partner_ + 1),
+                                    static_cast<std::uint32_t>(last_ + 1),
                                     epoch_,
                                     nonce_,
                                     next_nonce_,
@@ -251,6 +295,7 @@ std::vector<std::uint32_t> Pairing::fingerprint() const {
     out.push_back(p.alive | p.avail << 1 | p.asks << 2 | p.asked << 3 | p.refused << 4);
     out.push_back(p.avail_epoch);
   }
+  out.push_back(anyone_);
   for (const Deferred& d : deferred_)
     out.push_back(static_cast<std::uint32_t>(d.peer)), out.push_back(d.nonce);
   return out;

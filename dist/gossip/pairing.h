@@ -23,9 +23,15 @@
 // exchange when one is due by its quota (quota.h; HandshakePolicy calls due()). Then it draws a
 // neighbour, by the rates of the edges, among the higher ones that are free and the lower ones that
 // it has not asked yet. It proposes to a higher one, and asks a lower one to propose. So one worker
-// starts each exchange, and it does not wait until its neighbour is due as well. A worker that has
-// just ended an exchange is free, but does not want the next one at once. So partners vary,
-// and edges keep their rates.
+// starts each exchange, and it does not wait until its neighbour is due as well.
+//
+// Partners vary: a worker draws another neighbour than the partner of its last exchange. Under load
+// both have a wish left when they part, and all others are busy: without this rule they would meet
+// again at once, with models that are nearly equal still. The rule is for who starts; a question is
+// answered at once, whoever asks. It ends after a time (meet_anyone(); HandshakePolicy has the
+// clock) until another neighbour was met: nobody waits for ever, or again and again, for neighbours
+// that are slow. It does not hold for an edge with more than half of the worker's rate, which could
+// not keep that rate; for others the draw is such that edges keep their rates (unrepeated()).
 #pragma once
 
 #include <cstdint>
@@ -69,6 +75,9 @@ class Pairing {
   // exchanging -> idle, whether the payload came through or not
   void exchange_done();
   void set_rate(int peer, double rate);  // the graph has healed
+  // the other neighbours have been waited for long enough: until one of them was met, the last
+  // partner may be drawn as well
+  void meet_anyone();
 
   // --- results
   State state() const { return state_; }
@@ -78,6 +87,8 @@ class Pairing {
   // exchanging: the same number on both sides, given by the lower id
   std::uint32_t session() const { return nonce_; }
   bool initiated() const { return initiated_; }  // exchanging: this worker's due() started it
+  // the partner of the last exchange, which is not drawn now; -1: anybody is
+  int avoided() const;
   std::vector<std::pair<int, Message>> take_messages() { return std::exchange(outbox_, {}); }
   // grows whenever fingerprint() changes, and only then
   std::uint64_t changes() const { return changes_; }
@@ -121,10 +132,17 @@ class Pairing {
   State state_ = State::idle;
   bool wants_ = false, own_want_ = false, initiated_ = false;
   int partner_ = -1;
+  int last_ = -1;        // the partner of the last exchange; -1: none
+  bool anyone_ = false;  // it may be drawn again
   std::uint32_t epoch_ = 0, nonce_ = 0, next_nonce_ = 0, proposed_epoch_ = 0;
   std::vector<Deferred> deferred_;
   std::vector<std::pair<int, Message>> outbox_;
   std::uint64_t changes_ = 0;
 };
+
+// Weights for drawing without repeats: a chain that goes from i to j != i with a probability
+// proportional to w_j is at i in a part of its steps proportional to w_i (sum of w - w_i). These
+// weights make that the part which `rates` has; none of these may be above half of the sum.
+std::vector<double> unrepeated(std::span<const double> rates);
 
 }  // namespace gossamer::dist

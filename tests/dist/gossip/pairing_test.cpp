@@ -4,7 +4,7 @@
 
 #include <unordered_set>
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include "gossamer/core/random.h"
 
@@ -46,6 +46,8 @@ struct World {
   std::uint32_t dead = 0, noticed = 0;     // bits: worker; who * n + of whom
   std::uint32_t arrived = 0;               // the payload of its exchange is there
   std::vector<int> dues;
+  std::vector<int> met;      // of each worker: the partner of its last exchange
+  std::uint32_t anyone = 0;  // bits: it may draw that one, since its time for others was over
   int time_outs = 0, deaths = 0;
 
   int n() const { return static_cast<int>(workers.size()); }
@@ -74,8 +76,9 @@ struct World {
                 static_cast<std::uint64_t>(m.epoch) << 28 ^ m.nonce);
     }
     out.add(static_cast<std::uint64_t>(dead) << 32 | noticed);
-    out.add(arrived);
+    out.add(static_cast<std::uint64_t>(anyone) << 32 | arrived);
     for (const int d : dues) out.add(static_cast<std::uint64_t>(d));
+    for (const int m : met) out.add(static_cast<std::uint64_t>(m + 1));
     out.add(static_cast<std::uint64_t>(time_outs) << 32 | static_cast<std::uint64_t>(deaths));
     return out;
   }
@@ -101,6 +104,7 @@ class Checker {
     }
     w.channel.resize(static_cast<std::size_t>(n * n));
     w.dues = budget.dues;
+    w.met.assign(w.workers.size(), -1);
     w.time_outs = budget.time_outs;
     w.deaths = budget.deaths;
     for (int i = 0; i < n; ++i) {
@@ -110,7 +114,7 @@ class Checker {
     visit(std::move(w));
   }
 
-  bool forget_avail_after_cancel = false;
+  bool forget_avail_after_cancel = false, forget_the_last_partner = false;
 
   Result run() {
     while (!todo_.empty() && result_.fault.empty()) {
@@ -136,6 +140,7 @@ class Checker {
       event(next);
       for (int i = 0; i < n_; ++i) next.collect(i);
       if (result_.states % 16 == 0) compare_counters(w, next);
+      for (int i = 0; i < n_; ++i) check_partner(w, next, i);
       visit(std::move(next));
       while (!choices_.empty() && ++choices_.back().first == choices_.back().second)
         choices_.pop_back();
@@ -150,6 +155,21 @@ class Checker {
       if (counted != changed)
         result_.fault = "worker " + std::to_string(i) +
                         (changed ? " changed and counts nothing" : " counts a change of nothing");
+    }
+  }
+  // Who starts an exchange has not drawn the partner of its last one, unless no other neighbour
+  // lives, as far as it knows, or its time was over.
+  void check_partner(const World& before, const World& after, int i) {
+    if (!lives(after, i) || is(before, i, Pairing::State::exchanging) ||
+        !is(after, i, Pairing::State::exchanging) || !at(after, i).initiated())
+      return;
+    const int partner = at(after, i).partner();
+    if (partner != before.met[static_cast<std::size_t>(i)] || before.anyone >> i & 1) return;
+    for (const auto& [a, b] : links_) {
+      const int other = a == i ? b : b == i ? a : -1;
+      if (other >= 0 && other != partner && !after.has_noticed(i, other))
+        result_.fault = "worker " + std::to_string(i) + " meets " + std::to_string(partner) +
+                        " again, although it knows of " + std::to_string(other);
     }
   }
   void visit(World w) {
@@ -216,11 +236,19 @@ class Checker {
               next.dues[static_cast<std::size_t>(a)] = 0;
           for (int b = 0; b < n_; ++b) next.from_to(b, a).clear();
         });
+      // Its time for others is over, sooner or later: it does not wait for ever.
+      if (at(w, a).avoided() >= 0 && at(w, a).wanting() && is(w, a, Pairing::State::available)) {
+        quiet = false;
+        branch(w, [=](World& next) {
+          next.anyone |= 1u << a;
+          at(next, a).meet_anyone();
+        });
+      }
       // each side ends at its own moment: one may be in its next pairing while the other still
       // copies
       if (w.arrived >> a & 1) {
         quiet = false;
-        branch(w, [=](World& next) { end(next, a); });
+        branch(w, [=, this](World& next) { end(next, a); });
       }
       for (int b = a + 1; b < n_; ++b)
         if (lives(w, b) && exchanging_together(w, a, b) && !(w.arrived >> a & 1) &&
@@ -232,9 +260,13 @@ class Checker {
     }
     if (quiet) judge(w);
   }
-  static void end(World& w, int i) {
+  void end(World& w, int i) const {
     w.arrived &= ~(1u << i);
+    const int partner = at(w, i).partner();
+    if (std::exchange(w.met[static_cast<std::size_t>(i)], partner) != partner)
+      w.anyone &= ~(1u << i);
     at(w, i).exchange_done();
+    if (forget_the_last_partner) at(w, i).meet_anyone();
     at(w, i).open();
   }
 
@@ -310,10 +342,28 @@ TEST(Pairing, T23_HasNoDeadlockAndNoOneSidedSessionOnTheCompleteGraphOfFour) {
 
 // The repeated AVAIL after a CANCEL was missing in the protocol's first version. Without it the
 // checker must find the lost wake-up.
+TEST(Pairing, DrawsWithoutRepeatsKeepTheRates) {
+  for (const std::vector<double>& rates :
+       {std::vector<double>{1, 1, 1, 1, 1}, {2, 1, 1, 1, 1}, {.5, .3, .2}, {.49, .2, .2, .11}}) {
+    const std::vector<double> w = unrepeated(rates);
+    double all = 0, sum = 0, steps = 0;
+    for (std::size_t i = 0; i < w.size(); ++i) all += rates[i], sum += w[i];
+    for (const double each : w) steps += each * (sum - each);
+    for (std::size_t i = 0; i < w.size(); ++i)
+      EXPECT_NEAR(w[i] * (sum - w[i]) / steps, rates[i] / all, 1e-2) << i;
+  }
+}
+
 TEST(Pairing, TheCheckerFindsTheFaultOfTheFirstVersion) {
   Checker checker(2, {{0, 1}}, {{1, 1}, 1, 0});
   checker.forget_avail_after_cancel = true;
   EXPECT_NE(checker.run().fault, "");
+}
+
+TEST(Pairing, TheCheckerFindsAWorkerThatMeetsItsLastPartnerAgain) {
+  Checker checker(3, path3, {{1, 1, 1}, 0, 0});
+  checker.forget_the_last_partner = true;
+  EXPECT_THAT(checker.run().fault, ::testing::HasSubstr("again"));
 }
 
 }  // namespace

@@ -67,7 +67,10 @@ TEST(PairingRates, T23_ASlowWorkerHoldsNobodyUp) {
       double expected = share(g, i) / 2 / speed[static_cast<std::size_t>(i)];
       for (const int j : g.neighbours(i))
         expected += g.rate(i, j) / 2 / speed[static_cast<std::size_t>(j)];
-      EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, expected, .07 * expected)
+      // Nobody draws the same partner twice running, so neighbours of the slow worker turn to it
+      // more often than their rates say: the fewer neighbours, the more so.
+      const double most = i != 3 ? .07 : name == std::string("ring") ? .3 : .2;
+      EXPECT_NEAR(static_cast<double>(net.at(i).exchanges) / T, expected, most * expected)
           << name << " worker " << i;
       EXPECT_LE(net.at(i).waited, .01 * T) << name << " worker " << i;
     }
@@ -83,6 +86,31 @@ TEST(PairingRates, WhenTransfersAreTheBottleneckPairsFormAsFastAsTheyCan) {
     EXPECT_GT(net.at(i).exchanges, .8 * 500) << "worker " << i;
     EXPECT_GT(net.at(i).clock.count(), 200) << "training is held up for a gradient at most";
   }
+}
+
+// A ring of 16 that wants more exchanges than it can do: whoever ends one finds only the partner
+// that it has just met. Without the rule 0.8 of the exchanges repeat.
+TEST(PairingRates, UnderLoadPartnersVary) {
+  VirtualNetwork net(make_graph("ring", 16, 2), handshake(16, 2), std::vector<double>(16, 1.0), .9,
+                     21, .3);
+  net.run(400);
+  double repeats = 0, all = 0;
+  for (int i = 0; i < 16; ++i)
+    repeats += static_cast<double>(net.at(i).repeats),
+        all += static_cast<double>(net.at(i).exchanges);
+  EXPECT_LT(repeats / all, .35);
+  EXPECT_GT(all / 16 / 400, .85) << "exchanges per gradient";
+}
+
+// Two workers whose third is frozen, but not dead yet: each has just met the other.
+TEST(PairingRates, NobodyWaitsForEverForAnotherPartner) {
+  VirtualNetwork net(make_graph("complete", 3), handshake(3), std::vector<double>(3, 1.0), .05, 22);
+  net.pause(1, 100, 400);
+  net.run(150);
+  const i64 before = net.edge(0, 2);
+  net.run(450);
+  EXPECT_GT(net.edge(0, 2) - before, 80) << "exchanges in 300 gradients";
+  for (const int i : {0, 2}) EXPECT_LT(net.at(i).waited, 30) << "worker " << i;
 }
 
 TEST(PairingRates, RatesBelowAndAboveOneAreMetByBothQuotas) {
