@@ -32,16 +32,18 @@ inline double rounding(DType type) {
   return type == DType::bf16 ? 1.0 / 128 : type == DType::f16 ? 1.0 / 1024 : 1e-5;
 }
 
-// |got - want| <= relative |want| + absolute, everywhere; a NaN must meet a NaN.
+// |got - want| <= relative |want| + absolute (+ slack, f32 of the same shape), everywhere; a NaN
+// must meet a NaN.
 inline void expect_close(const Tensor& got_any, const Tensor& want_any, double relative,
-                         double absolute, const std::string& what) {
+                         double absolute, const std::string& what, const Tensor& slack = {}) {
   ASSERT_EQ(got_any.shape(), want_any.shape()) << what;
   const Tensor got = as_f32(got_any), want = as_f32(want_any);
   for (std::size_t i = 0; i < static_cast<std::size_t>(want.numel()); ++i) {
     const auto a = static_cast<double>(got.span<float>()[i]),
                b = static_cast<double>(want.span<float>()[i]);
     if (std::isnan(a) && std::isnan(b)) continue;
-    ASSERT_NEAR(a, b, relative * std::fabs(b) + absolute)
+    const double more = slack.defined() ? static_cast<double>(slack.span<float>()[i]) : 0;
+    ASSERT_NEAR(a, b, relative * std::fabs(b) + absolute + more)
         << what << " at " << i << " of " << want.numel();
   }
 }
