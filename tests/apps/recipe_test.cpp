@@ -71,8 +71,11 @@ TEST(Recipe, OfOtherProgramsAreTheirs) {
   }
   EXPECT_DOUBLE_EQ(peak(recipe("imagenet-adam-aer"), 32), 1.5e-3);
   const Config paper = recipe("cifar10-resnet18-paper");
-  EXPECT_EQ(epoch_of(paper, paper.optim.milestones.at(0)), 50);
-  EXPECT_EQ(epoch_of(paper, paper.optim.milestones.at(1)), 75);
+  EXPECT_EQ(paper.train.epochs, Amount{300});
+  EXPECT_EQ(paper.train.quota, "exact");
+  EXPECT_EQ(paper.optim.clip_norm, 1);
+  EXPECT_EQ(epoch_of(paper, paper.optim.milestones.at(0)), 150);
+  EXPECT_EQ(epoch_of(paper, paper.optim.milestones.at(1)), 225);
   EXPECT_DOUBLE_EQ(peak(paper, 4), 0.1 * 4 * 128 / 256);
   const Config control = recipe("cifar10-resnet20-consensus");
   EXPECT_EQ(value_text(control, "control.phases"), value_text(control, "optim.milestones"));
