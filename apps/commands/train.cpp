@@ -85,7 +85,7 @@ bool goes_on_with_patience(const Config& then, const Config& now) {
 
 // Where the model of a finished run is: not in the run's folder if that could not take it.
 std::filesystem::path model_of(const std::filesystem::path& run_folder) {
-  const std::filesystem::path own = run_folder / "model.safetensors";
+  std::filesystem::path own = run_folder / "model.safetensors";
   if (std::filesystem::exists(own)) return own;
   const nlohmann::json results = results_in(run_folder);
   const auto found = results.find("model_file");
