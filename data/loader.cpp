@@ -183,7 +183,7 @@ struct Loader::Impl {
     const auto start = Clock::now();
     std::unique_lock lock(mutex);
     if (jobs.empty()) add_job();
-    const std::shared_ptr<BatchJob> job = jobs.front();
+    std::shared_ptr<BatchJob> job = jobs.front();
     const auto complete = [&] { return job->done.load(std::memory_order_acquire) == job->count; };
     if (!complete()) {
       lock.unlock();
@@ -265,7 +265,7 @@ struct Loader::Impl {
   std::vector<std::jthread> threads;
 };
 
-Loader::Loader(std::shared_ptr<const Dataset> dataset, LoaderOptions options) {
+Loader::Loader(const std::shared_ptr<const Dataset>& dataset, const LoaderOptions& options) {
   check<ConfigError>(dataset != nullptr, "loader: no data set");
   impl_ = std::make_unique<Impl>(dataset, options);
   impl_->need_order(0);

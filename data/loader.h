@@ -69,7 +69,7 @@ struct LoaderStats {
 
 class Loader final : public BatchSource<Batch> {
  public:
-  Loader(std::shared_ptr<const Dataset>, LoaderOptions);
+  Loader(const std::shared_ptr<const Dataset>&, const LoaderOptions&);
   ~Loader() override;
 
   i64 steps() const override;  // 0: a part without images (drop_last = false)

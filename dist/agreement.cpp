@@ -85,7 +85,7 @@ std::string told_by(int root, std::string text, Collectives& all) {
     text = std::string(cut) + text.substr(text.size() - kLongest + cut.size());
   text.resize(kLongest);
   all.broadcast(Tensor::wrap(text.data(), {static_cast<i64>(kLongest)}, DType::u8), root);
-  return text.c_str();
+  return text.substr(0, text.find('\0'));
 }
 
 // All have found the same disagreement; now the two say what they have.

@@ -246,7 +246,7 @@ Transformer::Cache Transformer::rows_of(const Cache& from, std::span<const i64> 
   std::iota(now.begin(), now.end(), 0);
   if (sources == now) return out;
   const auto picked = [&](const Tensor& t) {
-    const Tensor some = empty_rows(t, sources.size());
+    Tensor some = empty_rows(t, sources.size());
     for (std::size_t i = 0; i < sources.size(); ++i) {
       const auto to = static_cast<i64>(i);
       some.slice(to, to + 1).copy_from(t.slice(sources[i], sources[i] + 1));

@@ -67,9 +67,9 @@ nn::Weights mean_of(const std::vector<ModelSource>& sources) {
     check<IoError>(weights.tensors.size() == mean.tensors.size(), weights.file, ": has ",
                    weights.tensors.size(), " tensors, ", mean.file, " has ", mean.tensors.size());
     for (const auto& [key, usual] : facts_of_models()) {
-      const auto said = [&](const nn::Weights& of) {
-        const auto at = of.metadata.find(key);
-        return at == of.metadata.end() ? usual : at->second;
+      const auto said = [&of_old = usual, &name = key](const nn::Weights& of) {
+        const auto at = of.metadata.find(name);
+        return at == of.metadata.end() ? of_old : at->second;
       };
       check<IoError>(said(weights) == said(mean), weights.file, ": is another model than ",
                      mean.file, ": \"", key, "\" in their headers differs");

@@ -184,8 +184,10 @@ nn::Position load_own(const ResumePoint& point, int rank, const nn::TrainState& 
                       dist::Method& method, std::optional<data::SampleOrder>& then) {
   const fs::path* const own = point.file_of(rank);
   const bool equal = dist::method_traits(method.name()).sums_gradients;
-  const auto [path, file] =
+  const auto found =
       equal || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
+  const auto& path = found.first;
+  const auto& file = found.second;
   then = data::parse_order(file.metadata);
   nn::TrainState state = with_method(alone, method);
   if (!file.find(dist::kPayloadError))
