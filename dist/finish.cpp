@@ -145,7 +145,7 @@ std::string not_finite(const char* what, const Tensor& own, const Tensor& sum, G
                   : fmt::format(": those of worker(s) {} are not", fmt::join(who, ", ")));
 }
 
-double exact_consensus_distance(Tensor copy, Collectives& all) {
+double exact_consensus_distance(const Tensor& copy, Collectives& all) {
   Tensor mean = copy.clone();
   all.all_reduce_sum(mean);
   scale(mean, 1.0f / static_cast<float>(all.members()));

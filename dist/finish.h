@@ -42,7 +42,7 @@ std::string not_finite(const char* what, const Tensor& own, const Tensor& sum, G
 void merge_batch_norm(FlatParams&, Collectives&);
 
 // sqrt(mean over members of |x_i - mean|^2) of the members' copies [n] f32. Collective: all members
-// call it. `copy` is used up.
-double exact_consensus_distance(Tensor copy, Collectives&);
+// call it.
+double exact_consensus_distance(const Tensor& copy, Collectives&);
 
 }  // namespace gossamer::dist

@@ -206,13 +206,12 @@ void GpuEdge::say_open() {
 
 // The higher side is about to open its end, or has the offer that it waited for.
 void GpuEdge::join(const ChannelBytes& theirs) {
-  const ChannelBytes offer = theirs;
   try {
     if (lower()) {
-      own_offer_ = maker_.answer(peer_, sent(), offer);
+      own_offer_ = maker_.answer(peer_, sent(), theirs);
       say(Kind::offer, own_offer_);
     }
-    channel_ = maker_.open(peer_, lower(), sent(), own_offer_, offer);
+    channel_ = maker_.open(peer_, lower(), sent(), own_offer_, theirs);
   } catch (const DistError& e) {
     return fail(e.what(), true);
   }

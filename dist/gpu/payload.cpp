@@ -126,7 +126,7 @@ void GpuPayload::run() {
         inputs = std::exchange(inputs_, {});
         wanted = std::exchange(wanted_, std::nullopt);
       }
-      take(std::move(inputs), std::move(wanted));
+      take(inputs, std::move(wanted));
       for (auto& [peer, e] : edges_) e.poll(outside_.clock());
       collect();
     }
@@ -160,7 +160,7 @@ void GpuPayload::run() {
 
 // In the order in which all of it came. An exchange is begun last: messages for it that are here
 // already are kept by its edge.
-void GpuPayload::take(std::vector<Input> inputs,
+void GpuPayload::take(const std::vector<Input>& inputs,
                       std::optional<std::pair<int, GpuEdge::Request>> wanted) {
   const double now = outside_.clock();
   for (const Input& input : inputs) {

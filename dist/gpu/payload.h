@@ -27,7 +27,7 @@ class GpuPayload final : public Payload {
   // maker(peer): how bytes go to that peer; the makers live longer than this.
   GpuPayload(int self, DevicePort&, std::function<GpuChannelMaker&(int peer)> maker, Outside,
              const GpuEdge::Limits& = {});
-  ~GpuPayload();  // aborts what is under way
+  ~GpuPayload() override;  // aborts what is under way
 
   // --- the thread that trains or pairs
   // `send` is read behind what the exchange stream has been given so far. One at a time, with
@@ -53,7 +53,7 @@ class GpuPayload final : public Payload {
     EdgeMessage message;
   };
   void run();
-  void take(std::vector<Input>, std::optional<std::pair<int, GpuEdge::Request>>);
+  void take(const std::vector<Input>&, std::optional<std::pair<int, GpuEdge::Request>>);
   void collect();
   void inspect();
   void post(int peer, const GpuEdge::Result&);
