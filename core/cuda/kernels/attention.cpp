@@ -1,7 +1,9 @@
-// Launches of attention.h: tiles of 32 rows for heads of up to 64 numbers, fewer for wider ones.
+// Launches of attention.h: tiles of 32 rows for heads of up to 64 numbers, fewer for wider ones;
+// and of attention_few.h.
 #include "gossamer/core/cuda/kernels/attention.h"
 
 #include "gossamer/core/cuda/fused.h"
+#include "gossamer/core/cuda/kernels/attention_few.h"
 
 namespace gossamer {
 namespace {
@@ -52,9 +54,36 @@ void with_tiles(const Attention& a, F&& f) {
 
 i64 tiles(i64 rows, i64 n) { return (rows + n - 1) / n; }
 
+bool in_vectors(const Attention& a) {
+  const auto fits = [](const PackedRows& p) {
+    return p.row % 8 == 0 && p.first % 8 == 0 && aligned16(p.t.data());
+  };
+  return a.size % 8 == 0 && fits(a.k) && fits(a.v);
+}
+
+// A step of decoding.
+void attention_of_few(const Attention& a, Tensor& y) {
+  const Device device = y.device();
+  const i64 items = a.batch * a.heads * a.queries, splits = splits_of(a.keys),
+            pieces = items * splits;
+  const Scratch memory(pieces * (a.size + 2), device);
+  float* const at = memory.data();
+  const SplitSums sums{at, at + pieces * a.size, at + pieces * (a.size + 1), splits};
+  with_tiles(a, [&]<class T, int N, int wide>() {
+    const AttentionParts<T> parts = parts_of<T>(a);
+    if (in_vectors(a))
+      for_each_block(device, pieces, AttentionOfSplit<T, wide, true>{parts, sums});
+    else
+      for_each_block(device, pieces, AttentionOfSplit<T, wide, false>{parts, sums});
+    for_each(device, items * a.size, JoinSplits<T>{parts, sums, results<T, T>(a, y)});
+  });
+}
+
 }  // namespace
 
 void FusedBackend::attention(const Attention& a, Tensor& y, const Tensor& log_sums) {
+  if (a.queries <= kFewQueries && a.dropout == 0 && !log_sums.defined())
+    return attention_of_few(a, y);
   with_tiles(a, [&]<class T, int N, int wide>() {
     for_each_block(
         y.device(), a.batch * a.heads * tiles(a.queries, N),

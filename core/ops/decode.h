@@ -1,0 +1,53 @@
+// Ops of decoding, where texts grow by one id at a time. What changes from step to step lies on the
+// device, so that a step can be launched as a graph. Nothing is recorded on the tape.
+// Errors and threads: as ops (core/ops.h).
+#pragma once
+
+#include "gossamer/core/tensor.h"
+
+namespace gossamer {
+
+// Where each of several texts is, on their device.
+class TextPositions {
+ public:
+  TextPositions(i64 texts, Device);       // all at 0
+  void move_to(i64 at);                   // all of them
+  void advance();                         // each by one
+  Tensor at() const { return row(0); }    // i32 [texts]: tokens so far, so where the next one goes
+  Tensor seen() const { return row(1); }  // at + 1: how many tokens the next one sees, with itself
+
+ private:
+  Tensor row(i64 i) const { return both_.slice(i, i + 1).reshape({both_.shape(1)}); }
+  Tensor both_;  // i32 [2, texts]
+};
+
+// Keys and values join a cache. qkv [B, T, 3C] -> q [B, T, C]; row t of k and v of text b becomes
+// row first + t of kv [B, capacity, 2C], or with positions row at[b] + t. ShapeError if there is no
+// such row; for positions on a GPU, where the op cannot look, q is NaN and kv stays.
+Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, i64 first);
+Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, const TextPositions&);
+
+// Row rows[i] of x [N, …] as row i of the result; rows: i32 [M], on x's device.
+Tensor take_rows(const Tensor& x, const Tensor& rows);
+
+// How an id is chosen from a row of logits; the order is Hugging Face's: temperature, top-k, top-p.
+struct Choice {
+  float temperature = 1;  // logits are divided by it; 0: the id with the largest logit, the lowest
+  i64 top_k = 0;          // only the k largest logits, and those equal to the k-th; 0: all
+  // What is left is cut to the most probable ids whose probabilities sum to at least this, and
+  // those as probable as the last (nucleus sampling, Holtzman et al., ICLR 2020); 1: all.
+  double top_p = 1;
+  i64 known = 0;  // only the first so many ids; 0: all
+};
+// The random numbers of each row, on the device: draw n of seed s is the n-th of
+// Rng(s).uniform53().
+struct Draws {
+  Tensor seeds, counts;  // i64 [B]; i32 [B]: draws so far
+};
+// ids[b] = given[b] where that is not negative, else the id chosen from row b of logits [B, V]
+// (f32, bf16, f16) by the next draw, which is counted. -1: a logit is NaN, or none is finite. ids,
+// given: i32 [B]. The same bits on every device from the same logits.
+void choose_ids(const Tensor& logits, const Choice&, const Draws&, const Tensor& given,
+                const Tensor& ids);
+
+}  // namespace gossamer

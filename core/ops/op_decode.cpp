@@ -1,0 +1,96 @@
+// Keys and values that join a cache, and where texts are: a launch each, whatever the batch.
+#include "gossamer/core/ops/decode.h"
+#include "gossamer/core/ops/op_helpers.h"
+
+namespace gossamer {
+namespace {
+
+constexpr const char* kOp = "append_keys_values";
+
+template <class T>
+struct AppendRow {  // row: a token of qkv
+  const T* qkv;
+  T *q, *kv;
+  i64 tokens, width, capacity, first;
+  const std::int32_t* at;  // null: `first`
+  GOSSAMER_HD void operator()(i64 row, i64 begin, i64 end) const {
+    const i64 text = row / tokens, place = (at ? at[text] : first) + row % tokens;
+    const bool fits = place >= 0 && place < capacity;
+    const T* from = qkv + row * 3 * width;
+    T *to_q = q + row * width, *to_kv = kv + (text * capacity + place) * 2 * width - width;
+    for (i64 c = begin; c < end; ++c)
+      if (c < width)
+        to_q[c] = fits ? from[c] : T(__builtin_nanf(""));
+      else if (fits)
+        to_kv[c] = from[c];
+  }
+};
+
+Tensor append(const Tensor& qkv, const Tensor& kv, i64 first, const Tensor& at) {
+  detail::check_floating(kOp, "qkv", qkv);
+  check<ShapeError>(qkv.rank() == 3 && qkv.shape(2) > 0 && qkv.shape(2) % 3 == 0, kOp, ": qkv is ",
+                    qkv.shape(), "; wanted [B, T, 3C]");
+  const i64 batch = qkv.shape(0), tokens = qkv.shape(1), width = qkv.shape(2) / 3;
+  check<ShapeError>(kv.defined() && kv.rank() == 3 && kv.shape(0) == batch &&
+                        kv.shape(2) == 2 * width && kv.dtype() == qkv.dtype(),
+                    kOp, ": qkv is ", qkv.dtype(), " ", qkv.shape(), ", the cache ",
+                    kv.defined() ? kv.shape() : Shape{}, "; wanted [B, capacity, 2C] of its type");
+  detail::check_device(kOp, qkv, kv);
+  if (at.defined()) detail::check_device(kOp, qkv, at);
+  const i64 capacity = kv.shape(1);
+  const auto* places = at.defined() ? at.as<std::int32_t>() : nullptr;
+  if (!places || at.device().is_cpu())
+    for (i64 b = 0; b < (places ? batch : 1); ++b) {
+      const i64 begin = places ? places[b] : first;
+      check<ShapeError>(begin >= 0 && begin + tokens <= capacity, kOp, ": ", tokens,
+                        " tokens more than the cache of ", capacity, " has room for behind ",
+                        begin);
+    }
+  Tensor q = Tensor::empty({batch, tokens, width}, qkv.dtype(), qkv.device());
+  with_floating(qkv.dtype(), kOp, [&]<class T>() {
+    for_each_row(
+        qkv.device(), batch * tokens, 3 * width,
+        AppendRow<T>{qkv.as<T>(), q.as<T>(), kv.as<T>(), tokens, width, capacity, first, places});
+  });
+  return q;
+}
+
+struct AddOne {
+  std::int32_t* numbers;
+  GOSSAMER_HD void operator()(i64 i) const { ++numbers[i]; }
+};
+
+}  // namespace
+
+TextPositions::TextPositions(i64 texts, Device device)
+    : both_(Tensor::empty({2, texts}, DType::i32, device)) {
+  move_to(0);
+}
+void TextPositions::move_to(i64 at) {
+  both_.slice(0, 1).fill(static_cast<float>(at));
+  both_.slice(1, 2).fill(static_cast<float>(at + 1));
+}
+void TextPositions::advance() {
+  for_each(both_.device(), both_.numel(), AddOne{both_.as<std::int32_t>()});
+}
+
+Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, i64 first) {
+  return append(qkv, kv, first, {});
+}
+Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, const TextPositions& positions) {
+  check<ShapeError>(qkv.defined() && qkv.rank() == 3 && positions.at().shape(0) == qkv.shape(0),
+                    kOp, ": qkv is ", qkv.defined() ? qkv.shape() : Shape{},
+                    " at the positions of ", positions.at().shape(0), " texts");
+  return append(qkv, kv, 0, positions.at());
+}
+
+Tensor take_rows(const Tensor& x, const Tensor& rows) {
+  const NoGrad no_grad;
+  i64 extents[Shape::max_rank];
+  std::copy(x.shape().begin(), x.shape().end(), extents);
+  extents[0] = rows.numel();
+  return embedding(rows, x.detach().reshape({x.shape(0), -1}))
+      .reshape(Shape::of(extents, x.rank()));
+}
+
+}  // namespace gossamer
