@@ -130,7 +130,7 @@ function(gossamer_cuda_sources target)
     set(resources ${PROJECT_BINARY_DIR}/nvcc/${stem}.resources)
     set(exact "")
     # No fused multiply-adds, as in CMakeLists.txt.
-    if(stem MATCHES "^(op_update|op_blocks|op_choose|op_exchange|input)$")
+    if(stem MATCHES "^(op_update|op_blocks|op_choose|op_likeliest|op_exchange|input)$")
       set(exact -fmad=false -Xcompiler -ffp-contract=off)
     endif()
     add_custom_command(OUTPUT ${object} BYPRODUCTS ${resources}

@@ -1,5 +1,5 @@
-// Beam search over several sentences at once. The caller computes the logits; here the beams are
-// chosen, so that the search knows no model.
+// Beam search over several sentences at once. The caller computes the likeliest ids of each row;
+// here the beams are chosen, so that the search knows no model.
 // Threads: one at a time for a BeamSearch.
 #pragma once
 
@@ -38,8 +38,11 @@ class BeamSearch {
   BeamSearch(BeamOptions, std::vector<i64> limits);
   // The rows of the sentences that are not done, in the sentences' order. Empty: all are done.
   const std::vector<Row>& rows() const { return rows_; }
-  // logits: [rows, vocabulary], behind the ids of the rows. Error: not finite.
-  void advance(std::span<const float> logits);
+  // How many ids of each row advance() wants: even if half of them end, enough go on.
+  i64 candidates(i64 vocabulary) const;
+  // [rows, candidates]: what likeliest() of core/ops/decode.h gives behind the ids of the rows.
+  // Error: log_p is not finite.
+  void advance(std::span<const std::int32_t> ids, std::span<const float> log_p);
   // The best hypothesis of each sentence, once rows() is empty.
   std::vector<Hypothesis> results() const;
 
@@ -56,8 +59,8 @@ class BeamSearch {
   };
   double score(const Beam&) const;
   // Advances one sentence, whose rows begin with first_row, and appends its rows to `next`.
-  void advance(i64 sentence, std::span<const float> logits, i64 vocabulary, i64 first_row,
-               std::vector<Row>& next);
+  void advance(i64 sentence, std::span<const std::int32_t> ids, std::span<const float> log_p,
+               i64 first_row, std::vector<Row>& next);
 
   BeamOptions options_;
   std::vector<Sentence> sentences_;

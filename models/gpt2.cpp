@@ -7,6 +7,7 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/ops/decode.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/models/named_options.h"
 #include "gossamer/models/residual.h"
@@ -56,16 +57,15 @@ class Gpt2::Block : public nn::Module {
         drop_(add("drop", nn::Dropout(o.dropout))) {}
 
   Tensor forward(const Tensor& x) override {
-    const Stream s = apply({x, {}}, nullptr);
+    const Stream s = apply({x, {}}, [this](const Tensor& y) { return attn_.forward(y); });
     return gossamer::add(s.x, s.add);
   }
-  Stream apply(const Stream& s, nn::KeyValueCache* cache) {
-    const Stream attended = branch(ln_1_, drop_, true, s, [&](const Tensor& y) {
-      return cache ? attn_.step(y, *cache) : attn_.forward(y);
-    });
+  template <class Attend>
+  Stream apply(const Stream& s, const Attend& attend) {
+    const Stream attended = branch(ln_1_, drop_, true, s, attend);
     return branch(ln_2_, drop_, true, attended, [&](const Tensor& y) { return mlp_(y); });
   }
-  const nn::SelfAttention& attention() const { return attn_; }
+  nn::SelfAttention& attention() { return attn_; }
 
  private:
   nn::LayerNorm& ln_1_;
@@ -97,23 +97,32 @@ void Gpt2::initialise() {
       p.tensor.zero();
 }
 
-Tensor Gpt2::run(const Tensor& ids, Cache* cache) {
-  const i64 length = ids.shape(1), first = cache ? cache->length() : 0;
-  check<ShapeError>(ids.rank() == 2 && first + length <= options_.positions, "gpt2: ids ",
-                    ids.shape(), first > 0 ? " behind those in the cache" : "",
-                    " are more than its ", options_.positions, " positions");
-  if (!positions_.defined() || positions_.device() != wpe_.weight().device()) {
+Tensor Gpt2::positions(i64 first, i64 length) {
+  check<ShapeError>(first + length <= options_.positions, "gpt2: ", length, " ids",
+                    first > 0 ? " behind those in the cache" : "", " are more than its ",
+                    options_.positions, " positions");
+  if (!all_positions_.defined() || all_positions_.device() != wpe_.weight().device()) {
     std::vector<std::int32_t> all(static_cast<std::size_t>(options_.positions));
     std::iota(all.begin(), all.end(), 0);
-    positions_ = Tensor::from(all, {options_.positions}).to(wpe_.weight().device());
+    all_positions_ = Tensor::from(all, {options_.positions}).to(wpe_.weight().device());
   }
-  Stream s{drop_(gossamer::add(wte_(ids), wpe_(positions_.slice(first, first + length)))), {}};
-  for (std::size_t i = 0; i < h_.size(); ++i)
-    s = static_cast<Block&>(h_[i]).apply(s, cache ? &cache->layers[i] : nullptr);
+  return all_positions_.slice(first, first + length);
+}
+
+Tensor Gpt2::run(const Tensor& ids, const Tensor& positions, const Attend& attend) {
+  Stream s{drop_(gossamer::add(wte_(ids), wpe_(positions))), {}};
+  for (std::size_t i = 0; i < h_.size(); ++i) {
+    auto& block = static_cast<Block&>(h_[i]);
+    s = block.apply(s, [&](const Tensor& y) { return attend(i, block.attention(), y); });
+  }
   return join(ln_f_, drop_, s).y;
 }
 
-Tensor Gpt2::hidden(const Tensor& ids) { return run(ids, nullptr); }
+Tensor Gpt2::hidden(const Tensor& ids) {
+  check<ShapeError>(ids.rank() == 2, "gpt2: ids ", ids.shape(), "; wanted [B, T]");
+  return run(ids, positions(0, ids.shape(1)),
+             [](std::size_t, nn::SelfAttention& a, const Tensor& y) { return a.forward(y); });
+}
 
 Tensor Gpt2::logits(const Tensor& hidden) const { return linear(hidden, wte_.weight()); }
 
@@ -131,13 +140,29 @@ Gpt2::Cache Gpt2::cache(i64 batch) const {
 
 Tensor Gpt2::step(const Tensor& ids, Cache& cache) {
   const NoGrad no_grad;
-  const Tensor x = run(ids, &cache);
-  const i64 batch = ids.shape(0), length = ids.shape(1);
-  Tensor last = Tensor::empty({batch, options_.width}, x.dtype(), x.device());
-  for (i64 b = 0; b < batch; ++b)
-    last.slice(b, b + 1).copy_from(
-        x.slice(b, b + 1).reshape({length, options_.width}).slice(length - 1, length));
-  return logits(last);
+  check<ShapeError>(ids.rank() == 2 && ids.shape(1) > 0, "gpt2: ids ", ids.shape(),
+                    "; wanted [B, T]");
+  const i64 batch = ids.shape(0), length = ids.shape(1), first = cache.length;
+  const Tensor x =
+      run(ids, positions(first, length), [&](std::size_t i, nn::SelfAttention& a, const Tensor& y) {
+        return a.step(y, cache.layers[i], first);
+      });
+  cache.length += length;
+  std::vector<std::int32_t> last;
+  for (i64 b = 0; b < batch; ++b) last.push_back(static_cast<std::int32_t>((b + 1) * length - 1));
+  return logits(take_rows(x.reshape({batch * length, options_.width}),
+                          Tensor::from(last, {batch}).to(x.device())));
+}
+
+Tensor Gpt2::step(const Tensor& ids, const Cache& cache, const TextPositions& positions) {
+  const NoGrad no_grad;
+  check<ShapeError>(ids.rank() == 1, "gpt2: ids ", ids.shape(), "; wanted one of each text, [B]");
+  const i64 batch = ids.shape(0);
+  const Tensor x = run(ids.reshape({batch, 1}), positions.at().reshape({batch, 1}),
+                       [&](std::size_t i, nn::SelfAttention& a, const Tensor& y) {
+                         return a.step(y, cache.layers[i], positions);
+                       });
+  return logits(x.reshape({batch, options_.width}));
 }
 
 // --- the family

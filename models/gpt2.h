@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -58,17 +59,22 @@ class Gpt2 : public nn::Module {
 
   // Keys and values of the ids so far, of each layer.
   struct Cache {
-    std::vector<nn::KeyValueCache> layers;
-    i64 length() const { return layers[0].length; }
+    std::vector<Tensor> layers;
+    i64 length = 0;
   };
   Cache cache(i64 batch) const;  // empty, with room for `positions`
   // The logits [B, vocabulary] behind the last of ids [B, T], which follow those in the cache and
   // join them. Not recorded. ShapeError if the cache is full.
   Tensor step(const Tensor& ids, Cache&);
+  // The same for one id of each text, where the device says that they are: it reads no length, and
+  // the caller advances it, with the positions.
+  Tensor step(const Tensor& ids, const Cache&, const TextPositions&);
 
  private:
   class Block;
-  Tensor run(const Tensor& ids, Cache* cache);
+  using Attend = std::function<Tensor(std::size_t layer, nn::SelfAttention&, const Tensor&)>;
+  Tensor run(const Tensor& ids, const Tensor& positions, const Attend&);
+  Tensor positions(i64 first, i64 length);  // i32 [length]
   void initialise();
 
   Gpt2Options options_;
@@ -76,7 +82,7 @@ class Gpt2 : public nn::Module {
   nn::Dropout& drop_;
   nn::Sequential& h_;
   nn::LayerNorm& ln_f_;
-  Tensor positions_;  // i32 [positions]: 0, 1, 2 …, on the device of the weights
+  Tensor all_positions_;  // i32 [positions]: 0, 1, 2 …, on the device of the weights
 };
 
 }  // namespace gossamer::models

@@ -49,11 +49,16 @@ i64 sample(std::span<const float> logits, const SamplingOptions& options, double
     sum += weight;
   }
   if (options.top_p < 1) {
-    std::ranges::stable_sort(candidates, std::greater<>(), &Candidate::weight);
-    const double enough = options.top_p * sum;
-    std::size_t kept = 0;
-    for (sum = 0; kept < candidates.size() && sum < enough; ++kept) sum += candidates[kept].weight;
-    candidates.resize(kept);
+    std::vector<Candidate> falling = candidates;
+    std::ranges::sort(falling, std::greater<>(), &Candidate::weight);
+    double wanted = options.top_p * sum, last = 0;
+    for (auto c = falling.begin(); c != falling.end() && wanted > 0; ++c) {
+      last = c->weight;
+      wanted -= last;
+    }
+    std::erase_if(candidates, [&](const Candidate& c) { return c.weight < last; });
+    sum = 0;
+    for (const Candidate& c : candidates) sum += c.weight;
   }
   double left = uniform * sum;
   for (const Candidate& c : candidates) {

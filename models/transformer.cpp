@@ -8,6 +8,7 @@
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/ops/decode.h"
 #include "gossamer/models/named_options.h"
 #include "gossamer/models/residual.h"
 #include "gossamer/models/transformer_file.h"
@@ -91,13 +92,14 @@ class Transformer::DecoderLayer : public nn::Module {
         ff_(linear1_, linear2_, drop_) {}
   // A decoder without a source reads itself.
   Tensor forward(const Tensor& x) override {
-    const Stream s = apply({x, {}}, keys_values(x), {}, nullptr);
+    const Stream s = apply({x, {}}, keys_values(x), {}, nullptr, 0);
     return s.add.defined() ? gossamer::add(s.x, s.add) : s.x;
   }
-  Stream apply(const Stream& s, const Tensor& memory_kv, const Tensor& lengths,
-               nn::KeyValueCache* cache) {
+  // cache: of the ids so far, `length` of them; null: the inputs are a whole
+  Stream apply(const Stream& s, const Tensor& memory_kv, const Tensor& lengths, const Tensor* cache,
+               i64 length) {
     const Stream own = branch(norm1_, drop_, first_, s, [&](const Tensor& y) {
-      return cache ? self_attn_.step(y, *cache) : self_attn_.forward(y);
+      return cache ? self_attn_.step(y, *cache, length) : self_attn_.forward(y);
     });
     const Stream attended = branch(norm2_, drop_, first_, own, [&](const Tensor& y) {
       // rows that read the same source are its queries
@@ -184,7 +186,7 @@ Tensor Transformer::decode(const Tensor& memory, const Tensor& source_lengths,
   Stream s{embed(inputs, 0), {}};
   for (std::size_t i = 0; i < decoder_.layers.size(); ++i) {
     auto& layer = static_cast<DecoderLayer&>(decoder_.layers[i]);
-    s = layer.apply(s, layer.keys_values(memory), source_lengths, nullptr);
+    s = layer.apply(s, layer.keys_values(memory), source_lengths, nullptr, 0);
   }
   return join(decoder_.norm, drop_, s).y;
 }
@@ -203,7 +205,7 @@ Tensor Transformer::loss(const Tensor& source, const Tensor& source_lengths, con
 Transformer::Cache Transformer::cache(const Tensor& memory, const Tensor& source_lengths,
                                       i64 capacity) {
   const NoGrad no_grad;
-  Cache out{.own = {}, .memory = {}, .lengths = source_lengths, .source = {}};
+  Cache out{.own = {}, .length = 0, .memory = {}, .lengths = source_lengths, .source = {}};
   for (i64 b = 0; b < memory.shape(0); ++b) out.source.push_back(b);
   for (std::size_t i = 0; i < decoder_.layers.size(); ++i) {
     auto& layer = static_cast<DecoderLayer&>(decoder_.layers[i]);
@@ -214,23 +216,17 @@ Transformer::Cache Transformer::cache(const Tensor& memory, const Tensor& source
 }
 
 Transformer::Cache Transformer::rows_of(const Cache& from, std::span<const i64> rows) {
-  const auto empty_rows = [](const Tensor& like, std::size_t count) {
-    std::vector<i64> extents(like.shape().begin(), like.shape().end());
-    extents[0] = static_cast<i64>(count);
-    return Tensor::empty(Shape::of(extents.data(), like.rank()), like.dtype(), like.device());
+  const auto on_device = [&](std::span<const i64> numbers) {
+    const std::vector<std::int32_t> ids(numbers.begin(), numbers.end());
+    return Tensor::from(ids, {static_cast<i64>(ids.size())}).to(from.lengths.device());
   };
-  const auto row = [](const Tensor& t, i64 i) {
-    return t.slice(i, i + 1).reshape({t.shape(1), t.shape(2)});
-  };
-  Cache out{.own = {}, .memory = from.memory, .lengths = from.lengths, .source = {}};
-  for (const nn::KeyValueCache& c : from.own) {
-    const Tensor kv = empty_rows(c.kv, rows.size());
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      row(kv, static_cast<i64>(i))
-          .slice(0, c.length)
-          .copy_from(row(c.kv, rows[i]).slice(0, c.length));
-    out.own.push_back({kv, c.length});
-  }
+  Cache out{.own = {},
+            .length = from.length,
+            .memory = from.memory,
+            .lengths = from.lengths,
+            .source = {}};
+  const Tensor taken = on_device(rows);
+  for (const Tensor& kv : from.own) out.own.push_back(take_rows(kv, taken));
   std::vector<i64> of_rows, sources;  // sources: one for each run of equal ones
   for (const i64 r : rows) of_rows.push_back(from.source[static_cast<std::size_t>(r)]);
   std::ranges::unique_copy(of_rows, std::back_inserter(sources));
@@ -245,16 +241,9 @@ Transformer::Cache Transformer::rows_of(const Cache& from, std::span<const i64> 
   std::vector<i64> now(static_cast<std::size_t>(from.lengths.shape(0)));
   std::iota(now.begin(), now.end(), 0);
   if (sources == now) return out;
-  const auto picked = [&](const Tensor& t) {
-    Tensor some = empty_rows(t, sources.size());
-    for (std::size_t i = 0; i < sources.size(); ++i) {
-      const auto to = static_cast<i64>(i);
-      some.slice(to, to + 1).copy_from(t.slice(sources[i], sources[i] + 1));
-    }
-    return some;
-  };
-  out.lengths = picked(from.lengths);
-  for (Tensor& t : out.memory) t = picked(t);
+  const Tensor taken_sources = on_device(sources);
+  out.lengths = take_rows(from.lengths, taken_sources);
+  for (Tensor& t : out.memory) t = take_rows(t, taken_sources);
   return out;
 }
 
@@ -262,10 +251,11 @@ Tensor Transformer::step(const Tensor& ids, Cache& cache) {
   const NoGrad no_grad;
   check<ShapeError>(ids.rank() == 2 && ids.shape(1) == 1, "transformer: a step takes ids [B, 1], ",
                     "not ", ids.shape());
-  Stream s{embed(ids, cache.own[0].length), {}};
+  Stream s{embed(ids, cache.length), {}};
   for (std::size_t i = 0; i < decoder_.layers.size(); ++i)
     s = static_cast<DecoderLayer&>(decoder_.layers[i])
-            .apply(s, cache.memory[i], cache.lengths, &cache.own[i]);
+            .apply(s, cache.memory[i], cache.lengths, &cache.own[i], cache.length);
+  ++cache.length;
   return logits(join(decoder_.norm, drop_, s).y.reshape({-1, options_.width}));
 }
 

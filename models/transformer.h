@@ -56,7 +56,8 @@ class Transformer : public nn::Module {
   // Keys and values of a translation that grows, of each layer: of its own ids so far, and of the
   // source.
   struct Cache {
-    std::vector<nn::KeyValueCache> own;
+    std::vector<Tensor> own;  // [B, capacity, 2 width]
+    i64 length = 0;           // ids so far
     // Each of the M sources is held once: B is a multiple of M, and the rows of a source are
     // neighbours.
     std::vector<Tensor> memory;  // [M, S, 2 width]

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "gossamer/core/ops/decode.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::nn {
@@ -16,18 +17,6 @@ void check_sizes(const char* layer, i64 width, const AttentionLayerOptions& o) {
 AttentionOptions options_of(const AttentionLayerOptions& o, bool causal, Dropout& drop) {
   const auto [p, seed, stream] = drop.draw();
   return {.heads = o.heads, .causal = causal, .dropout = p, .seed = seed, .stream = stream};
-}
-
-// A row of x is three parts of equal width (q, k, v). Copies its parts [from, to) to a row of y, in
-// each batch entry from row `at` on.
-void copy_parts(const Tensor& x, i64 from, i64 to, const Tensor& y, i64 at) {
-  const i64 batch = x.shape(0), rows = x.shape(1), room = y.shape(1), width = x.shape(2) / 3;
-  const Tensor parts = x.reshape({-1, width}), places = y.reshape({-1, width});
-  for (i64 b = 0; b < batch; ++b)
-    for (i64 t = 0; t < rows; ++t) {
-      const i64 part = (b * rows + t) * 3, place = (b * room + at + t) * (to - from);
-      places.slice(place, place + to - from).copy_from(parts.slice(part + from, part + to));
-    }
 }
 
 }  // namespace
@@ -63,26 +52,33 @@ Tensor SelfAttention::apply(const Tensor& x, const Tensor& lengths) {
   return out_(attention(in_(x), options_of(options_, options_.causal, drop_), lengths));
 }
 
-KeyValueCache SelfAttention::cache(i64 batch, i64 capacity) const {
+Tensor SelfAttention::cache(i64 batch, i64 capacity) const {
   const Tensor weight = in_.parameters().front().tensor;
   // Zeros: what a query does not see may be multiplied by 0, and nobody knows what memory holds.
-  return {Tensor::zeros({batch, capacity, 2 * width_}, weight.dtype(), weight.device()), 0};
+  return Tensor::zeros({batch, capacity, 2 * width_}, weight.dtype(), weight.device());
 }
 
-Tensor SelfAttention::step(const Tensor& x, KeyValueCache& cache) {
+void SelfAttention::check_step(const Tensor& x, const Tensor& cache) const {
+  check<ShapeError>(x.rank() == 3 && x.shape(0) == cache.shape(0), "SelfAttention: input ",
+                    x.shape(), " and cache ", cache.shape(), " do not fit");
+}
+
+Tensor SelfAttention::step(const Tensor& x, const Tensor& cache, i64 first) {
   const NoGrad off;
-  check<ShapeError>(x.rank() == 3 && x.shape(0) == cache.kv.shape(0), "SelfAttention: input ",
-                    x.shape(), " and cache ", cache.kv.shape(), " do not fit");
-  check<ShapeError>(cache.length + x.shape(1) <= cache.kv.shape(1), "SelfAttention: ", x.shape(1),
-                    " tokens more than the cache of ", cache.kv.shape(1), " has room for behind ",
-                    cache.length);
-  const Tensor qkv = in_(x), q = Tensor::empty(x.shape(), qkv.dtype(), qkv.device());
-  copy_parts(qkv, 0, 1, q, 0);
-  copy_parts(qkv, 1, 3, cache.kv, cache.length);
+  check_step(x, cache);
   AttentionOptions options = options_of(options_, true, drop_);
-  options.first = cache.length;
-  cache.length += x.shape(1);
-  return out_(attention(q, cache.kv, options));
+  options.first = first;
+  const Tensor q = append_keys_values(in_(x), cache, first);
+  return out_(attention(q, cache, options));
+}
+
+Tensor SelfAttention::step(const Tensor& x, const Tensor& cache, const TextPositions& positions) {
+  const NoGrad off;
+  check_step(x, cache);
+  check<ShapeError>(x.shape(1) == 1, "SelfAttention: input ", x.shape(),
+                    "; wanted one token of each text, [B, 1, width]");
+  const Tensor q = append_keys_values(in_(x), cache, positions);
+  return out_(attention(q, cache, options_of(options_, false, drop_), positions.seen()));
 }
 
 CrossAttention::CrossAttention(i64 width, AttentionLayerOptions options)

@@ -1,8 +1,12 @@
 // What transformers are made of besides Linear: embeddings, layer norm, attention and positions.
-// Threads: as Module (module.h); one at a time for a KeyValueCache.
+// Threads: as Module (module.h); one at a time for a cache.
 #pragma once
 
 #include "gossamer/nn/layers.h"
+
+namespace gossamer {
+class TextPositions;  // core/ops/decode.h
+}
 
 namespace gossamer::nn {
 
@@ -33,13 +37,6 @@ class LayerNorm : public Module {
   Tensor weight_, bias_;
 };
 
-// Keys and values of the tokens so far, for generation: [B, capacity, 2 width], `length` of them
-// filled.
-struct KeyValueCache {
-  Tensor kv;
-  i64 length = 0;
-};
-
 struct AttentionLayerOptions {
   int heads = 1;
   bool causal = false, bias = true;
@@ -54,12 +51,18 @@ class SelfAttention : public Module {
   Tensor forward(const Tensor& x) override { return apply(x, {}); }  // [B, T, width], like x
   // lengths: as in attention() of core/ops.h
   Tensor apply(const Tensor& x, const Tensor& lengths);
-  // The same for T further tokens, causal, whose keys and values join the cache. Not recorded.
-  // ShapeError if the cache is full.
-  Tensor step(const Tensor& x, KeyValueCache& cache);
-  KeyValueCache cache(i64 batch, i64 capacity) const;  // empty, of the weight's type and device
+  // Keys and values of the tokens so far, for generation: zeros [B, capacity, 2 width], of the
+  // weight's type and device.
+  Tensor cache(i64 batch, i64 capacity) const;
+  // The same for T further tokens behind `first`, causal, whose keys and values join the cache. Not
+  // recorded. ShapeError if the cache is full.
+  Tensor step(const Tensor& x, const Tensor& cache, i64 first);
+  // For one token of each text, where the device says that they are.
+  Tensor step(const Tensor& x, const Tensor& cache, const TextPositions&);
 
  private:
+  void check_step(const Tensor& x, const Tensor& cache) const;
+
   i64 width_;
   AttentionLayerOptions options_;
   Linear &in_, &out_;

@@ -1,6 +1,7 @@
 // `gossamer generate MODEL --prompt TEXT`: a language model goes on with a text, shown as it grows,
 // or with several at once.
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -23,12 +24,11 @@
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/weights_keys.h"
-#include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
-#include "gossamer/core/random.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/utf8.h"
+#include "gossamer/models/decoder.h"
 #include "gossamer/models/sampling.h"
 
 namespace gossamer::apps {
@@ -68,7 +68,7 @@ class Stream {
 
 struct Text {
   Ids ids;  // the prompt's, then those that are made
-  Rng rng;
+  std::uint64_t seed;
   Stream out;
   std::size_t hidden = 0;   // ids in front that are no part of the text
   std::size_t surplus = 0;  // ids behind it
@@ -141,7 +141,7 @@ class Prompts {
                       place, ids.size(), positions));
     for (i64 sample = 0; sample < c_.samples; ++sample) {
       texts.push_back({.ids = ids,
-                       .rng = Rng(static_cast<std::uint64_t>(c_.seed + sample)),
+                       .seed = static_cast<std::uint64_t>(c_.seed + sample),
                        .out = Stream(several_ || c_.json),
                        .hidden = prompt.empty() ? 1u : 0u});
       texts.back().out.add(prompt);
@@ -155,60 +155,111 @@ class Prompts {
   bool several_ = false, any_ = false;
 };
 
-// Texts that grow by one id at a time, all at once, and the logits behind them. With a cache, each
-// id is computed once; when all positions are taken, the later half of them is computed again, and
-// the texts go on from there.
-class Reader {
+// The texts of one group as the decoder has them: rows beyond them, which fill up its batch, do as
+// the first text does.
+class Growing {
  public:
-  Reader(models::Gpt2& net, bool cache, i64 texts)
-      : net_(net), with_cache_(cache), cache_(net.cache(texts)), texts_(texts) {}
-  // The logits behind the first `length` ids of each text: [texts, vocabulary], f32.
-  Tensor logits(std::span<const Text> texts, std::size_t length) {
-    const auto positions = static_cast<std::size_t>(net_.options().positions);
-    if (length - begin_ > positions) {
-      begin_ = length - std::max<std::size_t>(1, positions / 2);
-      read_ = begin_;
-      cache_ = net_.cache(texts_);
+  Growing(std::span<const Text> texts, models::Decoder& decoder, bool cache)
+      : texts_(texts), decoder_(decoder), with_cache_(cache), asked_(texts[0].ids.size()) {
+    for (const Text& t : texts) asked_ = std::min(asked_, t.ids.size());
+  }
+  std::size_t asked() const { return asked_; }  // ids that each text has or will have
+  // Whether the next ids can be asked for before those are known that were asked for last.
+  bool can_go_on() const {
+    return with_cache_ && begun_ && decoder_.length() < decoder_.positions();
+  }
+  // Asks for an id more of each text. Each id is read once; when all positions of the model are
+  // taken, the later half of them is read again, and the texts go on from there.
+  void ask() {
+    Ids given;
+    for (i64 i = 0; i < decoder_.texts(); ++i)
+      given.push_back(text(i).ids.size() > asked_ ? text(i).ids[asked_] : -1);
+    if (can_go_on()) {
+      decoder_.step(given);
+    } else {
+      const auto positions = static_cast<std::size_t>(decoder_.positions());
+      if (asked_ - begin_ > positions) begin_ = asked_ - std::max<std::size_t>(1, positions / 2);
+      Ids so_far;
+      for (i64 i = 0; i < decoder_.texts(); ++i)
+        so_far.insert(so_far.end(), text(i).ids.begin() + static_cast<std::ptrdiff_t>(begin_),
+                      text(i).ids.begin() + static_cast<std::ptrdiff_t>(asked_));
+      decoder_.read(so_far, given);
+      begun_ = true;
     }
-    if (!with_cache_) read_ = begin_, cache_ = net_.cache(texts_);
-    Ids fresh;
-    for (const Text& t : texts)
-      fresh.insert(fresh.end(), t.ids.begin() + static_cast<std::ptrdiff_t>(read_),
-                   t.ids.begin() + static_cast<std::ptrdiff_t>(length));
-    const auto width = static_cast<i64>(length - read_);
-    read_ = length;
-    return net_.step(Tensor::from(fresh, {texts_, width}), cache_).to(DType::f32);
+    ++asked_;
   }
 
  private:
+  const Text& text(i64 i) const {
+    const auto at = static_cast<std::size_t>(i);
+    return texts_[at < texts_.size() ? at : 0];
+  }
+  std::span<const Text> texts_;
+  models::Decoder& decoder_;
+  bool with_cache_, begun_ = false;
+  std::size_t begin_ = 0, asked_;
+};
+
+// A decoder for so many texts, whose graph serves group after group: on a GPU batches are powers of
+// two.
+class Decoders {
+ public:
+  explicit Decoders(models::Gpt2& net)
+      : net_(net), device_(net.parameters().front().tensor.device()) {}
+  models::Decoder& of(std::size_t texts) {
+    const auto batch = static_cast<i64>(device_.is_cpu() ? texts : std::bit_ceil(texts));
+    if (!decoder_ || decoder_->texts() != batch) {
+      decoder_.reset();  // its memory serves the next one
+      decoder_ = std::make_unique<models::Decoder>(
+          net_, batch, device_.is_cpu() ? GraphCapture() : cuda_graph_capture(device_));
+    }
+    return *decoder_;
+  }
+  // Texts that grow together: as many as have their keys and values in 1 GiB; on a GPU in 8, but no
+  // more than 32, where each is hardly slower than one alone.
+  std::size_t most() const {
+    const i64 room = (device_.is_cpu() ? i64{1} : i64{8}) << 30;
+    const models::Gpt2Options& o = net_.options();
+    const auto number = static_cast<i64>(size_of(net_.parameters().front().tensor.dtype()));
+    const i64 fit = std::max<i64>(1, room / (2 * o.layers * o.width * o.positions * number));
+    if (device_.is_cpu()) return static_cast<std::size_t>(fit);
+    return std::bit_floor(static_cast<std::size_t>(std::min<i64>(fit, 32)));
+  }
+  bool on_gpu() const { return !device_.is_cpu(); }
+
+ private:
   models::Gpt2& net_;
-  bool with_cache_;
-  models::Gpt2::Cache cache_;
-  i64 texts_;
-  std::size_t begin_ = 0, read_ = 0;  // ids that are in the cache
+  Device device_;
+  std::unique_ptr<models::Decoder> decoder_;
 };
 
 // One id after the other, until each text has ended or has as many as were asked for, or a signal
-// comes. Where a prompt is longer than the shortest, its ids are taken as they come.
-void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& c) {
+// comes. Where a prompt is longer than the shortest, its ids are taken as they come. A GPU computes
+// the next ids while the last ones are looked at here.
+void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& c,
+          Decoders& decoders) {
   const std::int32_t end = m.tokenizer->marks().end;
-  // Ids that the tokenizer does not have, of a vocabulary that was rounded up, never come.
-  const auto known = static_cast<std::size_t>(m.tokenizer->size()),
-             width = static_cast<std::size_t>(m.net->options().vocabulary);
   const auto growing = [&](const Text& t) { return !t.ended && t.made < c.tokens; };
-  std::size_t length = texts[0].ids.size();
-  for (const Text& t : texts) length = std::min(length, t.ids.size());
-  Reader reader(*m.net, !c.no_cache, static_cast<i64>(texts.size()));
-  for (; std::ranges::any_of(texts, growing) && stop_signal() == 0; ++length) {
-    const Tensor logits = reader.logits(texts, length);
+  models::Decoder& decoder = decoders.of(texts.size());
+  std::vector<std::uint64_t> seeds(static_cast<std::size_t>(decoder.texts()));
+  for (std::size_t i = 0; i < texts.size(); ++i) seeds[i] = texts[i].seed;
+  // Ids that the tokenizer does not have, of a vocabulary that was rounded up, never come.
+  decoder.begin({.temperature = static_cast<float>(std::min(c.sampling.temperature, 1e30)),
+                 .top_k = c.sampling.top_k,
+                 .top_p = c.sampling.top_p,
+                 .known = m.tokenizer->size()},
+                seeds);
+  Growing group(texts, decoder, !c.no_cache);
+  for (std::size_t known = group.asked(); std::ranges::any_of(texts, growing) && stop_signal() == 0;
+       ++known) {
+    if (group.asked() == known) group.ask();
+    if (decoders.on_gpu() && group.asked() == known + 1 && group.can_go_on()) group.ask();
+    const Ids ids = decoder.ids();
     for (std::size_t i = 0; i < texts.size(); ++i) {
       Text& text = texts[i];
-      if (text.ids.size() > length) continue;
+      if (text.ids.size() > known) continue;
       const bool grows = growing(text);
-      const auto next = grows ? static_cast<std::int32_t>(models::sample(
-                                    logits.span<float>().subspan(i * width, known), c.sampling,
-                                    text.rng.uniform53()))
-                              : text.ids.back();  // read by nobody, but each text is a row
+      const std::int32_t next = ids[i];
       text.ended = text.ended || (grows && next == end && !c.ignore_end);
       text.ids.push_back(next);
       if (!grows || text.ended) {
@@ -223,20 +274,12 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
   }
 }
 
-// Texts that grow together: as many as have their keys and values in 1 GiB.
-std::size_t texts_at_once(const models::Gpt2& net) {
-  constexpr i64 kCacheBytes = i64{1} << 30;
-  const models::Gpt2Options& o = net.options();
-  const i64 bytes = 2 * o.layers * o.width * o.positions * static_cast<i64>(sizeof(float));
-  return static_cast<std::size_t>(std::max<i64>(1, kCacheBytes / bytes));
-}
-
 // Grows them, and prints what has not been shown yet.
 void write_texts(std::span<Text> texts, bool first, bool several, const LanguageModel& m,
-                 const GenerateCommand& c) {
+                 const GenerateCommand& c, Decoders& decoders) {
   const auto began = std::chrono::steady_clock::now();
   stop_after_step();  // what has been made until then is printed
-  grow(texts, m, c);
+  grow(texts, m, c, decoders);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   i64 made = 0;
@@ -287,7 +330,8 @@ int generate(const GenerateCommand& c) {
                      m.net->options().vocabulary);
   Prompts prompts(c, m);
   const bool several = prompts.several();
-  const std::size_t step = texts_at_once(*m.net);
+  Decoders decoders(*m.net);
+  const std::size_t step = decoders.most();
   bool first = true, left_out = false;
   for (;;) {
     install_stop_handlers();  // nothing is lost while a prompt is waited for
@@ -295,7 +339,7 @@ int generate(const GenerateCommand& c) {
     if (group.texts.empty() && group.wrong.empty()) break;
     for (std::size_t at = 0; at < group.texts.size() && stop_signal() == 0; at += step) {
       const std::size_t count = std::min(step, group.texts.size() - at);
-      write_texts(std::span(group.texts).subspan(at, count), first, several, m, c);
+      write_texts(std::span(group.texts).subspan(at, count), first, several, m, c, decoders);
       first = false;
     }
     if (stop_signal() != 0) return stopped_code();

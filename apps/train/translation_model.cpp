@@ -10,6 +10,7 @@
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/ops/decode.h"
 #include "gossamer/models/named_options.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -121,8 +122,10 @@ std::vector<Sentence> translate_sentences(models::Transformer& net, const data::
     const i64 count = static_cast<i64>(last.size());
     if (moved || count != in_cache) cache = models::Transformer::rows_of(cache, parents);
     in_cache = count;
-    const Tensor logits = net.step(Tensor::from(last, {count, 1}).to(device), cache);
-    beams.advance(logits.to(Device{}).to(DType::f32).span<float>());
+    const Likeliest next = likeliest(net.step(Tensor::from(last, {count, 1}).to(device), cache),
+                                     beams.candidates(net.options().vocabulary));
+    const Tensor ids = next.ids.to(Device{}), log_p = next.log_p.to(Device{});
+    beams.advance(ids.span<std::int32_t>(), log_p.span<float>());
   }
   std::vector<Sentence> out;
   for (models::BeamSearch::Hypothesis& h : beams.results()) out.push_back(std::move(h.ids));

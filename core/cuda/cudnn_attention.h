@@ -28,7 +28,8 @@ struct AttentionProblem {
 };
 
 // What cuDNN takes: bf16 or f16, heads of 8, 16, … 128 numbers, several queries, no dropout,
-// no lengths; if causal, from position 0. The rest is computed by kernels/attention.h.
+// no lengths; if causal, from position 0 and as many keys as queries, for each length is compiled
+// anew. The rest is computed by kernels/attention.h.
 bool fits(const Attention&);
 AttentionProblem problem_of(const Attention&, bool backward, bool log_sums = false);
 

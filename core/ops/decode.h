@@ -27,8 +27,17 @@ class TextPositions {
 Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, i64 first);
 Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, const TextPositions&);
 
-// Row rows[i] of x [N, …] as row i of the result; rows: i32 [M], on x's device.
+// Row rows[i] of x [N, …] (f32, bf16, f16 or i32) as row i of the result; rows: i32 [M], on x's
+// device. ShapeError: there is no such row; on a GPU, where the op cannot look, it is NaN or -1.
 Tensor take_rows(const Tensor& x, const Tensor& rows);
+
+// The `count` largest logits of each row of [R, V] (f32, bf16, f16), falling, of equal ones the
+// lower id first. log_p: the logarithm of the softmax; NaN if a logit of the row is NaN, or none is
+// finite.
+struct Likeliest {
+  Tensor ids, log_p;  // i32, f32 [R, count]
+};
+Likeliest likeliest(const Tensor& logits, i64 count);
 
 // How an id is chosen from a row of logits; the order is Hugging Face's: temperature, top-k, top-p.
 struct Choice {
@@ -38,6 +47,7 @@ struct Choice {
   // those as probable as the last (nucleus sampling, Holtzman et al., ICLR 2020); 1: all.
   double top_p = 1;
   i64 known = 0;  // only the first so many ids; 0: all
+  bool operator==(const Choice&) const = default;
 };
 // The random numbers of each row, on the device: draw n of seed s is the n-th of
 // Rng(s).uniform53().

@@ -2,6 +2,8 @@
 // row. Top-k and top-p look for the least logit that is kept, four of its bits at a time: how many
 // logits, or how much weight, has each of the 16 digits? The draw then goes down from pieces of the
 // row to one id. Sums are in a fixed order.
+#include <algorithm>
+
 #include "gossamer/core/ops/decode.h"
 #include "gossamer/core/ops/exponential.h"
 #include "gossamer/core/ops/grid.h"
@@ -49,7 +51,7 @@ struct ChooseId {
   };
   const T* logits;
   i64 columns, known, top_k;
-  float temperature;
+  float sharpness;  // 1/temperature; 0: the id with the largest logit
   double top_p;
   const i64* seeds;
   std::int32_t* counts;
@@ -59,7 +61,7 @@ struct ChooseId {
   GOSSAMER_HD bool again(i64, const Shared& shared, const State&) const {
     return shared.step != done;
   }
-  GOSSAMER_HD float weight(float x, float top) const { return exp_of((x - top) / temperature); }
+  GOSSAMER_HD float weight(float x, float top) const { return exp_of((x - top) * sharpness); }
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
@@ -117,7 +119,7 @@ struct ChooseId {
     shared.least = 0;
     const bool finite = top - top == 0;
     shared.id = finite ? id : -1;
-    if (!finite || temperature == 0 || given[block] >= 0) {
+    if (!finite || sharpness == 0 || given[block] >= 0) {
       shared.step = done;
       return;
     }
@@ -232,21 +234,23 @@ void choose_ids(const Tensor& logits, const Choice& choice, const Draws& draws, 
   check<ShapeError>(logits.rank() == 2 && choice.known >= 0 && choice.known <= logits.shape(1), kOp,
                     ": logits are ", logits.shape(), " of ", choice.known,
                     " ids; wanted [B, V] with at least as many columns");
-  check<ShapeError>(
-      choice.temperature >= 0 && choice.top_k >= 0 && choice.top_p > 0 && choice.top_p <= 1, kOp,
-      ": temperature ", choice.temperature, ", top-k ", choice.top_k, ", top-p ", choice.top_p,
-      "; wanted 0 or more, 0 or more, above 0 up to 1");
+  check<ShapeError>(choice.temperature >= 0 && choice.temperature <= 1e30f && choice.top_k >= 0 &&
+                        choice.top_p > 0 && choice.top_p <= 1,
+                    kOp, ": temperature ", choice.temperature, ", top-k ", choice.top_k, ", top-p ",
+                    choice.top_p, "; wanted 0 to 1e30, 0 or more, above 0 up to 1");
+  // So small a temperature leaves the largest logits only; infinity times 0 would leave none.
+  const float sharpness = choice.temperature > 0 ? std::min(1 / choice.temperature, 1e30f) : 0.0f;
   const i64 rows = logits.shape(0), columns = logits.shape(1);
   check_numbers("seeds", draws.seeds, DType::i64, rows, logits);
   check_numbers("counts", draws.counts, DType::i32, rows, logits);
   check_numbers("given", given, DType::i32, rows, logits);
   check_numbers("ids", ids, DType::i32, rows, logits);
   with_floating(logits.dtype(), kOp, [&]<class T>() {
-    for_each_block(logits.device(), rows,
-                   ChooseId<T>{logits.as<T>(), columns, choice.known ? choice.known : columns,
-                               choice.top_k, choice.temperature, choice.top_p,
-                               draws.seeds.as<i64>(), draws.counts.as<std::int32_t>(),
-                               given.as<std::int32_t>(), ids.as<std::int32_t>()});
+    for_each_block(
+        logits.device(), rows,
+        ChooseId<T>{logits.as<T>(), columns, choice.known ? choice.known : columns, choice.top_k,
+                    sharpness, choice.top_p, draws.seeds.as<i64>(), draws.counts.as<std::int32_t>(),
+                    given.as<std::int32_t>(), ids.as<std::int32_t>()});
   });
 }
 

@@ -1,4 +1,6 @@
 // Keys and values that join a cache, and where texts are: a launch each, whatever the batch.
+#include <algorithm>
+
 #include "gossamer/core/ops/decode.h"
 #include "gossamer/core/ops/op_helpers.h"
 
@@ -55,6 +57,19 @@ Tensor append(const Tensor& qkv, const Tensor& kv, i64 first, const Tensor& at) 
   return q;
 }
 
+template <class Bits>
+struct TakeRow {
+  const Bits* x;
+  Bits* y;
+  const std::int32_t* rows;
+  i64 all, width;
+  GOSSAMER_HD void operator()(i64 row, i64 begin, i64 end) const {
+    const i64 from = rows[row];
+    const bool fits = from >= 0 && from < all;  // on a GPU: the op does not look there
+    for (i64 c = begin; c < end; ++c) y[row * width + c] = fits ? x[from * width + c] : Bits(-1);
+  }
+};
+
 struct AddOne {
   std::int32_t* numbers;
   GOSSAMER_HD void operator()(i64 i) const { ++numbers[i]; }
@@ -85,12 +100,32 @@ Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, const TextPositio
 }
 
 Tensor take_rows(const Tensor& x, const Tensor& rows) {
-  const NoGrad no_grad;
+  check<ShapeError>(x.defined() && x.rank() >= 1 && rows.defined() && rows.rank() == 1 &&
+                        rows.dtype() == DType::i32,
+                    "take_rows: wanted [N, ...] and i32 [M]");
+  detail::check_device("take_rows", x, rows);
+  const auto* from = rows.as<std::int32_t>();
+  const i64 count = rows.numel(), all = x.shape(0), width = all > 0 ? x.numel() / all : 0;
+  if (rows.device().is_cpu())
+    for (i64 i = 0; i < count; ++i)
+      check<ShapeError>(from[i] >= 0 && from[i] < all, "take_rows: row ", from[i], " of ",
+                        x.shape());
   i64 extents[Shape::max_rank];
   std::copy(x.shape().begin(), x.shape().end(), extents);
-  extents[0] = rows.numel();
-  return embedding(rows, x.detach().reshape({x.shape(0), -1}))
-      .reshape(Shape::of(extents, x.rank()));
+  extents[0] = count;
+  Tensor y = Tensor::empty(Shape::of(extents, x.rank()), x.dtype(), x.device());
+  const auto take = [&]<class Bits>() {
+    for_each_row(x.device(), count, width,
+                 TakeRow<Bits>{static_cast<const Bits*>(x.data()), static_cast<Bits*>(y.data()),
+                               from, all, width});
+  };
+  if (size_of(x.dtype()) == 2)
+    take.template operator()<std::uint16_t>();
+  else if (size_of(x.dtype()) == 4)
+    take.template operator()<std::uint32_t>();
+  else
+    fail<ShapeError>("take_rows: ", x.dtype(), "; wanted a type of two or four bytes");
+  return y;
 }
 
 }  // namespace gossamer

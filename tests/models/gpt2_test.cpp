@@ -131,7 +131,7 @@ TEST(Gpt2Model, GreedyWithACacheIsGreedyWithoutAndHuggingFaces) {
     }
     EXPECT_EQ(with, std::vector<std::int32_t>(want, want + length));
     EXPECT_EQ(without, with);
-    EXPECT_EQ(cache.length(), length - 1);
+    EXPECT_EQ(cache.length, length - 1);
   }
 }
 

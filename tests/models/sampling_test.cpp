@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/ops/decode.h"
 #include "gossamer/core/random.h"
 #include "gossamer/models/beam_search.h"
 
@@ -91,6 +92,13 @@ std::vector<double> log_softmax_of(const std::vector<float>& logits) {
   return out;
 }
 
+void advance(BeamSearch& beams, const std::vector<float>& logits) {
+  const auto rows = static_cast<i64>(beams.rows().size());
+  const Tensor all = Tensor::from(logits, {rows, static_cast<i64>(logits.size()) / rows});
+  const Likeliest next = likeliest(all, beams.candidates(all.shape(1)));
+  beams.advance(next.ids.span<std::int32_t>(), next.log_p.span<float>());
+}
+
 std::vector<BeamSearch::Hypothesis> search(const BeamOptions& options, std::vector<i64> limits) {
   BeamSearch beams(options, std::move(limits));
   std::vector<std::vector<std::int32_t>> prefixes;  // of the rows: stands for a model's cache
@@ -107,7 +115,7 @@ std::vector<BeamSearch::Hypothesis> search(const BeamOptions& options, std::vect
     }
     prefixes = std::move(next);
     first = false;
-    beams.advance(logits);
+    advance(beams, logits);
   }
   return beams.results();
 }
@@ -162,7 +170,7 @@ TEST(BeamSearch, BeginsWithOneBeamSoThatBeamsDiffer) {
     EXPECT_EQ(row.id, kBegin);
     logits.insert(logits.end(), {3, 2, 1, 0, -9});
   }
-  beams.advance(logits);
+  advance(beams, logits);
   ASSERT_EQ(beams.rows().size(), 6u);
   for (std::size_t i = 0; i < 6; ++i) {
     EXPECT_EQ(beams.rows()[i].id, static_cast<std::int32_t>(i % 3));
@@ -184,7 +192,7 @@ TEST(BeamSearch, RefusesWhatMakesNoSense) {
   EXPECT_THROW(BeamSearch({.beam = 0}, {3}), ConfigError);
   EXPECT_THROW(BeamSearch({.beam = 2}, {0}), ConfigError);
   BeamSearch beams({.beam = 2}, {3});
-  EXPECT_THROW(beams.advance(std::vector<float>{1, NAN}), Error);
+  EXPECT_THROW(advance(beams, {1, NAN}), Error);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/ops/decode.h"
 #include "gossamer/models/beam_search.h"
 #include "gossamer/models/sampling.h"
 #include "gossamer/models/transformer_file.h"
@@ -167,8 +168,9 @@ TEST_P(TransformerModel, BeamSearchOfSeveralSentencesIsThatOfOneAtATime) {
     for (const BeamSearch::Row& row : beams.rows())
       parents.push_back(row.parent), last.push_back(row.id);
     cache = Transformer::rows_of(cache, parents);
-    beams.advance(
-        net.step(Tensor::from(last, {static_cast<i64>(last.size()), 1}), cache).span<float>());
+    const Tensor logits = net.step(Tensor::from(last, {static_cast<i64>(last.size()), 1}), cache);
+    const Likeliest next = likeliest(logits, beams.candidates(logits.shape(1)));
+    beams.advance(next.ids.span<std::int32_t>(), next.log_p.span<float>());
   }
   const Tensor wanted = get("beam4");
   const auto found = beams.results();

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/ops/decode.h"
 #include "gossamer/nn/init.h"
 #include "support/use_backend.h"
 
@@ -64,7 +65,7 @@ TEST(SelfAttentionLayer, ByStepsGivesWhatItGivesTheWhole) {
   layer.eval();
   const Tensor x = noise({2, 7, 12}, 1);
   const Tensor whole = layer(x).detach();
-  KeyValueCache cache = layer.cache(2, 7);
+  const Tensor cache = layer.cache(2, 7);
   const auto tokens = [&](const Tensor& of, i64 begin, i64 end) {
     std::vector<float> some;
     for (i64 b = 0; b < 2; ++b)
@@ -72,10 +73,9 @@ TEST(SelfAttentionLayer, ByStepsGivesWhatItGivesTheWhole) {
     return Tensor::from(some, {2, end - begin, 12});
   };
   for (const auto& [begin, end] : {std::pair<i64, i64>{0, 4}, {4, 5}, {5, 7}})
-    expect_near(layer.step(tokens(x, begin, end), cache), tokens(whole, begin, end));
-  EXPECT_EQ(cache.length, 7);
+    expect_near(layer.step(tokens(x, begin, end), cache, begin), tokens(whole, begin, end));
   try {
-    layer.step(tokens(x, 0, 1), cache);
+    layer.step(tokens(x, 0, 1), cache, 7);
     FAIL();
   } catch (const ShapeError& e) {
     EXPECT_THAT(e.what(), HasSubstr("cache of 7"));
@@ -90,12 +90,30 @@ TEST(SelfAttentionLayer, ReadsNothingBehindTheTokensInItsCache) {
   for (const std::string& name : backend_names()) {
     SCOPED_TRACE(name);
     const UseBackend use(name);
-    KeyValueCache clean = layer.cache(2, 40), other = layer.cache(2, 40);
-    for (const float v : clean.kv.span<float>()) ASSERT_EQ(v, 0) << "a cache begins with zeros";
-    other.kv.fill(NAN);
-    for (const Tensor& x : {first, next, next})
-      EXPECT_EQ(list(layer.step(x, other)), list(layer.step(x, clean)));
+    const Tensor clean = layer.cache(2, 40);
+    Tensor other = layer.cache(2, 40);
+    for (const float v : clean.span<float>()) ASSERT_EQ(v, 0) << "a cache begins with zeros";
+    other.fill(NAN);
+    EXPECT_EQ(list(layer.step(first, other, 0)), list(layer.step(first, clean, 0)));
+    EXPECT_EQ(list(layer.step(next, other, 3)), list(layer.step(next, clean, 3)));
+    TextPositions positions(2, {});
+    positions.move_to(4);
+    EXPECT_EQ(list(layer.step(next, other, positions)), list(layer.step(next, clean, positions)));
   }
+}
+
+TEST(SelfAttentionLayer, FindsThePositionsOfTheTextsOnTheDevice) {
+  SelfAttention layer(12, {.heads = 3, .causal = true});
+  layer.eval();
+  const Tensor x = noise({2, 5, 12}, 1), one = layer.cache(2, 7), two = layer.cache(2, 7);
+  TextPositions positions(2, {});
+  layer.step(x, one, 0), layer.step(x, two, 0);
+  positions.move_to(5);
+  for (i64 at = 5; at < 7; ++at, positions.advance()) {
+    const Tensor next = noise({2, 1, 12}, static_cast<std::uint64_t>(at));
+    EXPECT_EQ(list(layer.step(next, two, positions)), list(layer.step(next, one, at)));
+  }
+  EXPECT_THROW(layer.step(x, two, positions), ShapeError) << "one token of each text";
 }
 
 TEST(SelfAttentionLayer, DropsWeightsInTrainingOnly) {

@@ -95,6 +95,9 @@ TEST(AttentionProblem, FitsWhatTheGraphCanSay) {
   a.first = 5;
   EXPECT_FALSE(fits(a));
   a = good;
+  a.keys = 40;  // a prompt in a cache: each length would be compiled anew
+  EXPECT_FALSE(fits(a));
+  a = good;
   a.size = 20;
   EXPECT_FALSE(fits(a));
   a = good;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -160,6 +161,51 @@ TEST(AttentionOfFew, HasTheSameBitsInACacheOfAnyCapacity) {
   room.reshape({1000, 64}).slice(0, 100).copy_from(kv.reshape({100, 64}));
   expect_same_bits(attention(q, room, {.heads = 2}, i32({100})), attention(q, kv, {.heads = 2}),
                    "room");
+}
+
+// --- the likeliest ids
+
+TEST(Likeliest, AreThoseOfASortWithTheirLogSoftmax) {
+  for (const DType type : {DType::f32, DType::bf16})
+    for (const auto& [vocabulary, count] :
+         {std::pair<i64, i64>{1, 1}, {5, 1}, {5, 5}, {300, 8}, {1000, 40}, {257, 257}}) {
+      SCOPED_TRACE(std::to_string(count) + " of " + std::to_string(vocabulary));
+      const Tensor logits = normal({3, vocabulary}, 5, type, 0, 3), floats = logits.to(DType::f32);
+      const Likeliest got = likeliest(logits, count);
+      for (i64 r = 0; r < 3; ++r) {
+        const float* row = floats.as<float>() + r * vocabulary;
+        std::vector<std::int32_t> order(static_cast<std::size_t>(vocabulary));
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::stable_sort(order, std::greater<>(), [&](std::int32_t id) { return row[id]; });
+        double sum = 0;
+        for (i64 i = 0; i < vocabulary; ++i) sum += std::exp(static_cast<double>(row[i]));
+        for (i64 k = 0; k < count; ++k) {
+          const std::int32_t id = got.ids.as<std::int32_t>()[r * count + k];
+          EXPECT_EQ(id, order[static_cast<std::size_t>(k)]) << k;
+          EXPECT_NEAR(got.log_p.as<float>()[r * count + k],
+                      static_cast<double>(row[id]) - std::log(sum), 2e-6);
+        }
+      }
+    }
+}
+
+TEST(Likeliest, EqualLogitsComeInTheirOrderAndNanMakesNan) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const Tensor logits = Tensor::from(
+      std::vector<float>{1, 2, 1, 2, 0, 1, NAN, 0, -inf, -inf, 3, -inf, -inf, -inf, -inf, -inf},
+      {4, 4});
+  const Likeliest got = likeliest(logits, 4);
+  const auto ids = list<std::int32_t>(got.ids);
+  EXPECT_EQ(std::vector<std::int32_t>(ids.begin(), ids.begin() + 4),
+            (std::vector<std::int32_t>{1, 3, 0, 2}));
+  EXPECT_EQ(std::vector<std::int32_t>(ids.begin() + 8, ids.begin() + 12),
+            (std::vector<std::int32_t>{2, 0, 1, 3}));
+  const float* log_p = got.log_p.as<float>();
+  EXPECT_TRUE(std::isnan(log_p[4])) << "NaN in the row";
+  EXPECT_EQ(log_p[8], 0);
+  EXPECT_EQ(log_p[9], -inf);
+  EXPECT_TRUE(std::isnan(log_p[12])) << "none is finite";
+  EXPECT_THAT(error_of([&] { likeliest(logits, 5); }), HasSubstr("5 ids of logits"));
 }
 
 // --- how ids are chosen

@@ -1,0 +1,191 @@
+// Decoding with all that changes on the device: the ids of a loop by hand, alone and together, by
+// eager steps and by a graph.
+#include "gossamer/models/decoder.h"
+
+#include <cmath>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/flat.h"
+#include "gossamer/core/random.h"
+#include "gossamer/models/sampling.h"
+#include "support/error_of.h"
+#include "support/use_backend.h"
+
+namespace gossamer::models {
+namespace {
+
+using testing::HasSubstr;
+using Ids = Decoder::Ids;
+
+struct Net {
+  Gpt2 net{{.layers = 2, .width = 16, .heads = 2, .positions = 24, .vocabulary = 40}};
+  Net() {
+    // so that one id follows the other by more than the last digits
+    for (NamedTensor& p : net.parameters())
+      if (p.tensor.rank() == 2)
+        for (float& v : p.tensor.span<float>()) v *= 12;
+    net.eval();
+  }
+};
+
+// A graph on a CPU: recording computes nothing, a launch does the recorded work.
+struct FakeGraphs {
+  int recorded = 0, launched = 0;
+  GraphCapture recorder() {
+    return [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+      struct Fake final : CapturedGraph {
+        FakeGraphs& all;
+        const StepWork work;
+        Fake(FakeGraphs& a, StepWork w) : all(a), work(std::move(w)) {}
+        void launch() override {
+          ++all.launched;
+          work();
+        }
+      };
+      ++recorded;
+      return std::make_unique<Fake>(*this, work);
+    };
+  }
+};
+
+const Choice kDrawn{.temperature = 0.9f, .top_k = 12, .top_p = 0.9, .known = 37};
+
+Ids none(i64 texts) { return Ids(static_cast<std::size_t>(texts), -1); }
+
+// The ids behind each of the prompts, which have one length.
+std::vector<Ids> decoded(Decoder& d, const std::vector<Ids>& prompts, const Choice& choice,
+                         int count) {
+  std::vector<std::uint64_t> seeds;
+  Ids all;
+  for (const Ids& p : prompts) {
+    seeds.push_back(static_cast<std::uint64_t>(p[0]));
+    all.insert(all.end(), p.begin(), p.end());
+  }
+  d.begin(choice, seeds);
+  d.read(all, none(d.texts()));
+  std::vector<Ids> out(prompts.size());
+  for (int made = 1; made <= count; ++made) {
+    if (made < count) d.step(none(d.texts()));  // before the ids of the last one are looked at
+    const Ids ids = d.ids();
+    for (std::size_t i = 0; i < out.size(); ++i) out[i].push_back(ids[i]);
+  }
+  return out;
+}
+
+Ids by_hand(Gpt2& net, const Ids& prompt, const Choice& c, int count) {
+  Rng rng(static_cast<std::uint64_t>(prompt[0]));
+  Gpt2::Cache cache = net.cache(1);
+  Ids next = prompt, out;
+  while (static_cast<int>(out.size()) < count) {
+    const Tensor logits =
+        net.step(Tensor::from(next, {1, static_cast<i64>(next.size())}), cache).to(DType::f32);
+    const std::size_t known = c.known ? static_cast<std::size_t>(c.known) : 40;
+    out.push_back(static_cast<std::int32_t>(sample(
+        logits.span<float>().subspan(0, known),
+        {.temperature = static_cast<double>(c.temperature), .top_k = c.top_k, .top_p = c.top_p},
+        rng.uniform53())));
+    next = {out.back()};
+  }
+  return out;
+}
+
+const std::vector<Ids> kPrompts{{3, 1, 4}, {15, 9, 2}, {6, 5, 35}};
+
+TEST(Decoder, MakesTheIdsOfALoopByHandOnEveryBackend) {
+  Net m;
+  for (const std::string& name : backend_names())
+    for (const Choice& choice : {Choice{.temperature = 0}, Choice{}, kDrawn}) {
+      SCOPED_TRACE(name);
+      const UseBackend use(name);
+      Decoder d(m.net, 3);
+      const std::vector<Ids> got = decoded(d, kPrompts, choice, 20);
+      for (std::size_t i = 0; i < 3; ++i)
+        EXPECT_EQ(got[i], by_hand(m.net, kPrompts[i], choice, 20)) << "text " << i;
+    }
+}
+
+TEST(Decoder, AGraphMakesTheIdsOfEagerSteps) {
+  for (const std::string& name : backend_names()) {
+    SCOPED_TRACE(name);
+    const UseBackend use(name);
+    Net m;
+    FakeGraphs graphs;
+    Decoder eager(m.net, 3), graph(m.net, 3, graphs.recorder());
+    for (int round = 0; round < 2; ++round)  // the graph serves the next texts, too
+      EXPECT_EQ(decoded(graph, kPrompts, kDrawn, 20), decoded(eager, kPrompts, kDrawn, 20));
+    EXPECT_EQ(graphs.recorded, 1);
+    EXPECT_EQ(graphs.launched, 2 * 19 - 2);
+    EXPECT_EQ(decoded(graph, kPrompts, {}, 20), decoded(eager, kPrompts, {}, 20));
+    EXPECT_EQ(graphs.recorded, 2) << "of another choice";
+  }
+}
+
+TEST(Decoder, AGraphMakesTheSameIdsIn16Bits) {
+  const UseBackend use("cuda_emulated");
+  Net m;
+  FlatParams params(m.net.parameters(), m.net.buffers(), {.compute = DType::bf16});
+  FakeGraphs graphs;
+  Decoder eager(m.net, 3), graph(m.net, 3, graphs.recorder());
+  EXPECT_EQ(decoded(graph, kPrompts, kDrawn, 20), decoded(eager, kPrompts, kDrawn, 20));
+  EXPECT_EQ(graphs.recorded, 1);
+}
+
+TEST(Decoder, ATextDoesNotSeeTheOthers) {
+  Net m;
+  Decoder three(m.net, 3), one(m.net, 1);
+  const std::vector<Ids> together = decoded(three, kPrompts, kDrawn, 20);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_EQ(decoded(one, {kPrompts[i]}, kDrawn, 20)[0], together[i]);
+}
+
+// A longer prompt is taken as its ids come, and draws nothing for them.
+TEST(Decoder, GivenIdsStandInThePlaceOfChosenOnes) {
+  Net m;
+  FakeGraphs graphs;
+  Decoder two(m.net, 2, graphs.recorder()), one(m.net, 1);
+  const Ids prompt{3, 1, 4, 1, 5, 9, 2};
+  const std::vector<std::uint64_t> seeds{8, 3};
+  two.begin(kDrawn, seeds);
+  two.read({8, 8, 8, 3, 1, 4}, {-1, prompt[3]});
+  Ids got;
+  for (std::size_t at = 4; at < 16; ++at) {
+    const Ids last = two.ids();
+    if (at <= prompt.size())
+      EXPECT_EQ(last[1], prompt[at - 1]);
+    else
+      got.push_back(last[1]);
+    two.step({-1, at < prompt.size() ? prompt[at] : -1});
+  }
+  EXPECT_EQ(got, decoded(one, {prompt}, kDrawn, static_cast<int>(got.size()))[0]);
+}
+
+TEST(Decoder, ReadsAgainWhenThePositionsAreTaken) {
+  Net m;
+  Decoder d(m.net, 1);
+  decoded(d, {Ids(20, 7)}, {.temperature = 0}, 5);
+  EXPECT_THAT(error_of([&] { d.step({-1}); }), HasSubstr("all 24 positions"));
+  d.read(Ids(10, 7), {-1});  // what is behind these in the cache is not seen
+  Decoder fresh(m.net, 1);
+  fresh.begin({.temperature = 0}, std::vector<std::uint64_t>{7});
+  fresh.read(Ids(10, 7), {-1});
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(d.ids(), fresh.ids());
+    d.step({-1}), fresh.step({-1});
+  }
+}
+
+TEST(Decoder, SaysWhichTextHasNoFiniteLogits) {
+  Net m;
+  Tensor(m.net.parameters().front().tensor).as<float>()[7 * 16] = NAN;
+  Decoder d(m.net, 2);
+  d.begin({}, std::vector<std::uint64_t>{1, 2});
+  d.read({1, 7}, none(2));
+  EXPECT_THAT(error_of([&] { d.ids(); }), HasSubstr("of text 0 are not finite"));
+  EXPECT_THAT(error_of([&] { d.ids(); }), HasSubstr("before a step"));
+}
+
+}  // namespace
+}  // namespace gossamer::models
