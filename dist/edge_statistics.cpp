@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "gossamer/core/error.h"
 
@@ -17,6 +18,7 @@ enum Column {
   refused,
   staleness_sum,
   staleness_max,
+  repeats,
   distance_sum,
   seconds,
   kColumns
@@ -39,6 +41,7 @@ void EdgeStatistics::add(const ExchangeRecord& r) {
     return;
   }
   ++it->exchanges;
+  it->repeats += std::exchange(last_, r.peer) == r.peer;
   it->staleness_sum += r.staleness;
   it->staleness_max = std::max(it->staleness_max, r.staleness);
   it->distance_sum += r.distance;
@@ -57,6 +60,7 @@ std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int 
     row[refused] = static_cast<double>(e.refused);
     row[staleness_sum] = static_cast<double>(e.staleness_sum);
     row[staleness_max] = static_cast<double>(e.staleness_max);
+    row[repeats] = static_cast<double>(e.repeats);
     row[distance_sum] = e.distance_sum;
     row[seconds] = e.seconds;
   }
@@ -92,7 +96,7 @@ RealisedRates realised_rates(std::span<const double> table, int rows,
     }
   }
   Graph used{.name = "realised", .n = workers, .edges = {}};
-  double all_exchanges = 0, all_staleness = 0;
+  double all_exchanges = 0, all_staleness = 0, all_repeats = 0;
   for (const auto& [ends, counted] : both) {
     RealisedEdge e{.a = ends.first, .b = ends.second};
     double sum = 0, tries = 0, seen_by = 0;
@@ -100,6 +104,7 @@ RealisedRates realised_rates(std::span<const double> table, int rows,
       if (!row) continue;
       ++seen_by;
       sum += row[exchanges];
+      all_repeats += row[repeats];
       tries += row[exchanges] + row[failed] + row[refused];
       e.failed = std::max(e.failed, static_cast<i64>(row[failed]));
       e.refused = std::max(e.refused, static_cast<i64>(row[refused]));
@@ -123,7 +128,10 @@ RealisedRates realised_rates(std::span<const double> table, int rows,
     if (e.rate > 0) used.edges.push_back({e.a, e.b, e.rate});
     out.edges.push_back(e);
   }
-  if (all_exchanges > 0) out.staleness_mean = all_staleness / all_exchanges;
+  if (all_exchanges > 0) {
+    out.staleness_mean = all_staleness / all_exchanges;
+    out.repeated = all_repeats / all_exchanges;
+  }
   try {
     if (!used.edges.empty()) out.constants = constants(used);
   } catch (const ConfigError&) {  // in pieces: the constants are infinite

@@ -22,6 +22,7 @@ class EdgeStatistics {
 
  private:
   std::vector<EdgeStats> edges_;
+  int last_ = -1;  // the peer of the last exchange
 };
 
 // How the edges of a whole run were used. Every worker puts its own rows into the table, the sum
@@ -48,6 +49,8 @@ struct RealisedRates {
   i64 asymmetry = 0;
   double staleness_mean = 0;
   i64 staleness_max = 0;
+  // the part of the exchanges that a worker did with the partner of the time before
+  double repeated = 0;
 };
 
 // The unit of time is that of graph.h: the mean duration of a gradient. gradients: of each worker;

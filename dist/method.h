@@ -106,6 +106,7 @@ struct EdgeStats {
   i64 exchanges = 0, failed = 0, refused = 0;  // applied; refused ones are not among the failed
   // over the applied exchanges: as in ExchangeRecord
   i64 staleness_sum = 0, staleness_max = 0;
+  i64 repeats = 0;  // of the applied exchanges: the one before was with the same peer
   double distance_sum = 0;
   double seconds = 0;  // over all exchanges, failed ones too
 };

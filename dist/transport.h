@@ -50,7 +50,8 @@ enum class MessageType : std::uint8_t {
   no_state,
   back,
   bye,
-  notice  // taken by the link itself, see ControlLink::notice()
+  sketch,  // of the sender's model, see consensus_estimate.h
+  notice   // taken by the link itself, see ControlLink::notice()
 };
 struct Message {
   MessageType type = MessageType::heartbeat;

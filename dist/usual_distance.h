@@ -48,10 +48,9 @@ class UsualDistance {
 // The decision of both sides, from the same three numbers. What is not finite is always too far.
 bool too_far(double distance, double one_limit, double other_limit);
 
-// The consensus distance between exchanges, estimated from the differences that partners see:
-// squared is their mean |x_i - x_j|^2. For two of n workers drawn at random, that is
-// 2n/(n-1) mean |x_i - mean|^2. Neighbours are closer to each other than that: on a sparse graph
-// it is a lower bound.
+// The consensus distance from `squared`, the mean of |x_i - x_j|^2. For two of n workers drawn at
+// random, that is 2n/(n-1) mean |x_i - mean|^2 (consensus_estimate.h). The partners of a round are
+// closer to each other than that: on a sparse graph it is a lower bound then.
 double estimated_consensus_distance(double squared, int workers);
 
 }  // namespace gossamer::dist

@@ -11,6 +11,7 @@
 #include "gossamer/apps/commands/simulate_events.h"
 #include "gossamer/apps/commands/simulate_page.h"
 #include "gossamer/apps/commands/slow_workers.h"
+#include "gossamer/apps/report/exchange_warnings.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/methods/registry.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr int kRows = 12;  // of a table over time
 constexpr int kBar = 40;
+constexpr double kReached = .9;  // of the rate asked for, before it is said why
 
 // The names of the methods for which it is so, of all that can be simulated.
 template <class F>
@@ -166,6 +168,11 @@ std::string title(const dist::SimulationPlan& plan, int seeds) {
                      how, seeds, seeds == 1 ? "" : "s");
 }
 
+// whether its workers meet in pairs, and exchanges take time
+bool meets(const dist::SimulationPlan& plan) {
+  return !plan.formula && !dist::is_ideal(plan.options.pairing);
+}
+
 // A value over time, with a bar on a logarithmic scale.
 void print_over_time(const std::vector<double>& time, const std::vector<double>& value,
                      const char* name) {
@@ -199,6 +206,8 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
         .add("fit_from", r.fit_from)
         .add("fit_to", r.fit_to)
         .add("exchanges", r.exchanges);
+    if (meets(plan))
+      out.add("exchanges_per_gradient", r.per_gradient).add("repeated_partners", r.repeated);
     out.add("decay_rate_exact", r.exact.value_or(NAN));
     if (!plan.formula) {
       const dist::GraphConstants& k = plan.constants;
@@ -229,6 +238,12 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
     fmt::print("  a typical run (the median) decays at {:.4g}\n", r.typical_rate);
   if (r.exact)
     fmt::print("  the mean of all possible runs, in the long run, exactly: {:.4g}\n", *r.exact);
+  if (meets(plan)) {
+    fmt::print("  {:.3g} exchanges per gradient, {:.0f} % with the partner of the time before\n",
+               r.per_gradient, 100 * r.repeated);
+    if (r.per_gradient < kReached * plan.options.rate)
+      fmt::print("  {}\n", rate_warning(r.per_gradient, plan.options.rate, r.repeated));
+  }
   return 0;
 }
 

@@ -83,10 +83,12 @@ const Rounds = (() => {
     return {lanes, links: [], efficiency: all / perfect, stepsPerS: all,
             steps: worker.map(() => steps)};
 
-    // Computation never waits. Exchanges, at Poisson times, are between two that are free: the
-    // pairing of the program is a protocol (dist/gossip/pairing.h); this is a picture of it.
+    // Computation never waits. Exchanges, at Poisson times, are between two that are free, and who
+    // starts one draws another neighbour than its last partner: the pairing of the program is a
+    // protocol (dist/gossip/pairing.h); this is a picture of it.
     function asynchronous() {
       const links = [], free = new Array(n).fill(0), done = new Array(n).fill(0);
+      const last = new Array(n).fill(-1);
       worker.forEach((w, i) => {
         for (; w.now < seconds; ++done[i]) {
           const one = took(i);
@@ -96,10 +98,13 @@ const Rounds = (() => {
       });
       const clock = new Engine.Rng(seed, 3), rate = n / 2 / m.computeS;
       for (let t = clock.exponential() / rate; t < seconds; t += clock.exponential() / rate) {
-        const e = graph.edges[Math.floor(clock.uniform() * graph.edges.length)];
-        if (free[e.a] > t || free[e.b] > t) continue;
-        free[e.a] = free[e.b] = t + transfer;
-        links.push({from: t, to: t + transfer, i: e.a, j: e.b});
+        const i = Math.floor(clock.uniform() * n);
+        const others = neighbours[i].filter(j => j !== last[i] || neighbours[i].length === 1);
+        const j = others[Math.floor(clock.uniform() * others.length)];
+        if (free[i] > t || free[j] > t) continue;
+        free[i] = free[j] = t + transfer;
+        last[i] = j, last[j] = i;
+        links.push({from: t, to: t + transfer, i, j});
       }
       const rates = worker.map((w, i) => done[i] / w.now);
       return {lanes, links, efficiency: 1, stepsPerS: rates.reduce((a, b) => a + b), steps: done};

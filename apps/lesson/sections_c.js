@@ -65,7 +65,10 @@ sections.waits = root => {
                         "--compute constant --method allreduce"), " prints the same efficiency. ",
                    "The time line of A2CiD2 is a picture: in the program the pairing is a ",
                    "protocol of messages, and an exchange that finds nobody free waits without ",
-                   "holding up the computation."));
+                   "holding up the computation. Who starts one looks for another partner than ",
+                   "its last: two that have just met are nearly equal. Where transfers take as ",
+                   "long as gradients and nobody else is free, a ring of 16 that takes the last ",
+                   "partner agrees at a rate of 0.15, else of 0.25."));
   show();
 };
 

@@ -56,12 +56,17 @@ std::vector<std::string> exchange_warnings(const dist::RealisedRates& rates, dou
         "large as the others'",
         fmt::join(left_out, ", ")));
   if (!dist::rate_reached(asked, done, gradients))
-    out.push_back(fmt::format(
-        "{:.2f} exchanges per gradient were reached, {:.4g} were asked for (train.rate): the "
-        "exchanges take longer than the gradients between them; a lower train.rate, a larger "
-        "train.batch or train.pairing=rounds may give a better model",
-        done / gradients, asked));
+    out.push_back(rate_warning(done / gradients, asked, rates.repeated) +
+                  "; a lower train.rate or a larger train.batch may give a better model");
   return out;
+}
+
+std::string rate_warning(double reached, double asked, double repeated) {
+  return fmt::format(
+      "{:.2f} exchanges per gradient were reached, {:.4g} were asked for (train.rate), {:.0f} % of "
+      "them with the partner of the time before: the exchanges take longer than the gradients "
+      "between them",
+      reached, asked, 100 * repeated);
 }
 
 }  // namespace gossamer::apps

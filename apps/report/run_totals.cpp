@@ -78,6 +78,7 @@ void add_rates(JsonObject& s, const dist::RealisedRates& rates, const dist::Grap
   }
   s.add("edges", edges).add("edge_asymmetry", rates.asymmetry);
   s.add("staleness_mean", rates.staleness_mean).add("staleness_max", rates.staleness_max);
+  s.add("repeated_partners", rates.repeated);
   if (!graph.edges.empty()) {
     const dist::GraphConstants wanted = dist::constants(graph);
     s.add("chi1", wanted.chi1).add("chi2", wanted.chi2);

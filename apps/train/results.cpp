@@ -102,8 +102,8 @@ class Results {
       std::vector<std::string> of_last_leg{"each_worker", "peak_bytes_rank0",
                                            "resident_bytes_rank0", "launch", "warnings"};
       if (plan_.place.size > 1)
-        of_last_leg.insert(of_last_leg.end(),
-                           {"edges", "edge_asymmetry", "staleness_mean", "staleness_max"});
+        of_last_leg.insert(of_last_leg.end(), {"edges", "edge_asymmetry", "staleness_mean",
+                                               "staleness_max", "repeated_partners"});
       if (plan_.place.size > 1 && rates.constants)  // none if some edge had no exchange
         of_last_leg.insert(of_last_leg.end(), {"chi1_hat", "chi2_hat"});
       if (plan_.method().controls) of_last_leg.push_back("control");

@@ -148,13 +148,15 @@ void StepLog::log_step(double seen, double learning_rate) {
   if (!plan_.config.run.log_exchanges &&
       (s.exchanges > logged_.exchanges || s.failed > logged_.failed ||
        s.refused > logged_.refused)) {
-    i64 staleness = 0;
+    i64 staleness = 0, repeats = 0;
     double distance = 0;
     std::map<int, i64> with;  // since the last line: exchanges with each peer
     for (const dist::EdgeStats& e : s.edges)
-      staleness += e.staleness_sum, distance += e.distance_sum, with[e.peer] += e.exchanges;
+      staleness += e.staleness_sum, repeats += e.repeats, distance += e.distance_sum,
+          with[e.peer] += e.exchanges;
     for (const dist::EdgeStats& e : logged_.edges)
-      staleness -= e.staleness_sum, distance -= e.distance_sum, with[e.peer] -= e.exchanges;
+      staleness -= e.staleness_sum, repeats -= e.repeats, distance -= e.distance_sum,
+          with[e.peer] -= e.exchanges;
     const i64 exchanges = s.exchanges - logged_.exchanges;
     JsonObject peers;
     for (const auto& [peer, count] : with)
@@ -171,6 +173,7 @@ void StepLog::log_step(double seen, double learning_rate) {
             .add("bytes_sent", s.bytes_sent - logged_.bytes_sent)
             .add("staleness", ratio(static_cast<double>(staleness), static_cast<double>(exchanges)))
             .add("distance", ratio(distance, static_cast<double>(exchanges)))
+            .add("repeats", repeats)
             .add("peers", peers)
             .add("consensus_distance", s.consensus_distance));
   }

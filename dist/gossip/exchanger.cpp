@@ -126,9 +126,25 @@ void Exchanger::turn() {
     policy_->begun();
   }
   const std::scoped_lock lock(state_.mutex);
+  send_sketch();
   state_.sender->turn();
   state_.hold = policy_->hold();
   state_.changed.notify_all();
+}
+
+// To a worker drawn at random, so that it learns how far apart all are.
+void Exchanger::send_sketch() {
+  const double t = state_.clock.now(wall_seconds());
+  if (t < state_.estimate.next()) return;
+  state_.estimate.skip(t);
+  if (stopping_ || abandoned_ || options_.rate <= 0) return;
+  std::vector<int> others;
+  for (int p = 0; p < base_.n; ++p)
+    if (p != group_.rank() && state_.roster.member(p)) others.push_back(p);
+  if (others.empty()) return;
+  const auto [peer, stream] = state_.estimate.choose(others);
+  const PairSketch own = state_.model.sketch(t, stream);
+  for (const Message& m : state_.estimate.messages(own)) link_.send(peer, m);
 }
 
 // Time as the policy sees it; what training has waited for in vain is dropped first.
@@ -158,10 +174,8 @@ Seconds Exchanger::pause() {
   const Wake wake = policy_->wake();
   const double wall = wall_seconds();
   double until = std::min(wall + kLongestPause, wake.wall);
-  if (std::isfinite(wake.t)) {
-    const std::scoped_lock lock(state_.mutex);
-    until = std::min(until, state_.clock.wall_at(wake.t));
-  }
+  const std::scoped_lock lock(state_.mutex);
+  until = std::min(until, state_.clock.wall_at(std::min(wake.t, state_.estimate.next())));
   return Seconds(std::max(0.0, until - wall));
 }
 
@@ -212,6 +226,12 @@ void Exchanger::handle(const Event& e) {
 }
 
 void Exchanger::handle(int from, const Message& m, double now) {
+  if (m.type == MessageType::sketch) {
+    ConsensusEstimate& estimate = state_.estimate;
+    if (state_.roster.member(from) && estimate.receive(from, m))
+      estimate.own(state_.model.sketch(state_.clock.now(now), estimate.stream()));
+    return;
+  }
   if (m.type == MessageType::ask_state) return state_.sender->asked(from, m, stopping_);
   if (m.type == MessageType::back && state_.sender->keep(from, m)) return;
   if (m.type == MessageType::bye && m.epoch == 0) state_.sender->gone(from);

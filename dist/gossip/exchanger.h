@@ -43,6 +43,7 @@ class Exchanger {
   Now now();
   Seconds pause();  // until something is due by the clock
   void drain_sender();
+  void send_sketch();
 
   GossipState& state_;
   Group& group_;

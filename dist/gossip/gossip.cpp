@@ -8,7 +8,6 @@
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
 #include "gossamer/dist/gossip/recorder.h"
-#include "gossamer/dist/usual_distance.h"
 
 namespace gossamer::dist {
 namespace {
@@ -29,7 +28,8 @@ GossipMethod::GossipMethod(const MethodTraits& traits, bool accelerated, const M
              accelerated && group_.size() > 1 && options_.rate > 0,
              Roster(group_.rank(), group_.size(),
                     options_.start_samples / (static_cast<double>(options_.batch) * group_.size()),
-                    options_.finish_timeout_s)) {
+                    options_.finish_timeout_s),
+             ConsensusEstimate(group_.rank(), options_.seed)) {
   const MethodOptions& options = options_;
   FlatParams& params = params_;
   Group& group = group_;
@@ -183,7 +183,7 @@ void GossipMethod::finish() {
                   "this one's");
   const std::scoped_lock lock(state_.mutex);
   state_.model.restart();
-  state_.squared_distance = -1;
+  state_.estimate.forget();
   state_.stats.consensus_distance = model.distance;
   state_.stats.left_out = model.left_out;
   state_.stats.alive = static_cast<int>(membership_.members().size());
@@ -227,8 +227,7 @@ MethodStats GossipMethod::stats() const {
   const int alive = state_.roster.alive();
   if (!finished_) out.alive = alive;
   out.edges = state_.edges.edges();
-  if (state_.squared_distance >= 0)
-    out.consensus_distance = estimated_consensus_distance(state_.squared_distance, alive);
+  if (!finished_) out.consensus_distance = state_.estimate.distance(alive);
   return out;
 }
 

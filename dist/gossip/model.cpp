@@ -102,6 +102,25 @@ double GossipModel::snapshot_norm() {
   return norm;
 }
 
+// A sketch is linear. Of x after its drift, without a difference that is there and not applied yet,
+// it is the same sum of sketches as x is of tensors.
+PairSketch GossipModel::sketch(double t, std::uint64_t stream) {
+  A2cid2::Mark unused;
+  const A2cid2::Mix mix = numbers.snapshot(t, unused);
+  PairSketch out{};
+  run(Stream::exchange, [&] {
+    add_sketch(x_, mix.c, stream, out);
+    if (has_twin()) add_sketch(twin_, mix.s, stream, out);
+    if (!kept_) return;
+    const Jump jump = numbers.arrived(mark_);
+    const double part = has_twin() ? mix.c * jump.x + mix.s * jump.twin : jump.x;
+    const auto f32 = [](const Tensor& s) { return s.dtype() == DType::f32 ? s : s.to(DType::f32); };
+    add_sketch(f32(own_), -part, stream, out);
+    add_sketch(f32(received_), part, stream, out);
+  });
+  return out;
+}
+
 void GossipModel::arrived() {
   kept_ = true;
   if (!device_) return;

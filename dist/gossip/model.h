@@ -24,6 +24,7 @@
 
 #include "gossamer/core/update.h"
 #include "gossamer/dist/coding.h"
+#include "gossamer/dist/consensus_estimate.h"
 #include "gossamer/dist/device_port.h"
 #include "gossamer/dist/gossip/a2cid2.h"
 
@@ -55,6 +56,9 @@ class GossipModel {
   // The norm of our snapshot, between the two halves of an exchange. Called without the mutex, as
   // pack() is; waits for a GPU.
   double snapshot_norm();
+  // The sketch of x as it is at `t`, with those signs (consensus_estimate.h); changes nothing, so
+  // that a replay without it has the same bits. Under the mutex; waits for a GPU.
+  PairSketch sketch(double t, std::uint64_t stream);
 
   // A gradient event at `t`, after the optimizer's begin_step().
   void gradient(double t, Optimizer&, float learning_rate);

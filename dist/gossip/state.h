@@ -19,10 +19,12 @@
 namespace gossamer::dist {
 
 struct GossipState {
-  GossipState(Tensor values, Tensor statistics, bool with_twin, Roster members)
+  GossipState(Tensor values, Tensor statistics, bool with_twin, Roster members,
+              ConsensusEstimate distance)
       : model(std::move(values), with_twin),
         buffers(std::move(statistics)),
-        roster(std::move(members)) {}
+        roster(std::move(members)),
+        estimate(std::move(distance)) {}
 
   std::mutex mutex;
   std::condition_variable changed;  // the hold moved, an exchange ended, or error was set
@@ -44,8 +46,7 @@ struct GossipState {
 
   bool in_flight = false;  // between the two halves of a communication event
   bool held = false;       // quiesce() waits or works: no new event begins
-  // moving average of |x_i - x_j|^2 over exchanges; -1: none yet
-  double squared_distance = -1;
+  ConsensusEstimate estimate;
   EdgeStatistics edges;
   std::vector<std::unique_ptr<EventLog>> logs;
   void happened(const WorkerEvent& e) {

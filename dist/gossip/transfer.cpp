@@ -66,8 +66,7 @@ double Transfer::limit(int peer) {
 
 Transfer::End Transfer::end(const Event* arrived) {
   trace_transfer(peer_, began_us_);
-  const double squared = arrived ? state_.model.unpack(arrived->squared_distance) : 0,
-               distance = std::sqrt(squared);
+  const double distance = arrived ? std::sqrt(state_.model.unpack(arrived->squared_distance)) : 0;
   Note theirs;
   if (arrived) theirs = note_in(*arrived);
   const bool refused = arrived && too_far(distance, own_note_.limit, theirs.limit);
@@ -88,8 +87,6 @@ Transfer::End Transfer::end(const Event* arrived) {
       state_.roster.average(own_note_.progress, theirs.progress);
       state_.rate.exchange();
       ++state_.stats.exchanges;
-      state_.squared_distance =
-          state_.squared_distance < 0 ? squared : 0.9 * state_.squared_distance + 0.1 * squared;
     } else {
       ++(refused ? state_.stats.refused : state_.stats.failed);
     }

@@ -136,7 +136,12 @@ ConsensusResult simulate_consensus(const SimulationPlan& plan, double time, int 
       simulation->run_until(t);
       runs.all.push_back(simulation->distance());
     }
-    out.exchanges += static_cast<double>(simulation->exchanges()) / out.seeds;
+    const auto exchanges = static_cast<double>(simulation->exchanges());
+    out.exchanges += exchanges / out.seeds;
+    if (simulation->gradients() > 0)
+      out.per_gradient += 2 * exchanges / static_cast<double>(simulation->gradients()) / out.seeds;
+    if (exchanges > 0)
+      out.repeated += static_cast<double>(simulation->repeats()) / (2 * exchanges) / out.seeds;
   }
   std::vector<double> typical;
   for (std::size_t k = 0; k < runs.times; ++k) {

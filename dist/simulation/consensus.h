@@ -24,6 +24,9 @@ struct ConsensusResult {
   std::optional<double> exact;
   int seeds = 0;
   double exchanges = 0;  // of the whole network, mean over seeds
+  // of pairs with latencies, means over seeds: exchanges of a worker per gradient of its own; the
+  // part of them that was with the partner of the time before
+  double per_gradient = 0, repeated = 0;
 };
 // time: simulated for so long; 0: 300, or less where exact says that workers agree long before.
 // fit_from: the fit goes from there to the end of what is above rounding errors; < 0: over the last

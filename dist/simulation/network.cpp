@@ -50,7 +50,8 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
   }
   all_.reserve(static_cast<std::size_t>(workers_));
   for (int i = 0; i < workers_; ++i) {
-    Worker& w = all_.emplace_back(simulated_start(plan, problem, seed, i), twin);
+    Worker& w = all_.emplace_back(simulated_start(plan, problem, seed, i), twin,
+                                  ConsensusEstimate(i, seed));
     if (twin) w.state.numbers.alpha_tilde = plan.constants.alpha_tilde;
     w.state.numbers.longest_gap = 2 / rate;
     Neighbours& own = neighbours[static_cast<std::size_t>(i)];
@@ -117,6 +118,10 @@ void NetworkSimulation::handle(const Due& h) {
   Worker& w = at(h.who);
   switch (h.what) {
     case What::message:
+      if (h.message.type == MessageType::sketch) {
+        if (w.estimate.receive(h.other, h.message)) w.estimate.own(sketch(w, w.estimate.stream()));
+        return;
+      }
       w.policy->receive(inside(w, h.other), h.message);
       return turn(h.who);
     case What::turn:
@@ -158,6 +163,7 @@ void NetworkSimulation::turn(int i) {
     }
   }
   if (w.waiting && static_cast<double>(w.clock.count()) < w.policy->hold().at) end_wait(i);
+  if (problem_ && w.clock.now(now_) >= w.estimate.next()) send_sketch(i);
   plan_next_turn(i);
 }
 
@@ -172,10 +178,32 @@ void NetworkSimulation::send(int i) {
   }
 }
 
+void NetworkSimulation::send_sketch(int i) {
+  Worker& w = at(i);
+  std::vector<int> others;
+  for (int j = 0; j < workers_; ++j)
+    if (j != i) others.push_back(j);
+  const auto [to, stream] = w.estimate.choose(others);
+  w.estimate.skip(w.clock.now(now_));
+  for (const Message& m : w.estimate.messages(sketch(w, stream)))
+    queue_.push(now_ + plan_.options.machines.message_s(i, to), {What::message, to, i, 0, m});
+}
+
+PairSketch NetworkSimulation::sketch(const Worker& w, std::uint64_t stream) const {
+  std::vector<double> x(w.state.x.size());
+  w.state.look(w.clock.now(now_), x);
+  Tensor as_f32 = Tensor::empty({static_cast<i64>(x.size())});
+  for (std::size_t k = 0; k < x.size(); ++k) as_f32.span<float>()[k] = static_cast<float>(x[k]);
+  PairSketch out{};
+  add_sketch(as_f32, 1, stream, out);
+  return out;
+}
+
 void NetworkSimulation::plan_next_turn(int i) {
   Worker& w = at(i);
   const Wake wake = w.policy->wake();
-  const double next = std::max(now_ + kShortestWait, std::min(wake.wall, w.clock.wall_at(wake.t)));
+  const double t = problem_ ? std::min(wake.t, w.estimate.next()) : wake.t;
+  const double next = std::max(now_ + kShortestWait, std::min(wake.wall, w.clock.wall_at(t)));
   if (next >= w.next_turn_s) return;
   w.next_turn_s = next;
   queue_.push(next, {What::turn, i, -1, 0, {}});
@@ -280,7 +308,8 @@ void NetworkSimulation::end_exchange(int i) {
     ++w.tally.exchanges;
   }
   w.tally.transfer_s += now_ - w.exchange_began_s;
-  w.tally.repeats += w.partner == w.last_partner;
+  const bool repeats = w.partner == w.last_partner;
+  w.tally.repeats += repeats, repeats_ += repeats;
   const auto place = std::ranges::lower_bound(w.neighbours, w.partner);
   if (place != w.neighbours.end() && *place == w.partner)
     ++w.tally.with[static_cast<std::size_t>(place - w.neighbours.begin())];

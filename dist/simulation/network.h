@@ -6,6 +6,7 @@
 #include <map>
 #include <vector>
 
+#include "gossamer/dist/consensus_estimate.h"
 #include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/simulation/queue.h"
 #include "gossamer/dist/simulation/simulated_worker.h"
@@ -32,6 +33,8 @@ class NetworkSimulation final : public Simulation {
   void run_until(double t) override { run_until_seconds(t * plan_.options.machines.compute_s); }
   void run_until_seconds(double t);
   const WorkerTally& tally(int worker) const { return at(worker).tally; }
+  // what the worker would log: Xi, by its own estimate; 0 without a problem
+  double estimated_distance(int worker) const { return at(worker).estimate.distance(workers_); }
   const std::vector<int>& neighbours(int worker) const { return at(worker).neighbours; }
 
  protected:
@@ -48,7 +51,8 @@ class NetworkSimulation final : public Simulation {
     Message message;
   };
   struct Worker {
-    Worker(std::vector<double> x, bool twin) : state(std::move(x), twin) {}
+    Worker(std::vector<double> x, bool twin, ConsensusEstimate distance)
+        : state(std::move(x), twin), estimate(std::move(distance)) {}
     SimulatedWorker state;
     std::unique_ptr<PartnerPolicy> policy;
     // the policy's names of workers are places in this list; empty: the names are the same
@@ -64,6 +68,7 @@ class NetworkSimulation final : public Simulation {
     std::uint64_t session = 0;
     bool arrived = false, waiting = false;
     UsualDistance usual;
+    ConsensusEstimate estimate;
     double limit = 0, their_limit = 0;  // of the exchange under way
     i64 waits = 0;
     A2cid2::Mark mark;
@@ -84,6 +89,8 @@ class NetworkSimulation final : public Simulation {
   void handle(const Due&);
   void turn(int i);  // whatever the worker has to say or to begin now
   void send(int i);
+  void send_sketch(int i);
+  PairSketch sketch(const Worker&, std::uint64_t stream) const;
   void plan_next_turn(int i);
   void begin_gradient(int i);
   void end_gradient(int i);

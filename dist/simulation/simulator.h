@@ -121,6 +121,9 @@ class Simulation {
   // pairwise; a message in one direction is half
   i64 exchanges() const { return exchanges_; }
   i64 gradients() const { return gradients_; }
+  // Of pairs with latencies: how often a worker met the partner of the time before. Both sides
+  // count, so all exchanges could be 2 * exchanges() repeats.
+  i64 repeats() const { return repeats_; }
   // Of consensus control; and how many of the exchanges are its own.
   virtual const ConsensusController* controller() const { return nullptr; }
   virtual i64 control_exchanges() const { return 0; }
@@ -129,7 +132,7 @@ class Simulation {
   Simulation(int workers, int dims) : workers_(workers), dims_(dims) {}
   virtual void present(int worker, std::span<double> x) = 0;
   const int workers_, dims_;
-  i64 exchanges_ = 0, gradients_ = 0;
+  i64 exchanges_ = 0, gradients_ = 0, repeats_ = 0;
 
  private:
   void gather();

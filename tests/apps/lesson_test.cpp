@@ -139,6 +139,8 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
                          "--method", "allreduce"})["efficiency"]
                   .get<double>(),
               .001);
+  EXPECT_GT(found["meetings"], 400);
+  EXPECT_EQ(found["again"], 0);
   const std::vector<std::string> noise = {"quadratic", "--workers",       "16", "--curvature",
                                           "0",         "--heterogeneity", "0",  "--learning-rate",
                                           "0.1",       "--dims",          "8",  "--time",

@@ -101,6 +101,17 @@
   }
   found.healed = Engine.constants(Engine.heal(Engine.makeGraph("ring", 12), [true]));
 
+  // Who starts an exchange, links[].i, has met somebody else before.
+  const line = Rounds.timeline("a2cid2", Engine.makeGraph("ring", 8), {
+    computeS: .25, sigma: 0, slow: new Array(8).fill(1), latencyS: 1e-4, bandwidth: 3e9,
+    bytes: 1e8, buckets: 1, period: 1}, 50);
+  const met = [];
+  found.meetings = line.links.length, found.again = 0;
+  for (const {i, j} of line.links) {
+    found.again += met[i] === j;
+    met[i] = j, met[j] = i;
+  }
+
   // The section of one's own run, with files that are chosen and dropped. A file is read after the
   // page has loaded; a frame that is still being written holds up the browser until then.
   const own = document.getElementById("own"), status = own.querySelector("p[role=status]");
