@@ -147,6 +147,7 @@ void add_eval(CLI::App& app, int& code) {
   a.add_option("--length-penalty", c.length_penalty,
                fmt::format("translation: default {}", models::BeamOptions().length_penalty));
   add_assumptions(a, c.arguments);
+  add_device(a, c.arguments);
   add_json(a, c.json);
 }
 
@@ -165,6 +166,7 @@ void add_classify(CLI::App& app, int& code) {
   a.add_option("--top", c.top, "number of classes to show");
   add_assumptions(a, c.arguments);
   add_class_names(a, c.classes);
+  add_device(a, c.arguments);
   add_json(a, c.json, "print one JSON object for each picture, a line each");
 }
 
@@ -319,7 +321,7 @@ void add_bench(CLI::App& app, int& code) {
   }
   {
     CLI::App& a = *bench.add_subcommand(
-        "inference", "Images a second and latency of a model folded for inference, on the CPU");
+        "inference", "Images a second and latency of a model folded for inference");
     BenchInferenceOptions& c = run_on(a, bench_inference, code);
     a.add_option("--model", c.model, "of those that `gossamer doctor` lists; or a run, a file ...")
         ->capture_default_str();
@@ -329,6 +331,7 @@ void add_bench(CLI::App& app, int& code) {
     a.add_option("--dtype", c.dtype, "f32 or bf16")->capture_default_str();
     a.add_option("--seconds", c.seconds, "measure for this long")->capture_default_str();
     a.add_option("--size", c.size, "side of the images; 0: the model's own")->capture_default_str();
+    add_device(a, c.arguments);
     add_isa(a);
     add_json(a, c.json);
   }

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace gossamer::apps {
 
@@ -25,6 +26,15 @@ inline std::string model_keys_help(const std::string& its) {
   return its +
          "; of weights of others also model.init_key=NAME, the state dict of a .pth to take, and "
          "model.init_rename=OLD=NEW";
+}
+
+// The device that a command computes on, as the key train.device among its arguments. Declared
+// behind them.
+inline void add_device(CLI::App& app, std::vector<std::string>& arguments) {
+  app.add_option_function<std::string>(
+      "--device",
+      [&arguments](const std::string& name) { arguments.push_back("train.device=" + name); },
+      "cpu, cuda, cuda:N, or auto (a GPU if there is one), the default");
 }
 
 // The commands for teaching: lesson, course, tape (cli_teaching.cpp).

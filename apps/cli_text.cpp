@@ -37,6 +37,7 @@ void add_generate(CLI::App& app, int& code) {
   option("--dtype", c.dtype, "f32, bf16, f16 or auto");
   a.add_flag("--no-cache", c.no_cache, "compute the whole text anew for each id");
   a.add_flag("--ignore-end", c.ignore_end, "go on behind the end of a document");
+  add_device(a, c.arguments);
   add_json(a, c.json, "print one JSON object for each text, a line each");
 }
 
@@ -61,6 +62,7 @@ void add_translate(CLI::App& app, int& code) {
       ->check(CLI::IsMember({"skip", "cut", "stop"}));
   option("--threads", c.threads, "compute threads; 0: all cores");
   option("--dtype", c.dtype, "f32, bf16, f16 or auto");
+  add_device(a, c.arguments);
   add_json(a, c.json);
 }
 
@@ -76,6 +78,7 @@ void add_average(CLI::App& app, int& code) {
   a.add_option("--last", c.last, "of a run: how many checkpoints, the newest");
   a.add_option("--out", c.out,
                "the file to write; default: average.safetensors in the run's folder");
+  add_device(a, c.models);
   add_json(a, c.json);
 }
 

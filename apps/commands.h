@@ -266,7 +266,7 @@ struct BenchStepOptions {
 };
 int bench_step(const BenchStepOptions&);
 
-// Times a model folded for inference (nn/inference.h) on the CPU, on synthetic images. --json
+// Times a model folded for inference (nn/inference.h) on synthetic images. --json
 // prints images_per_s, ms_median, ms_p90, ms_p99, prepare_ms, peak_bytes.
 struct BenchInferenceOptions {
   std::string model = "resnet50";      // of the table; or as of find_model()

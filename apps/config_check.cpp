@@ -6,9 +6,9 @@
 #include <set>
 
 #include "gossamer/apps/config_keys.h"
-#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/weights_keys.h"
+#include "gossamer/core/device_names.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/data/augment/augment.h"

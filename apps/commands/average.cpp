@@ -138,21 +138,23 @@ void estimate_statistics(nn::Weights& mean, const fs::path& run, std::vector<std
   const auto header = models::header_of(mean);
   if (header && !config.origin.contains("data.size")) config.data.size = header->pictures.size;
   config.dist = {};  // this is one process
-  config.train.device = "cpu";
   config.train.bn_batches = std::max<i64>(config.train.bn_batches, 1);
   validate(config, 1);
+  const Device device = command_device(config);
   settle_cpu(config);
   set_compute_threads(compute_threads_for(config, 1));
-  const Task task = make_task(config, {}, {});
+  const Task task = make_task(config, {}, device);
   if (header)
     check<DataError>(task.model->header().at("classes") == mean.metadata.at("classes"),
                      paths_text(config.data.train), ": has other classes than ", mean.file,
                      "; give what it was trained on");
   auto net = models::make_loaded(config.model.name,
                                  static_cast<std::size_t>(models::head_of(mean).shape(0)), mean);
+  net->to(device);
   task.data->open_loader();
   task.data->seek({}, 1);
   estimate_batch_norm(task, *net, {}, config.train.bn_batches);
+  net->to(Device::cpu());
   mean.tensors = nn::in_file_layout(net->state());
 }
 

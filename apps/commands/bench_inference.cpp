@@ -14,10 +14,12 @@
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/compute.h"
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/parallel.h"
@@ -46,21 +48,22 @@ struct Timed {
 };
 
 // A model of the table, with drawn weights; or one that find_model() finds.
-Timed open_timed(const std::string& model, DType type, const Config& config) {
+Timed open_timed(const std::string& model, DType type, const Config& config, Device device) {
   const auto known = models::names("pictures");
   Timed out;
   if (std::ranges::find(known, model) == known.end() && std::filesystem::exists(model)) {
     const ModelSource source = find_model(model, config);
     check_task(source, "bench inference", "pictures");
-    LoadedModel loaded = load_model(source, type, config);
+    LoadedModel loaded = load_model(source, type, config, device);
     for (const std::string& line : loaded.notes) say(line);
     out = {std::move(loaded.net), std::move(loaded.params), loaded.pictures.size};
   } else {
-    check<ConfigError>(config.origin.empty(), "bench inference: ",
-                       config.origin.empty() ? "" : config.origin.begin()->first,
-                       " is for files of models; leave it out with a name");
+    for (const auto& [key, from] : config.origin)
+      check<ConfigError>(key == "train.device", "bench inference: ", key,
+                         " is for files of models; leave it out with a name");
     const i64 side = models::info(model, "pictures").image_size;
     out = {models::make(model), nullptr, side};
+    out.net->to(device);
     out.params = std::make_unique<FlatParams>(out.net->parameters(), out.net->buffers(),
                                               FlatOptions{.compute = type});
     out.net->eval();
@@ -78,36 +81,44 @@ int bench_inference(const BenchInferenceOptions& o) {
                      "negative");
   set_compute_threads(o.threads);
   const DType type = o.dtype == "f32" ? DType::f32 : DType::bf16;
-  const Config config = load_config(o.arguments);
-  allow_keys(config, "bench inference", model_keys());
+  Config config = load_config(o.arguments);
+  std::vector<std::string> allowed = model_keys();
+  allowed.push_back("train.device");
+  allow_keys(config, "bench inference", allowed);
   validate(config, 1);
-  Timed timed = open_timed(o.model, type, config);
+  const Device device = command_device(config);
+  Timed timed = open_timed(o.model, type, config, device);
   const i64 side = o.size ? o.size : timed.side;
   Rng rng(0);
   Tensor images = Tensor::empty({o.batch, side, side, 3});
   for (float& v : images.span<float>()) v = rng.normal();
-  images = images.to(type);
+  images = images.to(device).to(type);
 
   const double begin = dist::wall_seconds();
   const nn::Inference net(*timed.net);
-  net(images);
+  // with the logits on the host, which waits for them
+  const auto classify = [&] { return net(images).to(Device::cpu()); };
+  classify();
   const double prepared = dist::wall_seconds() - begin;
-  net(images);
-  reset_peak();
+  classify();
+  reset_peak(device);
   std::vector<double> times;
   for (double last = dist::wall_seconds(), end = last + o.seconds;
        last < end || times.size() < kLeastCalls;) {
-    net(images);
+    classify();
     const double now = dist::wall_seconds();
     times.push_back(now - last);
     last = now;
   }
   std::ranges::sort(times);
   const double middle = quantile(times, 0.5), images_per_s = o.batch / middle;
-  const std::size_t peak = memory_stats().peak;
+  const std::size_t peak = memory_stats(device).peak;
   if (o.json) {
     JsonObject out;
-    out.add("engine", "gossamer").add("kernels", cpu::kernel_set()).add("model", o.model);
+    out.add("engine", "gossamer")
+        .add("device", device.is_cpu() ? "cpu" : cuda::properties(device).name)
+        .add("model", o.model);
+    if (device.is_cpu()) out.add("kernels", cpu::kernel_set());
     out.add("batch", o.batch).add("threads", o.threads).add("dtype", o.dtype).add("size", side);
     out.add("calls", times.size()).add("images_per_s", images_per_s);
     out.add("ms_median", 1e3 * middle).add("ms_min", 1e3 * times.front());
@@ -117,9 +128,12 @@ int bench_inference(const BenchInferenceOptions& o) {
     fmt::print("{}\n", out.str());
     return 0;
   }
-  fmt::print("{} {}, batch {}, {} x {} pixels, {} thread{}, {}: {} calls\n", o.model, o.dtype,
-             o.batch, side, side, o.threads, o.threads == 1 ? "" : "s", cpu::kernel_set(),
-             times.size());
+  const std::string where =
+      device.is_cpu()
+          ? fmt::format("{} thread{}, {}", o.threads, o.threads == 1 ? "" : "s", cpu::kernel_set())
+          : cuda::properties(device).name;
+  fmt::print("{} {}, batch {}, {} x {} pixels, {}: {} calls\n", o.model, o.dtype, o.batch, side,
+             side, where, times.size());
   fmt::print(
       "  {:.1f} images/s; {:.2f} ms a call (median; 90 %: {:.2f}, 99 %: {:.2f}); folded, packed "
       "and "

@@ -20,6 +20,7 @@
 #include "gossamer/core/compute.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/backend_cuda.h"
+#include "gossamer/core/device_names.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"

@@ -11,6 +11,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/weights_keys.h"
@@ -45,7 +46,7 @@ void classify_one(const LoadedModel& model, const nn::Inference& net, const std:
                   const std::string& path, int top, bool json) {
   const Tensor image =
       data::read_image(path, model.pictures.resize, model.pictures.size, model.pictures.filter);
-  const Tensor p = softmax(net(model.pictures(image)));
+  const Tensor p = softmax(net(model.pictures(image)).to(Device::cpu()));
   const std::span<const float> values = p.span<float>();
   check<IoError>(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }), model_file,
                  ": its outputs for ", path, " are not numbers; are its weights?");
@@ -71,12 +72,15 @@ int classify(const ClassifyCommand& command) {
   std::vector<std::string> images = command.images, keys = take_keys(images);
   keys.insert(keys.end(), command.arguments.begin(), command.arguments.end());
   check<ConfigError>(!images.empty(), "classify: name pictures, or folders of them");
-  const Config config = load_config(keys);
-  allow_keys(config, "classify", model_keys());
+  Config config = load_config(keys);
+  std::vector<std::string> allowed = model_keys();
+  allowed.push_back("train.device");
+  allow_keys(config, "classify", allowed);
   validate(config, 1);
+  const Device device = command_device(config);
   const ModelSource source = find_model(command.model, config);
   check_task(source, "classify", "pictures");
-  LoadedModel model = load_model(source, DType::f32, config);
+  LoadedModel model = load_model(source, DType::f32, config, device);
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) say(line);
   const NoGrad no_grad;

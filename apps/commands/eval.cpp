@@ -122,11 +122,11 @@ void check_alike(const Models& models) {
   }
 }
 
-Models load_models(std::vector<std::string> files, const Config& config) {
+Models load_models(std::vector<std::string> files, const Config& config, Device device) {
   Models out{std::move(files), {}, {}};
   for (const std::string& file : out.files) {
     out.loaded.push_back(
-        load_model(find_model(file, config), compute_type(config.train.dtype), config));
+        load_model(find_model(file, config), compute_type(config.train.dtype), config, device));
     out.nets.push_back(out.loaded.back().net.get());
     for (const std::string& line : out.loaded.back().notes) say(line);
   }
@@ -178,15 +178,13 @@ int eval(const EvalCommand& command) {
   if (fs::exists(command.model)) take_data_of_run(keys, find_model(command.model));
   Config config = load_config(keys);
   files.insert(files.begin(), command.model);
-  if (!said_by_hand(config, "train.device")) config.train.device = "cpu";  // of training
-  check<ConfigError>(config.train.device == "auto" || config.train.device == "cpu",
-                     "eval computes on the CPU; leave train.device=", config.train.device, " out");
+  const Device device = command_device(config);
   const ModelSource source = find_model(command.model, config);
   const std::string task = task_of(source);
   check<ConfigError>(task == "pictures" || files.size() == 1, "eval: ", command.model, " is a ",
                      task, " model, which is evaluated alone; leave ", files.back(), " out");
-  if (task == "language") return eval_text(command, source, config);
-  if (task == "translation") return eval_pairs(command, source, config);
+  if (task == "language") return eval_text(command, source, config, device);
+  if (task == "translation") return eval_pairs(command, source, config, device);
   check<ConfigError>(!command.stride && !command.beam && !command.length_penalty,
                      "eval: ", command.model,
                      " is for pictures; --stride, --beam and --length-penalty are for text");
@@ -195,7 +193,7 @@ int eval(const EvalCommand& command) {
   settle_cpu(config);
   for (const std::string& line : config.notes) say(line);
   set_compute_threads(compute_threads_for(config, 1));
-  Models models = load_models(std::move(files), config);
+  Models models = load_models(std::move(files), config, device);
   const DataSets data = open_validation(config);
   const auto set = data.val;
   check<ConfigError>(set != nullptr, "eval: data.val = none; give the data: data.val=DIR");

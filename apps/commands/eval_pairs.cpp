@@ -16,14 +16,16 @@
 
 namespace gossamer::apps {
 
-int eval_pairs(const EvalCommand& command, const ModelSource& source, Config config) {
+int eval_pairs(const EvalCommand& command, const ModelSource& source, Config config,
+               Device device) {
   begin_text_evaluation(command, "translation", config);
   const models::BeamOptions usual;
   const TranslateOptions search{
       .beam = command.beam.value_or(usual.beam),
       .length_penalty = command.length_penalty.value_or(usual.length_penalty)};
   check_search("eval", search);
-  const TranslationModel m = load_translation_model(source, compute_type(config.train.dtype));
+  const TranslationModel m =
+      load_translation_model(source, compute_type(config.train.dtype), device);
   for (const std::string& line : m.notes) say(line);
   check<ConfigError>(config.data.val[0] != "none" &&
                          (config.data.val[0] != "auto" || config.origin.contains("data.train")),
@@ -44,7 +46,7 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
   const Counts counts = evaluate_pairs(
       one, set.val.empty() ? set.train : set.val, *m.tokenizer,
       {.tokens = config.train.batch, .rows = config.eval.batch, .search = search, .length = length},
-      {}, {})[0];
+      device, {})[0];
   const double loss = counts.loss / counts.items,
                seconds =
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

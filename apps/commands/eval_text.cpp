@@ -29,7 +29,7 @@ namespace {
 // that one has predicted does not count again. As in Hugging Face's recipe, the last id of a window
 // is predicted from the others, and nothing from it. The sums over all ids but the first.
 Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 length, i64 stride,
-                        i64 batch) {
+                        i64 batch, Device device) {
   const NoGrad no_grad;
   Counts counts{.batch = batch};
   const i64 labels = tokens.size() - 1;  // label i is the id behind position i
@@ -49,8 +49,8 @@ Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 l
             window[static_cast<std::size_t>(i - begin + 1)];
       done = end;
     }
-    const Tensor loss =
-        net.loss(Tensor::from(ids, {batch, length}), Tensor::from(wanted, {batch, length}));
+    const Tensor loss = net.loss(Tensor::from(ids, {batch, length}).to(device),
+                                 Tensor::from(wanted, {batch, length}).to(device));
     counts.items += static_cast<double>(counted);
     counts.loss += static_cast<double>(counted) * static_cast<double>(loss.item());
   }
@@ -78,10 +78,10 @@ void begin_text_evaluation(const EvalCommand& command, const std::string& task, 
   set_compute_threads(compute_threads_for(config, 1));
 }
 
-int eval_text(const EvalCommand& command, const ModelSource& source, Config config) {
+int eval_text(const EvalCommand& command, const ModelSource& source, Config config, Device device) {
   begin_text_evaluation(command, "language", config);
   const LanguageModel m =
-      load_language_model(source, compute_type(config.train.dtype), config.model.heads);
+      load_language_model(source, compute_type(config.train.dtype), config.model.heads, device);
   for (const std::string& line : m.notes) say(line);
   const auto& options = m.net->options();
   check<ConfigError>(config.data.val[0] != "none" &&
@@ -108,8 +108,9 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
   nn::Module* const one[] = {m.net.get()};
   const auto began = std::chrono::steady_clock::now();
   const Counts counts =
-      stride < length ? evaluate_sliding(*m.net, *text.tokens, length, stride, config.eval.batch)
-                      : evaluate_text(one, text, set.marks, length, config.eval.batch, {}, {})[0];
+      stride < length
+          ? evaluate_sliding(*m.net, *text.tokens, length, stride, config.eval.batch, device)
+          : evaluate_text(one, text, set.marks, length, config.eval.batch, device, {})[0];
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   check_finite(counts.loss / counts.items, command.model);

@@ -4,13 +4,14 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/train/model_source.h"
+#include "gossamer/core/device.h"
 
 namespace gossamer::apps {
 
 // Evaluates a language model. Returns the exit code, as eval_pairs() does.
-int eval_text(const EvalCommand&, const ModelSource&, Config);
+int eval_text(const EvalCommand&, const ModelSource&, Config, Device);
 // Evaluates a translation model (eval_pairs.cpp).
-int eval_pairs(const EvalCommand&, const ModelSource&, Config);
+int eval_pairs(const EvalCommand&, const ModelSource&, Config, Device);
 
 // Sets the configuration up for this task; of the options only those of text may be given.
 void begin_text_evaluation(const EvalCommand&, const std::string& task, Config&);

@@ -309,12 +309,13 @@ int generate(const GenerateCommand& c) {
   check<ConfigError>(c.threads >= 0, "generate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
   Config config = load_config(c.arguments);
-  allow_keys(config, "generate", {"model.heads", "train.dtype"});
+  allow_keys(config, "generate", {"model.heads", "train.dtype", "train.device"});
   if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
-  const DType dtype = compute_type(config.train.dtype);
+  const Device device = command_device(config);
+  const DType dtype = compute_type(config.train.dtype, !device.is_cpu());
   const ModelSource model = find_model(c.model, config);
   check_task(model, "generate", "language");
-  LanguageModel m = load_language_model(model, dtype, config.model.heads);
+  LanguageModel m = load_language_model(model, dtype, config.model.heads, device);
   for (const std::string& line : m.notes) say(line);
   if (!c.tokenizer.empty()) {
     const auto given = data::open_tokenizer(c.tokenizer);

@@ -139,11 +139,13 @@ int translate(const TranslateCommand& c) {
                      "each; leave one of them out");
   const std::vector<std::string> reference = reference_of(c);
   Config config = load_config(c.arguments);
-  allow_keys(config, "translate", {"train.dtype"});
+  allow_keys(config, "translate", {"train.dtype", "train.device"});
   if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
+  const Device device = command_device(config);
   const ModelSource model = find_model(c.model, config);
   check_task(model, "translate", "translation");
-  const TranslationModel m = load_translation_model(model, compute_type(config.train.dtype));
+  const TranslationModel m =
+      load_translation_model(model, compute_type(config.train.dtype, !device.is_cpu()), device);
   for (const std::string& line : m.notes) say(line);
   Source source(c, m);
   // The first answers come soon; the more lines are sorted by length, the less is padding.

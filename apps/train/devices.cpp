@@ -1,41 +1,15 @@
 // See devices.h.
 #include "gossamer/apps/train/devices.h"
 
-#include <charconv>
 #include <cstdlib>
-#include <optional>
 
+#include "gossamer/apps/command_keys.h"
 #include "gossamer/core/compute.h"
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/device_names.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
-namespace {
-
-// N of "cuda:N"; none for the other names.
-std::optional<int> index_of(const std::string& name) {
-  if (name == "auto" || name == "cpu" || name == "cuda") return {};
-  int index = 0;
-  const char* const end = name.data() + name.size();
-  const bool numbered = name.starts_with("cuda:") && name.size() > 5 &&
-                        std::from_chars(name.data() + 5, end, index).ptr == end && index >= 0;
-  check<ConfigError>(numbered, "device \"", name, "\" is unknown; use auto, cpu, cuda or cuda:N");
-  return index;
-}
-
-}  // namespace
-
-void check_device_name(const std::string& name) { index_of(name); }
-
-Device device_of(const std::string& name, int local_rank) {
-  const std::optional<int> given = index_of(name);
-  const int gpus = cuda::device_count();
-  if (name == "cpu" || (name == "auto" && gpus == 0)) return Device::cpu();
-  check<DeviceError>(gpus > 0, "device ", name, ": ", cuda::why_none());
-  check<DeviceError>(!given || *given < gpus, "device ", name, ": this machine has ", gpus, " GPU",
-                     gpus == 1 ? "" : "s", ", numbered from 0");
-  return Device::cuda(given.value_or(local_rank % gpus));
-}
 
 Device worker_device(const Config& c, const dist::LaunchInfo& place) {
   const Device device = device_of(c.train.device, place.local_rank);
@@ -49,6 +23,19 @@ Device worker_device(const Config& c, const dist::LaunchInfo& place) {
   check<ConfigError>(c.run.record.empty() && c.run.replay.empty(),
                      "run.record and run.replay work on CPUs only; use train.device=cpu");
   configure_cuda({.tf32 = c.train.tf32, .plan_file = plan_file(c.train.plans)});
+  return device;
+}
+
+Device command_device(Config& c) {
+  if (!said_by_hand(c, "train.device")) c.train.device = "auto";
+  if (!said_by_hand(c, "train.tf32")) c.train.tf32 = false;
+  const Device device = device_of(c.train.device);
+  check<ConfigError>(!c.train.tf32 || !device.is_cpu(),
+                     "train.tf32=true needs a GPU, and this command computes on the CPU; leave it "
+                     "out");
+  c.train.device = device.is_cpu() ? "cpu" : "cuda:" + std::to_string(device.index);
+  if (!device.is_cpu())
+    configure_cuda({.tf32 = c.train.tf32, .plan_file = plan_file(c.train.plans)});
   return device;
 }
 

@@ -9,15 +9,14 @@
 
 namespace gossamer::apps {
 
-// "cpu"; "cuda:N"; "cuda": GPU number local_rank, counted around again if there are fewer; "auto":
-// cuda if there is a GPU, else cpu. ConfigError for another name; DeviceError if the GPU is
-// missing, with the reason.
-Device device_of(const std::string& name, int local_rank = 0);
-void check_device_name(const std::string& name);  // only the name
-
 // train.device of this worker, configured as the keys for GPUs say. ConfigError: a key that this
 // device cannot follow.
 Device worker_device(const Config&, const dist::LaunchInfo&);
+
+// The device of a command that uses a model: train.device (as --device) if the command line says
+// it, not a CONFIG.toml, which speaks of a training; else auto. Configured as the keys for GPUs
+// say; train.device says it afterwards. Before settle_cpu(). ConfigError, DeviceError.
+Device command_device(Config&);
 
 // Holds the CPU's code to train.isa, and puts a type in the place of train.dtype=auto; a type that
 // is slower than f32 on this CPU gets a line in config.notes. Before anything is computed.

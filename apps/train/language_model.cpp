@@ -172,8 +172,8 @@ std::string hugging_face_config(const models::Gpt2Options& o, std::int32_t end) 
   return out.str() + "\n";
 }
 
-LanguageModel load_language_model(const ModelSource& source, DType dtype,
-                                  std::optional<i64> heads) {
+LanguageModel load_language_model(const ModelSource& source, DType dtype, std::optional<i64> heads,
+                                  Device device) {
   const Found found = read_gpt2(source, heads);
   LanguageModel m;
   m.file = source.name;
@@ -183,6 +183,7 @@ LanguageModel load_language_model(const ModelSource& source, DType dtype,
   m.net = std::make_unique<models::Gpt2>(found.options);
   models::load_gpt2(found.weights, *m.net);
   check_finite(*m.net, source.name);
+  m.net->to(device);
   if (dtype != DType::f32)
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});

@@ -44,6 +44,7 @@ struct LanguageModel {
 // Reads a model, with config.json and tokenizer beside it. What the tensors don't say is taken from
 // the file's header, then from config.json. heads: for a file that has neither; empty: guessed.
 // IoError names the file and what is missing or wrong; Error: values that are not finite.
-LanguageModel load_language_model(const ModelSource&, DType, std::optional<i64> heads = {});
+LanguageModel load_language_model(const ModelSource&, DType, std::optional<i64> heads = {},
+                                  Device = {});
 
 }  // namespace gossamer::apps

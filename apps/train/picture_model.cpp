@@ -112,7 +112,7 @@ std::vector<std::string> model_keys() {
           "data.filter", "data.mean", "data.std"};
 }
 
-LoadedModel load_model(const ModelSource& source, DType dtype, const Config& given) {
+LoadedModel load_model(const ModelSource& source, DType dtype, const Config& given, Device device) {
   const nn::Weights file = models::picture_weights(read_model(source));
   LoadedModel m;
   m.notes = file.notes;
@@ -130,8 +130,10 @@ LoadedModel load_model(const ModelSource& source, DType dtype, const Config& giv
     assume(file, given, m);
   }
   m.pictures.dtype = dtype;
+  m.pictures.device = device;
   m.net = models::make_loaded(m.name, m.classes.size(), file);
   check_finite(*m.net, file.file);
+  m.net->to(device);
   if (dtype != DType::f32)
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});

@@ -38,7 +38,7 @@ struct LoadedModel {
 // it has, and pictures are prepared as torchvision does for this model, unless the model_keys() of
 // `given` say otherwise. Those of the command line win over a header, too. IoError names the file
 // and the key if it is damaged; Error: values that are not finite.
-LoadedModel load_model(const ModelSource&, DType dtype, const Config& given);
+LoadedModel load_model(const ModelSource&, DType dtype, const Config& given, Device = {});
 
 std::vector<std::string> model_keys();
 

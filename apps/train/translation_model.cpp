@@ -52,7 +52,7 @@ models::TransformerOptions translation_options(const Config& c, i64 vocabulary) 
   return o;
 }
 
-TranslationModel load_translation_model(const ModelSource& source, DType dtype) {
+TranslationModel load_translation_model(const ModelSource& source, DType dtype, Device device) {
   TranslationModel m;
   m.file = source.name;
   m.folder = source.beside;
@@ -65,6 +65,7 @@ TranslationModel load_translation_model(const ModelSource& source, DType dtype) 
   m.net = std::make_unique<models::Transformer>(*options);
   nn::load(weights, *m.net);
   check_finite(*m.net, m.file);
+  m.net->to(device);
   if (dtype != DType::f32)
     m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
                                             FlatOptions{.compute = dtype});

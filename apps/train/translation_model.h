@@ -31,7 +31,7 @@ struct TranslationModel {
   std::vector<std::string> notes;  // what was taken
 };
 // Reads a model, with the tokenizer beside it. IoError; Error: values that are not finite.
-TranslationModel load_translation_model(const ModelSource&, DType);
+TranslationModel load_translation_model(const ModelSource&, DType, Device = {});
 
 struct TranslateOptions {
   i64 beam = 1;  // hypotheses of a sentence; 1: greedy
