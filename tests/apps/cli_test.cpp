@@ -64,7 +64,6 @@ TEST_F(Cli, UsageErrors) {
   expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16, f16 or auto"});
   expect_error({"bench", "step", "--device", "cpu", "--tf32"}, 2, {"--tf32", "for a GPU"});
   expect_error({"bench", "step", "--device", "cpu", "--plans", "p.json"}, 2, {"--plans"});
-  expect_error({"eval", "m.safetensors", "train.device=cuda"}, 2, {"on the CPU", "device=cuda"});
 }
 
 TEST_F(Cli, AnUnknownCommandIsNamedWithTheNearestOne) {

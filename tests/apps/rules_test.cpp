@@ -132,6 +132,7 @@ std::string room_in_core(const std::string& path) {
                                                         {"flat", "update"},
                                                         {"update", "update"},
                                                         {"memory", "memory"},
+                                                        {"device_names", "memory"},
                                                         {"io", "io"},
                                                         {"text", "text"},
                                                         {"cpu", "cpu"},
