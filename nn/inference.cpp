@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <list>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
@@ -25,7 +27,7 @@ Shape with_rows(const Shape& shape, i64 rows) {
 
 bool is_finite(const NamedTensor& t) {
   if (!is_floating(t.tensor.dtype())) return true;
-  return std::ranges::all_of(t.tensor.to(DType::f32).span<float>(),
+  return std::ranges::all_of(t.tensor.to(Device::cpu()).to(DType::f32).span<float>(),
                              [](float v) { return std::isfinite(v); });
 }
 
@@ -73,22 +75,70 @@ Tensor FoldedSteps::run(const Tensor& input) const {
   return values.back();
 }
 
-Inference::Inference(Module& net) { fold(net); }
+// The launches of some hundred kernels take longer than a few pictures need. A graph reads and
+// writes memory that stays where it is.
+class Inference::Graphs {
+ public:
+  explicit Graphs(GraphCapture capture) : capture_(std::move(capture)) {}
+  Tensor run(const FoldedSteps& steps, const Tensor& x) {
+    const std::scoped_lock lock(mutex_);
+    OfShape& at = of(x);
+    at.in.copy_from(x);
+    at.step.run({x.shape(), at.in.data()}, [&] { at.out = steps.run(at.in); });
+    return at.out.clone();
+  }
 
-Inference::Inference(std::unique_ptr<Module> net) : own_(std::move(net)) {
-  fold(*own_);
+ private:
+  struct OfShape {
+    Tensor in;
+    CapturedStep step;
+    Tensor out;  // lies in the memory of the graph, which lives longer
+  };
+  // The newest stands in front.
+  OfShape& of(const Tensor& x) {
+    const auto known = std::ranges::find_if(all_, [&](const OfShape& each) {
+      return each.in.shape() == x.shape() && each.in.dtype() == x.dtype();
+    });
+    if (known != all_.end()) {
+      all_.splice(all_.begin(), all_, known);
+    } else {
+      if (all_.size() == kMostGraphs) all_.pop_back();
+      CapturedStep::Options options;
+      options.capture = capture_;
+      all_.push_front({Tensor::empty(x.shape(), x.dtype(), x.device()),
+                       CapturedStep(std::move(options)), Tensor()});
+    }
+    return all_.front();
+  }
+  GraphCapture capture_;
+  std::mutex mutex_;
+  std::list<OfShape> all_;
+};
+
+Inference::Inference(Module& net, GraphCapture capture) { fold(net, std::move(capture)); }
+
+Inference::Inference(std::unique_ptr<Module> net, GraphCapture capture) : own_(std::move(net)) {
+  const std::vector<NamedTensor> state = own_->state();
+  const Device device = state.empty() ? Device::cpu() : state.front().tensor.device();
+  fold(*own_, std::move(capture));
   steps_.free_weights();
-  release_cached();
+  release_cached(device);
 }
 
-void Inference::fold(Module& net) {
+Inference::~Inference() = default;
+Inference::Inference(Inference&&) noexcept = default;
+Inference& Inference::operator=(Inference&&) noexcept = default;
+
+void Inference::fold(Module& net, GraphCapture capture) {
   for (const Module* module : net.modules())
     check<ConfigError>(!module->training(),
                        "inference: a layer is in training mode; call eval() on the network first");
   const std::vector<NamedTensor> state = net.state();
-  const bool on_cpu = state.empty() || state.front().tensor.device().is_cpu();
+  const Device device = state.empty() ? Device::cpu() : state.front().tensor.device();
+  if (!capture && !device.is_cpu()) capture = cuda_graph_capture(device);
+  if (capture) graphs_ = std::make_unique<Graphs>(std::move(capture));
   // oneDNN's ReLU makes 0 of a NaN, and a model that has diverged must show it.
-  if (on_cpu && std::ranges::all_of(state, is_finite))
+  if (std::ranges::all_of(state, is_finite))
     net.fold(steps_, FoldedSteps::kInput);
   else
     net.Module::fold(steps_, FoldedSteps::kInput);
@@ -96,9 +146,10 @@ void Inference::fold(Module& net) {
 
 Tensor Inference::operator()(const Tensor& x) const {
   const NoGrad no_grad;
+  if (graphs_) return graphs_->run(steps_, x);
   const i64 rows = x.rank() > 0 ? x.shape(0) : 1,
             most = std::max(kRows, i64{4} * compute_threads()), parts = (rows + most - 1) / most;
-  if (parts <= 1 || !x.device().is_cpu()) return steps_.run(x);
+  if (parts <= 1) return steps_.run(x);
   Tensor all;
   for (i64 i = 0; i < parts; ++i) {
     const i64 begin = rows * i / parts, end = rows * (i + 1) / parts;

@@ -1,7 +1,9 @@
-// Networks as they are evaluated on a CPU: each batch norm is folded into the convolution before
-// it, weights are packed once, addition and ReLU happen where sums are written, and no tape is
-// kept. The memory of an activation is reused as soon as its last reader has run.
-// Threads: any, also for one Inference of a module that several may call (nn/module.h).
+// Networks as they are evaluated: each batch norm is folded into the convolution before it, weights
+// are packed once, addition and ReLU happen where sums are written, and no tape is kept. The memory
+// of an activation is reused as soon as its last reader has run. On a GPU the steps are launched as
+// a graph, one for each shape of the input.
+// Threads: any, also for one Inference of a module that several may call (nn/module.h); on a GPU,
+// of threads that share a stream.
 #pragma once
 
 #include <functional>
@@ -9,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "gossamer/core/captured_step.h"
 #include "gossamer/nn/layers.h"
 
 namespace gossamer::nn {
@@ -39,22 +42,32 @@ class FoldedSteps {
 // Computes what net(x) does in eval mode, up to rounding, and without a tape. Row i of the result
 // must depend on row i of x alone: on a CPU, many rows are computed a part at a time. A network
 // that is passed by reference must live as long; later changes of its weights have no effect. A
-// network on a GPU, or with weights that are not finite, runs as it is. A NaN that arises
-// from finite weights may become 0 in a ReLU.
+// network with weights that are not finite runs as it is. A NaN that arises from finite weights may
+// become 0 in a ReLU.
 //
 // Memory besides the network's: a second copy of its convolutions, unless it is passed by pointer;
-// packed weights for Winograd, four times as large; the activations of one block of layers.
+// on a CPU packed weights for Winograd, four times as large; the activations of one block of
+// layers, on a GPU for each shape.
 class Inference {
  public:
-  // ConfigError if a layer is in training mode.
-  explicit Inference(Module& net);
-  explicit Inference(std::unique_ptr<Module> net);
+  // ConfigError if a layer is in training mode. capture: makes the graphs; none: those of a network
+  // on a GPU are CUDA's, and one on a CPU has none.
+  explicit Inference(Module& net, GraphCapture capture = {});
+  explicit Inference(std::unique_ptr<Module> net, GraphCapture capture = {});
+  ~Inference();
+  Inference(Inference&&) noexcept;
+  Inference& operator=(Inference&&) noexcept;
   Tensor operator()(const Tensor& x) const;
 
+  // Shapes with a graph. A further one takes the place of the one that was not used for longest.
+  static constexpr std::size_t kMostGraphs = 8;
+
  private:
-  void fold(Module& net);
+  class Graphs;
+  void fold(Module& net, GraphCapture capture);
   std::unique_ptr<Module> own_;
   FoldedSteps steps_;
+  std::unique_ptr<Graphs> graphs_;  // null: there are none
 };
 
 // The indices of the k largest numbers, or of all if there are fewer: the largest first; among

@@ -51,7 +51,8 @@ void Conv2d::free_weight() {
 }
 
 InferenceConv Conv2d::folded(const BatchNorm& norm) const {
-  Tensor w = weight_.to(DType::f32);
+  const Device device = weight_.device();
+  Tensor w = weight_.to(Device::cpu()).to(DType::f32);
   const auto [factor, offset] = norm.affine();
   const i64 filters = weight_.shape(0), each = weight_.numel() / filters;
   check<ShapeError>(factor.numel() == filters, "Conv2d: weight ", weight_.shape(),
@@ -62,11 +63,10 @@ InferenceConv Conv2d::folded(const BatchNorm& norm) const {
                                             static_cast<std::size_t>(each)))
       v *= a;
   }
-  const Tensor bias = bias_.defined() ? gossamer::add(mul(factor, bias_), offset) : offset;
+  const Tensor bias =
+      bias_.defined() ? gossamer::add(mul(factor, bias_.to(Device::cpu())), offset) : offset;
   const auto& [kernel, stride, padding, dilation, groups, biased] = options_;
-  return {w.dtype() == weight_.dtype() ? w : w.to(weight_.dtype()),
-          bias,
-          {stride, padding, dilation, groups}};
+  return {w.to(weight_.dtype()).to(device), bias.to(device), {stride, padding, dilation, groups}};
 }
 
 BatchNorm::BatchNorm(i64 channels, BatchNormLayerOptions options) : options_(options) {
@@ -96,11 +96,14 @@ NormInput BatchNorm::of(const Tensor& x) {
 
 BatchNorm::Affine BatchNorm::affine() const {
   const i64 channels = weight_.numel();
+  const auto here = [](const Tensor& t) { return t.to(Device::cpu()); };
+  const Tensor scale = here(weight_), shift = here(bias_), mean = here(running_mean_),
+               var = here(running_var_);
   Affine out{Tensor::empty({channels}), Tensor::empty({channels})};
   for (i64 c = 0; c < channels; ++c) {
-    const float a = weight_.as<float>()[c] / std::sqrt(running_var_.as<float>()[c] + options_.eps);
+    const float a = scale.as<float>()[c] / std::sqrt(var.as<float>()[c] + options_.eps);
     out.factor.as<float>()[c] = a;
-    out.offset.as<float>()[c] = bias_.as<float>()[c] - running_mean_.as<float>()[c] * a;
+    out.offset.as<float>()[c] = shift.as<float>()[c] - mean.as<float>()[c] * a;
   }
   return out;
 }

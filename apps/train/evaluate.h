@@ -43,7 +43,7 @@ struct EvalOptions {
 };
 // Counts every image of the share once, in one pass for all models, which have the same classes.
 // Returns the counts of each alone, and then, if there are several, of their ensemble, which has
-// the mean of their probabilities. Models are in eval mode meanwhile, on a CPU folded for
+// the mean of their probabilities. Models are in eval mode meanwhile, folded for
 // inference. If memory does not suffice, it begins again with half the batch; OutOfMemory: for one
 // image neither. damaged: receives the loader's list of images that could not be decoded. judged:
 // receives what became of each image, by the last that is returned.

@@ -13,6 +13,7 @@
 #include "gossamer/core/random.h"
 #include "gossamer/nn/init.h"
 #include "support/error_of.h"
+#include "support/use_backend.h"
 
 namespace gossamer::nn {
 namespace {
@@ -124,6 +125,63 @@ TEST(Inference, ManyRowsComeInParts) {
   ASSERT_EQ(all.shape(), net(x).shape());
   expect_near(all, net(x));
   set_compute_threads(threads);
+}
+
+// As CUDA's: capturing computes nothing, and a launch repeats the work on the same memory.
+struct FakeGraphs {
+  int captured = 0, launched = 0;
+  GraphCapture capture() {
+    struct Fake final : CapturedGraph {
+      FakeGraphs& all;
+      StepWork work;
+      Fake(FakeGraphs& graphs, StepWork repeated) : all(graphs), work(std::move(repeated)) {}
+      void launch() override { ++all.launched, work(); }
+    };
+    return [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+      ++captured;
+      return std::make_unique<Fake>(*this, work);
+    };
+  }
+};
+
+TEST(Inference, AGraphForEachShapeComputesWhatTheStepsDo) {
+  for (const char* name : {"cpu", "cuda_emulated"}) {
+    const UseBackend use(name);
+    Twice net;
+    net.eval();
+    FakeGraphs graphs;
+    const Inference eager(net), folded(net, graphs.capture());
+    std::vector<Tensor> inputs, results;
+    for (int step = 0; step < 6; ++step)
+      for (const i64 rows : {1, 3}) {
+        inputs.push_back(drawn({rows, 6, 6, 16}));
+        for (float& v : inputs.back().span<float>()) v *= static_cast<float>(step + 1);
+        results.push_back(folded(inputs.back()));
+      }
+    for (std::size_t i = 0; i < inputs.size(); ++i)  // no result lies where the next one does
+      EXPECT_TRUE(std::ranges::equal(results[i].span<float>(), eager(inputs[i]).span<float>()))
+          << name << " " << i;
+    EXPECT_EQ(graphs.captured, 2);
+    EXPECT_EQ(graphs.launched, 2 * (6 - CapturedStep::kEagerSteps));
+  }
+}
+
+TEST(Inference, TheShapeThatWasNotUsedForLongestLosesItsGraph) {
+  Twice net;
+  net.eval();
+  FakeGraphs graphs;
+  const Inference folded(net, graphs.capture());
+  const auto often = [&](i64 rows) {
+    const int before = graphs.captured;
+    for (int i = 0; i <= CapturedStep::kEagerSteps; ++i) folded(drawn({rows, 6, 6, 16}));
+    return graphs.captured - before;
+  };
+  const auto most = static_cast<i64>(Inference::kMostGraphs);
+  for (i64 rows = 1; rows <= most; ++rows) EXPECT_EQ(often(rows), 1);
+  EXPECT_EQ(often(1), 0);
+  EXPECT_EQ(often(most + 1), 1) << "instead of 2";
+  EXPECT_EQ(often(1), 0);
+  EXPECT_EQ(often(2), 1);
 }
 
 TEST(Inference, AWeightThatIsNoNumberShows) {
