@@ -173,6 +173,12 @@ void take_data_of_run(std::vector<std::string>& keys, const ModelSource& model) 
 
 }  // namespace
 
+void say_fewer_at_a_time(const Config& config, const Counts& counts) {
+  if (counts.batch < config.eval.batch)
+    say(fmt::format("eval.batch = {} needs more memory than there is: {} at a time",
+                    config.eval.batch, counts.batch));
+}
+
 int eval(const EvalCommand& command) {
   std::vector<std::string> files = command.arguments, keys = take_keys(files);
   if (fs::exists(command.model)) take_data_of_run(keys, find_model(command.model));
@@ -226,9 +232,7 @@ int eval(const EvalCommand& command) {
   check_finite(counts.loss / counts.items, command.model);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  if (counts.batch < config.eval.batch)
-    say(fmt::format("eval.batch = {} needs more memory than there is: {} at a time",
-                    config.eval.batch, counts.batch));
+  say_fewer_at_a_time(config, counts);
   const std::size_t several = models.nets.size() > 1 ? models.nets.size() : 0;
   const std::string name = several ? fmt::format("mean of {} models", several) : model.name,
                     result = fmt::format("{} on {} images", counts_text(counts),

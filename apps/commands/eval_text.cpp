@@ -12,6 +12,7 @@
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
+#include "gossamer/apps/train/fitting_batch.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/language_task.h"
 #include "gossamer/apps/train/model_source.h"
@@ -109,11 +110,16 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
   const auto began = std::chrono::steady_clock::now();
   const Counts counts =
       stride < length
-          ? evaluate_sliding(*m.net, *text.tokens, length, stride, config.eval.batch, device)
+          ? with_fitting_batch(config.eval.batch, device,
+                               [&](i64 batch) {
+                                 return evaluate_sliding(*m.net, *text.tokens, length, stride,
+                                                         batch, device);
+                               })
           : evaluate_text(one, text, set.marks, length, config.eval.batch, device, {})[0];
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   check_finite(counts.loss / counts.items, command.model);
+  say_fewer_at_a_time(config, counts);
   const TextScore score =
       text_score(counts.loss / counts.items, counts.items, static_cast<double>(text.text_bytes));
   if (command.json) {

@@ -3,6 +3,7 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config.h"
+#include "gossamer/apps/train/evaluate.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/device.h"
 
@@ -13,6 +14,8 @@ int eval_text(const EvalCommand&, const ModelSource&, Config, Device);
 // Evaluates a translation model (eval_pairs.cpp).
 int eval_pairs(const EvalCommand&, const ModelSource&, Config, Device);
 
+// Says it if memory did not suffice for eval.batch rows at a time (eval.cpp).
+void say_fewer_at_a_time(const Config&, const Counts&);
 // Sets the configuration up for this task; of the options only those of text may be given.
 void begin_text_evaluation(const EvalCommand&, const std::string& task, Config&);
 

@@ -6,11 +6,10 @@
 #include <array>
 #include <cmath>
 
+#include "gossamer/apps/train/fitting_batch.h"
 #include "gossamer/apps/train/picture_step.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/free_memory.h"
-#include "gossamer/core/memory.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/nn/inference.h"
 #include "gossamer/nn/train/classification.h"
@@ -184,15 +183,12 @@ std::vector<Counts> evaluate(std::span<nn::Module* const> nets,
                              const Pictures& prepare, const EvalOptions& options,
                              std::vector<std::string>* damaged, std::vector<Judgement>* judged) {
   const EvalMode eval(nets);
-  for (EvalOptions now = options;; now.batch = (now.batch + 1) / 2) {
+  return with_fitting_batch(options.batch, prepare.device, [&](i64 batch) {
     if (judged) judged->clear();
-    try {
-      return evaluate_in_batches(nets, set, prepare, now, damaged, judged);
-    } catch (const OutOfMemory&) {
-      if (now.batch == 1) throw;
-      release_cached(prepare.device);
-    }
-  }
+    EvalOptions now = options;
+    now.batch = batch;
+    return evaluate_in_batches(nets, set, prepare, now, damaged, judged);
+  });
 }
 
 }  // namespace gossamer::apps

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/progress.h"
+#include "gossamer/apps/train/fitting_batch.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/text_task.h"
 #include "gossamer/core/autograd.h"
@@ -77,16 +78,18 @@ data::TextPart validation_text(const Config& c, const data::TextSet& train) {
   return text;
 }
 
-std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data::TextPart& text,
-                                  const data::Marks& marks, i64 length, i64 batch, Device device,
-                                  const TaskMetrics::Share& share) {
+namespace {
+
+std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
+                                        const data::TextPart& text, const data::Marks& marks,
+                                        i64 length, i64 batch, Device device,
+                                        const TaskMetrics::Share& share) {
   const NoGrad no_grad;
   data::WindowLoader loader(text.tokens, marks,
                             {.batch = batch,
                              .length = length,
                              .epoch = data::in_order(share.part, share.parts),
                              .pinned = !device.is_cpu()});
-  const EvalMode eval(nets);
   nn::StepInputs inputs(device);
   std::vector<Counts> all(nets.size(), Counts{.batch = batch});
   for (i64 step = 0; share.max_batches == 0 || step < share.max_batches; ++step) {
@@ -101,6 +104,17 @@ std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data:
     inputs.step_ends();
   }
   return all;
+}
+
+}  // namespace
+
+std::vector<Counts> evaluate_text(std::span<nn::Module* const> nets, const data::TextPart& text,
+                                  const data::Marks& marks, i64 length, i64 batch, Device device,
+                                  const TaskMetrics::Share& share) {
+  const EvalMode eval(nets);
+  return with_fitting_batch(batch, device, [&](i64 fitting) {
+    return evaluate_in_batches(nets, text, marks, length, fitting, device, share);
+  });
 }
 
 // --- the data

@@ -16,6 +16,7 @@ struct TextScore {
 TextScore text_score(double loss, double ids, double bytes);
 
 // The counts of each model over a share of a text; loss is the sum over `items` ids.
+// batch: windows at a time, half as many where memory does not suffice.
 std::vector<Counts> evaluate_text(std::span<nn::Module* const>, const data::TextPart&,
                                   const data::Marks&, i64 length, i64 batch, Device,
                                   const TaskMetrics::Share&);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/progress.h"
+#include "gossamer/apps/train/fitting_batch.h"
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/text_task.h"
 #include "gossamer/core/autograd.h"
@@ -109,17 +110,15 @@ void count_bleu(models::Transformer& net, const data::Tokenizer& tokenizer,
              sentence_text(tokenizer, row_of(pairs.labels, row, pairs.labels.shape(1))));
 }
 
-}  // namespace
-
-std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data::TextPart& pairs,
-                                   const data::Tokenizer& tokenizer, const PairEvaluation& how,
-                                   Device device, const TaskMetrics::Share& share) {
+std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
+                                        const data::TextPart& pairs,
+                                        const data::Tokenizer& tokenizer, const PairEvaluation& how,
+                                        Device device, const TaskMetrics::Share& share) {
   const NoGrad no_grad;
   const auto& options = static_cast<models::Transformer*>(nets[0])->options();
   const auto loader =
       validation_loader(pairs, tokenizer.marks(), how.length > 0 ? how.length : options.positions,
                         how, device, share);
-  const EvalMode eval(nets);
   nn::StepInputs inputs(device);
   std::vector<Counts> all(nets.size(), Counts{.batch = how.rows});
   std::vector<data::BleuCounts> bleu(nets.size());
@@ -140,6 +139,20 @@ std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data
   }
   for (std::size_t i = 0; i < nets.size(); ++i) all[i].more = bleu[i].numbers();
   return all;
+}
+
+}  // namespace
+
+std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data::TextPart& pairs,
+                                   const data::Tokenizer& tokenizer, const PairEvaluation& how,
+                                   Device device, const TaskMetrics::Share& share) {
+  const EvalMode eval(nets);
+  return with_fitting_batch(how.rows, device, [&](i64 rows) {
+    PairEvaluation fitting = how;
+    fitting.rows = rows;
+    fitting.tokens = how.tokens * rows / how.rows;
+    return evaluate_in_batches(nets, pairs, tokenizer, fitting, device, share);
+  });
 }
 
 // --- the data
