@@ -137,7 +137,7 @@ void estimate_statistics(nn::Weights& mean, const fs::path& run, std::vector<std
   for (const std::string& key : keys_of(mean, config)) set_key(config, key);
   const auto header = models::header_of(mean);
   if (header && !config.origin.contains("data.size")) config.data.size = header->pictures.size;
-  config.dist = {};  // this is one process
+  config.dist = {};            // this is one process
   config.train.dtype = "f32";  // as the mean is
   config.train.bn_batches = std::max<i64>(config.train.bn_batches, 1);
   validate(config, 1);
