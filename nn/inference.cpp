@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/captured_step.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/parallel.h"
 

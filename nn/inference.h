@@ -11,8 +11,11 @@
 #include <span>
 #include <vector>
 
-#include "gossamer/core/captured_step.h"
 #include "gossamer/nn/layers.h"
+
+namespace gossamer {
+class CapturedGraph;
+}
 
 namespace gossamer::nn {
 
@@ -50,6 +53,9 @@ class FoldedSteps {
 // layers, on a GPU for each shape.
 class Inference {
  public:
+  // as in core/captured_step.h
+  using GraphCapture =
+      std::function<std::unique_ptr<CapturedGraph>(const std::function<void()>& work)>;
   // ConfigError if a layer is in training mode. capture: makes the graphs; none: those of a network
   // on a GPU are CUDA's, and one on a CPU has none.
   explicit Inference(Module& net, GraphCapture capture = {});

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/captured_step.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 #include "gossamer/nn/init.h"
