@@ -89,7 +89,8 @@ struct Attention {
   bool causal;
   i64 first;  // query i sees keys 0 … first + i if causal
   float dropout;
-  std::uint64_t seed, stream;
+  std::uint64_t seed;
+  Tensor stream;  // i64 [] on the device, for dropout
   PackedRows q, k, v;
   Tensor lengths;  // i32 [B]: keys that exist; undefined: all
 };

@@ -46,17 +46,23 @@ inline Tensor operator*(float a, const Tensor& b) { return mul(b, a); }
 inline Tensor operator+(const Tensor& a, float b) { return add(a, b); }
 inline Tensor operator-(const Tensor& x) { return neg(x); }
 
-// Training: each element is kept with probability 1-p and scaled by 1/(1-p); element i of call
-// (seed, stream) is kept by Philox, so backward and every device draw the same mask. p in [0, 1).
-Tensor dropout(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream);
-// residual + dropout(x, p, seed, stream) in one pass. residual: the shape and type of x; p in
-// [0, 1).
-Tensor dropout_add(const Tensor& x, const Tensor& residual, float p, std::uint64_t seed,
-                   std::uint64_t stream);
-
 // u8 [N, H, W, C] -> (x/255 - mean[c]) / std[c] in a floating type. C = 3. No gradient.
 Tensor normalize(const Tensor& images, const std::array<float, 3>& mean,
                  const std::array<float, 3>& std, DType type = DType::f32);
+
+// --- dropout (op_dropout.cpp)
+
+// Training: each element is kept with probability 1-p and scaled by 1/(1-p); element i of call
+// (seed, stream) is kept by Philox, so backward and every device draw the same mask. p in [0, 1).
+// stream: i64 [] on the device of x; not read if p = 0.
+Tensor dropout(const Tensor& x, float p, std::uint64_t seed, const Tensor& stream);
+// residual + dropout(x, p, seed, stream) in one pass. residual: the shape and type of x; p in
+// [0, 1).
+Tensor dropout_add(const Tensor& x, const Tensor& residual, float p, std::uint64_t seed,
+                   const Tensor& stream);
+// The counter's value, i64 [], and adds 1 to the counter: a stream for each call. It is work of the
+// device, so that each launch of a captured graph takes the next number. counter: i64 [].
+Tensor take_number(const Tensor& counter);
 
 // --- reductions and losses (op_reduce.cpp, op_loss.cpp)
 Tensor sum(const Tensor& x);   // all elements -> rank 0, f32
@@ -113,9 +119,10 @@ struct AttentionOptions {
   bool causal = false;  // query i sees keys 0 … first + i only
   i64 first = 0;        // position of the first query among the keys: of a step with a cache
   // The probability of dropping a weight, drawn by Philox(seed, stream) for (b, h, i, j)
-  // (ops/attention_mask.h).
+  // (ops/attention_mask.h). stream: as that of dropout().
   float dropout = 0;
-  std::uint64_t seed = 0, stream = 0;
+  std::uint64_t seed = 0;
+  Tensor stream = {};
 };
 // softmax(q k'/sqrt(D)) v for each head (Vaswani et al. 2017). qkv [B, T, 3C], whose rows are q, k
 // and v side by side -> [B, T, C]. lengths i32 [B]: keys from lengths[b] on are padding, which no

@@ -75,7 +75,7 @@ BatchNorm::BatchNorm(i64 channels, BatchNormLayerOptions options) : options_(opt
   bias_ = param("bias", Tensor::zeros({channels}));
   running_mean_ = buffer("running_mean", Tensor::zeros({channels}));
   running_var_ = buffer("running_var", Tensor::full({channels}, 1));
-  batches_ = buffer("num_batches_tracked", Tensor::zeros({}, DType::i64));
+  batches_ = counter("num_batches_tracked");
 }
 
 NormInput BatchNorm::of(const Tensor& x) {
@@ -148,8 +148,8 @@ void Dropout::draw_for(int worker) {
 }
 
 Dropout::Draw Dropout::draw() {
-  if (!training() || p_ == 0) return {0, seed_, 0};
-  return {p_, seed_, static_cast<std::uint64_t>((*calls_.as<i64>())++)};
+  if (!training() || p_ == 0) return {0, seed_, {}};
+  return {p_, seed_, take_number(calls_)};
 }
 
 Tensor Dropout::forward(const Tensor& x) {

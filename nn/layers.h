@@ -86,7 +86,8 @@ struct AvgPool2d : Module {
 };
 
 // Identity in eval mode. The masks are a function of the seed and the number of calls, so a resumed
-// run draws the same masks.
+// run draws the same masks. The device counts the calls, so launches of a captured graph draw those
+// of eager steps.
 class Dropout : public Module {
  public:
   // seed: drawn from the generator of nn/init.h, another one for each layer
@@ -101,14 +102,15 @@ class Dropout : public Module {
   // call. p = 0 in eval mode.
   struct Draw {
     float p;
-    std::uint64_t seed, stream;
+    std::uint64_t seed;
+    Tensor stream;  // i64 [] on the device; undefined if p = 0
   };
   Draw draw();
 
  private:
   float p_;
   std::uint64_t seed_;
-  Tensor calls_;  // i64 buffer
+  Tensor calls_;  // i64 []
 };
 
 // For weights that were not trained, such as an average: all batch norms below `root` that are not

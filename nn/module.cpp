@@ -34,6 +34,10 @@ Tensor Module::buffer(std::string name, Tensor init) {
   return init;
 }
 
+Tensor Module::counter(std::string name) {
+  return counters_.emplace_back(buffer(std::move(name), Tensor::zeros({}, DType::i64)));
+}
+
 void Module::collect(const std::string& prefix, bool params, bool buffers,
                      std::vector<NamedTensor>& out) const {
   if (params)
@@ -56,6 +60,15 @@ std::vector<NamedTensor> Module::buffers() const {
   return out;
 }
 
+std::vector<Tensor> Module::counters() const {
+  std::vector<Tensor> out = counters_;
+  for (const auto& [name, child] : children_) {
+    const std::vector<Tensor> below = child->counters();
+    out.insert(out.end(), below.begin(), below.end());
+  }
+  return out;
+}
+
 std::vector<NamedTensor> Module::state() const {
   std::vector<NamedTensor> out;
   collect("", true, true, out);
@@ -63,8 +76,12 @@ std::vector<NamedTensor> Module::state() const {
 }
 
 void Module::to(Device device) {
-  for (const NamedTensor& entry : state())
-    if (is_floating(entry.tensor.dtype())) Tensor(entry.tensor).rebind(entry.tensor.to(device));
+  const auto move = [&](Tensor tensor) { tensor.rebind(tensor.to(device)); };
+  for (const NamedTensor& p : params_) move(p.tensor);
+  for (const NamedTensor& b : buffers_)
+    if (std::ranges::find(counters_, b.tensor.data(), &Tensor::data) == counters_.end())
+      move(b.tensor);
+  for (const auto& [name, child] : children_) child->to(device);
 }
 
 void Module::train(bool on) {

@@ -37,6 +37,8 @@ class Module {
 
   std::vector<NamedTensor> parameters() const;  // in order of registration
   std::vector<NamedTensor> buffers() const;     // running statistics, counters
+  // Those of the buffers that the host's code counts (counter() below).
+  std::vector<Tensor> counters() const;
   // both, in torch's state_dict order (a module's parameters, then its buffers, then children)
   std::vector<NamedTensor> state() const;
   void train(bool on = true);
@@ -53,7 +55,7 @@ class Module {
     std::vector<NamedTensor> parameters, buffers, frozen;
   };
   Parts parts() const;
-  // Moves floating tensors; counters stay on the host. Call it before a FlatParams or an optimizer
+  // Moves all but counters(), which stay on the host. Call it before a FlatParams or an optimizer
   // holds the tensors.
   void to(Device);
   std::vector<Module*> modules();  // this and all below, depth first
@@ -70,6 +72,9 @@ class Module {
   }
   Tensor param(std::string name, Tensor init);   // trained
   Tensor buffer(std::string name, Tensor init);  // kept, not trained
+  // A buffer i64 [] that begins with 0 and that forward() counts on the host: no work of the device
+  // reads it.
+  Tensor counter(std::string name);
 
  private:
   void check_name(const std::string& name) const;
@@ -77,6 +82,7 @@ class Module {
                std::vector<NamedTensor>& out) const;
   std::vector<std::pair<std::string, std::unique_ptr<Module>>> children_;
   std::vector<NamedTensor> params_, buffers_;
+  std::vector<Tensor> counters_;  // of buffers_
   void freeze(const std::string& prefix, const std::function<bool(const std::string&)>& which);
   void divide(const std::string& prefix, Parts& out) const;
   bool training_ = true, frozen_ = false;

@@ -147,12 +147,13 @@ struct Queries {
   void draw(i64 key) {
     const i64 index = head.b * head.a.heads + head.h;
     const std::uint64_t counter = dropout.counter(index, first, key);
+    const std::uint64_t stream = dropout.stream();
     std::uint32_t c0[16], c1[16], c2[16], c3[16];
     for (std::uint32_t l = 0; l < 16; ++l) {
       c0[l] = static_cast<std::uint32_t>(counter) + l;  // a multiple of 16: nothing is carried
       c1[l] = static_cast<std::uint32_t>(counter >> 32);
-      c2[l] = static_cast<std::uint32_t>(dropout.stream);
-      c3[l] = static_cast<std::uint32_t>(dropout.stream >> 32);
+      c2[l] = static_cast<std::uint32_t>(stream);
+      c3[l] = static_cast<std::uint32_t>(stream >> 32);
     }
     std::uint32_t k0 = dropout.random.k0, k1 = dropout.random.k1;
     for (int round = 0; round < 10; ++round) {

@@ -12,20 +12,21 @@ namespace gossamer {
 // exchange between lanes.
 struct AttentionDropout {
   Philox random;
-  std::uint64_t stream;
+  const i64* number;  // of the stream
   i64 queries, keys;
 
+  GOSSAMER_HD std::uint64_t stream() const { return static_cast<std::uint64_t>(*number); }
   GOSSAMER_HD std::uint64_t counter(i64 head, i64 i, i64 j) const {
     const i64 groups = (queries + 63) / 64;
     return static_cast<std::uint64_t>(((head * groups + i / 64) * keys + j) * 16 + i % 16);
   }
   GOSSAMER_HD std::uint32_t word(i64 head, i64 i, i64 j) const {
-    return random(counter(head, i, j), stream).v[i / 16 % 4];
+    return random(counter(head, i, j), stream()).v[i / 16 % 4];
   }
 };
 
 inline AttentionDropout dropout_of(const Attention& a) {
-  return {Philox(a.seed), a.stream, a.queries, a.keys};
+  return {Philox(a.seed), a.dropout > 0 ? a.stream.as<i64>() : nullptr, a.queries, a.keys};
 }
 
 // Keys 0 … count - 1 are seen by query i of batch entry b.

@@ -19,8 +19,7 @@ Attention call_of(const AttentionOptions& o, i64 width, const Tensor& lengths, c
   const i64 batch = q.shape(0);
   check<ShapeError>(o.heads >= 1 && width % o.heads == 0, kOp, ": ", width,
                     " columns cannot be divided among ", o.heads, " heads");
-  check<ShapeError>(o.dropout >= 0 && o.dropout < 1, kOp, ": dropout ", o.dropout,
-                    " is not in [0, 1)");
+  detail::check_dropout(kOp, q, o.dropout, o.stream);
   check<ShapeError>(o.first >= 0 && (!o.causal || o.first + queries <= keys), kOp, ": ", queries,
                     " causal queries from position ", o.first, " on need as many keys, not ", keys);
   if (lengths.defined()) {
@@ -70,13 +69,14 @@ Tensor attend(Attention a, const Tensor& q, const Tensor& kv) {
       back ? Tensor::empty({a.batch, a.heads, a.queries}, DType::f32, device) : Tensor();
   backend(device).attention(a, y, log_sums);
   if (!back) return y;
-  const Tensor lengths = a.lengths;
+  const Tensor lengths = a.lengths, stream = a.stream;
   a.q = a.k = a.v = {};  // the tape saves these, and frees them in time
-  a.lengths = {};
-  record(kOp, y, {q, kv}, {q, kv, lengths, y, log_sums},
+  a.lengths = a.stream = {};
+  record(kOp, y, {q, kv}, {q, kv, lengths, y, log_sums, stream},
          [a](const Tensor& dy, const std::vector<Tensor>& saved) {
            Attention forward = a, grads = a;
            forward.lengths = saved[2];
+           forward.stream = saved[5];
            place(forward, saved[0], saved[1]);
            const Tensor dq = like(saved[0]), dkv = saved[1].defined() ? like(saved[1]) : Tensor();
            place(grads, dq, dkv);

@@ -6,7 +6,6 @@
 
 #include "gossamer/core/ops/activation.h"
 #include "gossamer/core/ops/op_helpers.h"
-#include "gossamer/core/random.h"
 
 namespace gossamer {
 namespace {
@@ -232,54 +231,6 @@ Tensor binary(const char* op, const Tensor& a, const Tensor& b) {
   return y;
 }
 
-// --- dropout: word k of Philox(seed)(j, stream) decides whether element 4j + k is kept, so no mask
-// has to be stored. ---
-template <class T, bool whole, bool adds>
-struct Drop {             // whole: all four elements of a group exist
-  const T *x, *residual;  // residual: if adds
-  T* y;
-  float p, factor;
-  Philox random;
-  std::uint64_t stream;
-  i64 first, n;
-  GOSSAMER_HD void operator()(i64 group) const {
-    const i64 j = first + group;
-    const Philox::Four four = random(static_cast<std::uint64_t>(j), stream);
-    if constexpr (whole) {  // without a loop, so that groups vectorise
-      keep(4 * j, four.v[0]);
-      keep(4 * j + 1, four.v[1]);
-      keep(4 * j + 2, four.v[2]);
-      keep(4 * j + 3, four.v[3]);
-    } else {
-      for (i64 i = 4 * j; i < n; ++i) keep(i, four.v[i % 4]);
-    }
-  }
-  GOSSAMER_HD void keep(i64 i, std::uint32_t word) const {
-    // always read: a conditional load would not vectorise
-    const float v = factor * load(x, i), kept = to_unit(word) >= p ? v : 0.0f;
-    store(y, i, adds ? load(residual, i) + kept : kept);
-  }
-};
-template <bool adds>
-Tensor drop(const Tensor& x, const Tensor& residual, float p, std::uint64_t seed,
-            std::uint64_t stream) {
-  Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
-  with_floating(x.dtype(), "dropout", [&]<class T>() {
-    const i64 n = x.numel(), groups = n / 4;
-    const T* other = adds ? residual.as<T>() : nullptr;
-    const auto part = [&]<bool whole>(i64 first) {
-      return Drop<T, whole, adds>{x.as<T>(),    other,  y.as<T>(), p, 1 / (1 - p),
-                                  Philox(seed), stream, first,     n};
-    };
-    for_each(x.device(), groups, part.template operator()<true>(0), 1 << 12);
-    if (n % 4) for_each(x.device(), 1, part.template operator()<false>(groups));
-  });
-  return y;
-}
-Tensor drop(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream) {
-  return drop<false>(x, {}, p, seed, stream);
-}
-
 template <class T>
 struct Normalize {
   const std::uint8_t* x;
@@ -321,35 +272,6 @@ Tensor cast(const Tensor& x, DType type) {
   const DType before = x.dtype();
   record("cast", y, {x}, {},
          [before](const Tensor& g, const std::vector<Tensor>&) { return Grads{g.to(before)}; });
-  return y;
-}
-
-Tensor dropout(const Tensor& x, float p, std::uint64_t seed, std::uint64_t stream) {
-  detail::check_floating("dropout", "input", x);
-  check<ShapeError>(p >= 0 && p < 1, "dropout: probability ", p, " is not in [0, 1)");
-  if (p == 0) return x;
-  Tensor y = drop(x, p, seed, stream);
-  record("dropout", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
-    return Grads{drop(g, p, seed, stream)};
-  });
-  return y;
-}
-
-Tensor dropout_add(const Tensor& x, const Tensor& residual, float p, std::uint64_t seed,
-                   std::uint64_t stream) {
-  detail::check_floating("dropout_add", "input", x);
-  detail::check_floating("dropout_add", "residual", residual);
-  detail::check_device("dropout_add", x, residual);
-  check<ShapeError>(x.shape() == residual.shape() && x.dtype() == residual.dtype(),
-                    "dropout_add: input is ", x.dtype(), " ", x.shape(), ", residual is ",
-                    residual.dtype(), " ", residual.shape(), "; they must be alike");
-  check<ShapeError>(p >= 0 && p < 1, "dropout_add: probability ", p, " is not in [0, 1)");
-  if (p == 0) return add(residual, x);
-  Tensor y = drop<true>(x, residual, p, seed, stream);
-  record("dropout_add", y, {x, residual}, {},
-         [=, want_x = detail::wants(x)](const Tensor& g, const std::vector<Tensor>&) {
-           return Grads{want_x ? drop(g, p, seed, stream) : Tensor(), g};
-         });
   return y;
 }
 

@@ -17,6 +17,8 @@ inline void check_floating(const char* op, const char* what, const Tensor& x) {
                     "; wanted f32, bf16 or f16: say normalize(images, …) for pictures, "
                     "x.to(DType::f32) for others");
 }
+// What dropout needs: p in [0, 1) and, if p > 0, a stream i64 [] on the device of x.
+void check_dropout(const char* op, const Tensor& x, float p, const Tensor& stream);
 inline void check_device(const char* op, const Tensor& a, const Tensor& b) {
   check<DeviceError>(a.device() == b.device(), op, ": ", a.shape(), " is on ", a.device(), ", ",
                      b.shape(), " on ", b.device(), "; move one with to()");

@@ -292,7 +292,7 @@ void attention(Table& table, DType type, i64 batch, i64 heads, i64 length) {
                     .first = 0,
                     .dropout = 0,
                     .seed = 0,
-                    .stream = 0,
+                    .stream = {},
                     .q = rows(qkv, 0),
                     .k = rows(qkv, 1),
                     .v = rows(qkv, 2),

@@ -153,8 +153,8 @@ inline Results attention_case(Device d, DType type, i64 length, i64 size, float 
   const auto third = [&](const Tensor& t, i64 part) {
     return PackedRows{t, part * width, 3 * width};
   };
-  const Attention a{2,       2, length, length,        size,          true,          0,
-                    dropout, 7, 8,      third(qkv, 0), third(qkv, 1), third(qkv, 2), {}};
+  const Attention a{2,       2, length,          length,        size,          true,          0,
+                    dropout, 7, stream_of(8, y), third(qkv, 0), third(qkv, 1), third(qkv, 2), {}};
   passes(d).attention(a, y, sums);
   passes(d).attention_back(a, y, sums, dy, third(dqkv, 0), third(dqkv, 1), third(dqkv, 2));
   return {{"y", y}, {"log sums", sums}, {"dqkv", dqkv}};

@@ -169,7 +169,7 @@ TEST_P(Choice, AttentionAndLoss) {
                     .first = 0,
                     .dropout = 0,
                     .seed = 0,
-                    .stream = 0,
+                    .stream = {},
                     .q = rows,
                     .k = rows,
                     .v = rows,

@@ -11,6 +11,7 @@
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/random.h"
+#include "support/stream_of.h"
 
 namespace gossamer::testing {
 

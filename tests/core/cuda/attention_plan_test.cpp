@@ -76,7 +76,7 @@ TEST(AttentionProblem, FitsWhatTheGraphCanSay) {
                        .first = 0,
                        .dropout = 0,
                        .seed = 0,
-                       .stream = 0,
+                       .stream = {},
                        .q = {qkv, 0, 192},
                        .k = {qkv, 64, 192},
                        .v = {qkv, 128, 192},

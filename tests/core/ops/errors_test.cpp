@@ -82,7 +82,11 @@ TEST(OpErrors, ElementwiseOpsNameTheOpAndBothShapes) {
                     },
                     {std::string(name) + ":", "[4, 4]", "i32", "f32, bf16 or f16"}});
   list.push_back({"cast", [] { cast(f32({3}), DType::u8); }, {"cast:", "f32", "u8", "[3]"}});
-  list.push_back({"dropout", [] { dropout(f32({3}), 1.0f, 0, 0); }, {"dropout:", "1", "[0, 1)"}});
+  list.push_back({"dropout", [] { dropout(f32({3}), 1.0f, 0, {}); }, {"dropout:", "1", "[0, 1)"}});
+  list.push_back({"dropout stream",
+                  [] { dropout(f32({3}), 0.5f, 0, {}); },
+                  {"dropout:", "stream", "not given", "take_number()"}});
+  list.push_back({"take_number", [] { take_number(f32({})); }, {"take_number:", "i64 []", "f32"}});
   list.push_back({"normalize float",
                   [] {
                     normalize(f32({1, 2, 2, 3}), {}, {1, 1, 1});

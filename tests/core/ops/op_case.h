@@ -8,6 +8,7 @@
 
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
+#include "support/stream_of.h"
 
 namespace gossamer::testing {
 

@@ -84,10 +84,11 @@ inline void elementwise(std::vector<OpCase>& all) {
                    // starts at the input's own type.
                    return cast(cast(in[0], in[0].dtype()), DType::f32);
                  }});
-  all.push_back(
-      {"dropout", "p 0.4", {{7, 9}}, [](const Inputs& in) { return dropout(in[0], 0.4f, 5, 6); }});
+  all.push_back({"dropout", "p 0.4", {{7, 9}}, [](const Inputs& in) {
+                   return dropout(in[0], 0.4f, 5, stream_of(6, in[0]));
+                 }});
   all.push_back({"dropout", "p 0", {{7}}, [](const Inputs& in) {
-                   return mul(dropout(in[0], 0.0f, 5, 6), 2.0f);
+                   return mul(dropout(in[0], 0.0f, 5, {}), 2.0f);
                  }});
   all.push_back(
       {"normalize",

@@ -72,10 +72,10 @@ inline void layer_norms(std::vector<OpCase>& all) {
                      true});
     }
   all.push_back({"dropout_add", "p 0.3", {{7, 9}, {7, 9}}, [](const Inputs& in) {
-                   return dropout_add(in[0], in[1], 0.3f, 5, 6);
+                   return dropout_add(in[0], in[1], 0.3f, 5, stream_of(6, in[0]));
                  }});
   all.push_back({"dropout_add", "p 0", {{7}, {7}}, [](const Inputs& in) {
-                   return dropout_add(in[0], in[1], 0, 5, 6);
+                   return dropout_add(in[0], in[1], 0, 5, {});
                  }});
 }
 
@@ -98,13 +98,13 @@ inline void attentions(std::vector<OpCase>& all) {
       {"cross, padding", 2, 67, 40, 4, {.heads = 1}, {40, 9}},
       {"a step with a cache", 2, 1, 6, 8, {.heads = 2, .causal = true, .first = 3}},
       {"three steps with a cache", 1, 3, 130, 4, {.heads = 1, .causal = true, .first = 120}},
-      {"dropout", 2, 9, 0, 6, {.heads = 2, .dropout = 0.3f, .seed = 3, .stream = 4}},
+      {"dropout", 2, 9, 0, 6, {.heads = 2, .dropout = 0.3f, .seed = 3}},
       {"dropout, causal, two blocks",
        1,
        66,
        0,
        4,
-       {.heads = 2, .causal = true, .dropout = 0.5f, .seed = 3, .stream = 9}},
+       {.heads = 2, .causal = true, .dropout = 0.5f, .seed = 3}},
       {"heads of 64, causal", 1, 12, 0, 64, {.heads = 1, .causal = true}},
       {"heads of 64, cross", 1, 5, 12, 64, {.heads = 1}},
       {"wide heads", 1, 9, 0, 80, {.heads = 1}},
@@ -120,8 +120,10 @@ inline void attentions(std::vector<OpCase>& all) {
                    [c, packed](const Inputs& in) {
                      const Tensor lengths =
                          c.lengths.empty() ? Tensor() : integers(c.lengths, {c.batch}, in[0]);
-                     return packed ? attention(in[0], c.options, lengths)
-                                   : attention(in[0], in[1], c.options, lengths);
+                     AttentionOptions options = c.options;
+                     options.stream = stream_of(4, in[0]);
+                     return packed ? attention(in[0], options, lengths)
+                                   : attention(in[0], in[1], options, lengths);
                    },
                    {},
                    {},

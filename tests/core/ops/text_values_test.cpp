@@ -11,6 +11,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
+#include "support/stream_of.h"
 #include "support/use_backend.h"
 
 namespace gossamer {
@@ -161,12 +162,13 @@ TEST(Attention, DropsTheShareOfItsWeightsThatItIsTold) {
   // values of one: a query's result is the sum of its weights after dropout, 1 on average
   Tensor q = Tensor::zeros({1, 200, 1}), kv = Tensor::zeros({1, 500, 2});
   for (i64 t = 0; t < 500; ++t) kv.as<float>()[2 * t + 1] = 1;
-  const AttentionOptions drop{.dropout = 0.25f, .seed = 1, .stream = 2};
+  const AttentionOptions drop{.dropout = 0.25f, .seed = 1, .stream = stream_of(2, q)};
   const Tensor y = attention(q, kv, drop);
   EXPECT_NEAR(mean(y).item(), 1, 0.01);
   EXPECT_NE(y.as<float>()[0], y.as<float>()[1]);
   EXPECT_EQ(list(y), list(attention(q, kv, drop)));
-  EXPECT_NE(list(y), list(attention(q, kv, {.dropout = 0.25f, .seed = 1, .stream = 3})));
+  EXPECT_NE(list(y),
+            list(attention(q, kv, {.dropout = 0.25f, .seed = 1, .stream = stream_of(3, q)})));
 }
 
 TEST(Attention, RefusesWhatDoesNotFit) {

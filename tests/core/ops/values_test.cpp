@@ -10,6 +10,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
+#include "support/stream_of.h"
 
 namespace gossamer {
 namespace {
@@ -80,19 +81,44 @@ TEST(Elementwise, NormalizeIsPixelOver255MinusMeanOverStd) {
   EXPECT_EQ(normalize(images, mean, std, DType::bf16).dtype(), DType::bf16);
 }
 
+// The masks of a seed and a stream are fixed for good: a run that goes on draws those of the one
+// that stopped, whatever has been built since.
+TEST(Dropout, KeepsTheElementsThatPhiloxSays) {
+  const Tensor x = Tensor::full({4099}, 1), stream = stream_of((i64{1} << 40) + 3, x);
+  const auto y = list(dropout(x, 0.25f, 7, stream)),
+             with = list(dropout_add(x, x, 0.25f, 7, stream));
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const std::uint32_t word = Philox(7)(i / 4, (std::uint64_t{1} << 40) + 3).v[i % 4];
+    ASSERT_EQ(y[i] != 0, to_unit(word) >= 0.25f) << i;
+    ASSERT_EQ(with[i], 1 + y[i]) << i;
+  }
+}
+
+TEST(Dropout, TakesTheNumbersOfACounterInTurn) {
+  const Tensor counter = stream_of(5, Tensor::zeros({})), first = take_number(counter),
+               second = take_number(counter);
+  EXPECT_EQ(*first.as<i64>(), 5);
+  EXPECT_EQ(*second.as<i64>(), 6);
+  EXPECT_EQ(*counter.as<i64>(), 7);
+  EXPECT_EQ(first.shape(), Shape());
+}
+
 TEST(Dropout, KeepsAboutOneMinusPScalesTheRestAndGivesBackwardTheSameMask) {
   Tensor x = Tensor::full({20011}, 1);
   x.requires_grad();
-  const Tensor y = dropout(x, 0.25f, 7, 3);
+  const Tensor y = dropout(x, 0.25f, 7, stream_of(3, x));
   const auto out = list(y);
   const auto kept = std::ranges::count_if(out, [](float v) { return v != 0; });
   EXPECT_NEAR(static_cast<double>(kept) / 20011, 0.75, 0.02);
   for (const float v : out) EXPECT_TRUE(v == 0 || std::fabs(v - 1 / 0.75f) < 1e-6f) << v;
   sum(y).backward();
   EXPECT_EQ(list(x.grad()), out);
-  EXPECT_EQ(list(dropout(x.detach(), 0.25f, 7, 3)), out) << "the same call must draw the same mask";
-  EXPECT_NE(list(dropout(x.detach(), 0.25f, 7, 4)), out) << "another stream must draw another mask";
-  EXPECT_NE(list(dropout(x.detach(), 0.25f, 8, 3)), out) << "another seed must draw another mask";
+  EXPECT_EQ(list(dropout(x.detach(), 0.25f, 7, stream_of(3, x))), out)
+      << "the same call must draw the same mask";
+  EXPECT_NE(list(dropout(x.detach(), 0.25f, 7, stream_of(4, x))), out)
+      << "another stream must draw another mask";
+  EXPECT_NE(list(dropout(x.detach(), 0.25f, 8, stream_of(3, x))), out)
+      << "another seed must draw another mask";
 }
 
 TEST(Linear, FollowedByAnActivationEqualsBothOpsInSequence) {
