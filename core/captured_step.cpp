@@ -1,6 +1,8 @@
 // See captured_step.h.
 #include "gossamer/core/captured_step.h"
 
+#include <algorithm>
+
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/memory.h"
@@ -10,10 +12,11 @@ namespace {
 
 class CudaGraph final : public CapturedGraph {
  public:
-  CudaGraph(Device device, const StepWork& work) : device_(device) {
-    // The graph has its own memory, so what the eager steps used is given back first.
+  CudaGraph(Device device, const std::shared_ptr<cuda::GraphMemory>& memory, const StepWork& work)
+      : device_(device) {
+    // Graphs have their own memory, so what the eager steps used is given back first.
     release_cached(device);
-    graph_ = cuda::Graph::capture(device, work);
+    graph_ = cuda::Graph::capture(device, work, memory);
   }
   void launch() override { graph_.launch(cuda::current_stream(device_)); }
 
@@ -40,8 +43,15 @@ class ReadyGraph final : public CapturedGraph {
 }  // namespace
 
 GraphCapture cuda_graph_capture(Device device) {
-  return [device](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
-    return std::make_unique<CudaGraph>(device, work);
+  // The graphs keep the memory, so that it goes with the last of them.
+  struct Shared {
+    std::weak_ptr<cuda::GraphMemory> memory;
+  };
+  return [device, shared = std::make_shared<Shared>()](
+             const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+    std::shared_ptr<cuda::GraphMemory> memory = shared->memory.lock();
+    if (!memory) shared->memory = memory = cuda::graph_memory(device);
+    return std::make_unique<CudaGraph>(device, memory, work);
   };
 }
 
@@ -54,50 +64,86 @@ GraphCapture with_ready_gradients(FlatParams& params, GraphCapture capture) {
 
 void CapturedStep::run(const Input& input, const StepWork& work) {
   if (!options_.enabled) return work();
-  if (graph_ && input == captured_) {
-    last_ = input;  // so the short last batches of several epochs do not count as repeats
-    return launch();
-  }
-  if (last_ != input) last_ = input, repeats_ = 0;
-  if (++repeats_ > kEagerSteps) capture(input, work);
-  if (graph_ && input == captured_)
-    launch();
+  constexpr int kRecent = 256;
+  if (++runs_ % kRecent == 0) forget_old_uses();
+  Known& k = known(input);
+  ++k.uses;
+  if (!k.graph && deserves_graph(k)) capture(k, input, work);
+  if (options_.enabled && k.graph)
+    launch(k);
   else
     work();
 }
 
-void CapturedStep::capture(const Input& input, const StepWork& work) {
-  graph_.reset();  // frees its memory before the next graph allocates
+std::size_t CapturedStep::graphs() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(known_, [](const Known& k) { return k.graph != nullptr; }));
+}
+
+CapturedStep::Known& CapturedStep::known(const Input& input) {
+  std::vector<const void*> places;
+  for (const Tensor& t : input.tensors) places.push_back(t.data());
+  for (const Tensor& t : options_.fixed) places.push_back(t.data());
+  auto found = std::ranges::find(known_, input.shape, &Known::shape);
+  // What has moved was measured and captured elsewhere.
+  if (found != known_.end() && found->places != places) {
+    known_.erase(found);
+    found = known_.end();
+  }
+  if (found == known_.end()) {
+    found = known_.emplace(found);
+    found->shape = input.shape, found->places = std::move(places);
+  }
+  return *found;
+}
+
+// Halves all counts, so that shapes of long ago do not hold graphs against those of now.
+void CapturedStep::forget_old_uses() {
+  for (Known& k : known_) k.uses /= 2;
+  std::erase_if(known_, [](const Known& k) { return k.uses == 0; });
+}
+
+// Whether it has had its eager steps, and there is room for its graph. The least used graph leaves
+// only for a shape that is used twice as often: capturing costs more than an eager step, and shapes
+// that are used alike must not take turns.
+bool CapturedStep::deserves_graph(const Known& k) {
+  if (k.uses <= kEagerSteps) return false;
+  if (graphs() < kMostGraphs) return true;
+  Known* least = nullptr;
+  for (Known& other : known_)
+    if (other.graph && (!least || other.uses < least->uses)) least = &other;
+  if (k.uses <= 2 * least->uses) return false;
+  least->graph.reset(), least->inputs.clear();
+  return true;
+}
+
+void CapturedStep::capture(Known& k, const Input& input, const StepWork& work) {
   std::vector<i64> before;
   for (const Tensor& c : options_.counters) before.push_back(*c.as<i64>());
   std::string why;
   try {
-    graph_ = options_.capture(work);
+    k.graph = options_.capture(work);
   } catch (const DeviceError& e) {
     why = e.what();
   }
   // Capturing computed nothing, so the counters go back; the difference is what a launch adds.
-  increments_.clear();
+  k.increments.clear();
   for (std::size_t i = 0; i < before.size(); ++i) {
     i64& now = *options_.counters[i].as<i64>();
-    increments_.push_back(now - before[i]);
+    k.increments.push_back(now - before[i]);
     now = before[i];
   }
-  captured_ = input;
-  if (!graph_) disable(why);
-}
-
-void CapturedStep::launch() {
-  for (std::size_t i = 0; i < increments_.size(); ++i)
-    *options_.counters[i].as<i64>() += increments_[i];
-  graph_->launch();
-}
-
-void CapturedStep::disable(const std::string& why) {
-  if (!options_.enabled) return;
+  k.inputs = input.tensors;
+  if (k.graph) return;
   options_.enabled = false;
-  graph_.reset();
+  for (Known& other : known_) other.graph.reset(), other.inputs.clear();
   if (options_.on_failure) options_.on_failure(why);
+}
+
+void CapturedStep::launch(Known& k) {
+  for (std::size_t i = 0; i < k.increments.size(); ++i)
+    *options_.counters[i].as<i64>() += k.increments[i];
+  k.graph->launch();
 }
 
 }  // namespace gossamer

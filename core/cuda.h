@@ -163,13 +163,19 @@ void read(void* to, const void* from, std::size_t bytes, const Stream&);
 std::uint64_t waits();
 
 // --- graphs: work recorded once and launched as a whole.
+
+// What graphs allocate. Graphs that share it use the same addresses for what lives within a launch,
+// so they must be launched one after another, on one stream.
+struct GraphMemory;
+std::shared_ptr<GraphMemory> graph_memory(Device);
+
 class Graph {
  public:
   Graph() = default;
   // Runs `work` with a capturing stream as the current one. Nothing is computed then. Memory that
-  // `work` allocates comes from a pool that lives as long as the graph, so every launch finds the
-  // same addresses. DeviceError if `work` waits for the device.
-  static Graph capture(Device, FunctionRef<void()> work);
+  // `work` allocates comes from `memory`, which lives as long as the graph, so every launch finds
+  // the same addresses; undefined: memory of its own. DeviceError if `work` waits for the device.
+  static Graph capture(Device, FunctionRef<void()> work, std::shared_ptr<GraphMemory> memory = {});
   bool defined() const { return impl_ != nullptr; }
   void launch(const Stream&) const;
   std::size_t nodes() const;

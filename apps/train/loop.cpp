@@ -24,7 +24,8 @@ nn::GradientStep::Graph step_graph(const std::string& cuda_graph, GraphCapture c
 }
 
 nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trainer,
-                               std::function<double()> learning_rate) {
+                               std::function<double()> learning_rate, GraphCapture fake) {
+  const bool like_gpu = fake != nullptr, eager = plan.device.is_cpu() && !like_gpu;
   return nn::GradientStep(
       {.net = *trainer.net,
        .params = *trainer.params,
@@ -35,10 +36,11 @@ nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trai
        .before_backward = [&trainer,
                            rate = std::move(learning_rate)] { trainer.method->prepare(rate()); },
        .batches = static_cast<int>(plan.config.train.accumulate)},
-      step_graph(plan.device.is_cpu() ? "off" : plan.config.train.cuda_graph,
-                 cuda_graph_capture(plan.device), [&journal](const std::string& line) {
-                   journal.progress.note("graph    " + line);
-                 }));
+      step_graph(
+          eager ? "off" : plan.config.train.cuda_graph,
+          like_gpu ? std::move(fake) : cuda_graph_capture(plan.device),
+          [&journal](const std::string& line) { journal.progress.note("graph    " + line); }),
+      like_gpu);
 }
 
 void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, StepLog& log,

@@ -19,9 +19,9 @@ nn::GradientStep::Graph step_graph(const std::string& cuda_graph, GraphCapture,
 class Milestones;
 class StepLog;
 // Makes the gradient step of this trainer's network, loss and device. learning_rate: of the update
-// that follows.
+// that follows. fake: graphs for tests, with which a step on a CPU behaves as on a GPU.
 nn::GradientStep gradient_step(const Plan&, Journal&, Trainer&,
-                               std::function<double()> learning_rate);
+                               std::function<double()> learning_rate, GraphCapture fake = {});
 // Trains until the method is done or a signal asks to stop; finish.cpp then calls Method::finish().
 // A step: compute() of the batch that was brought, bring() of the next one, the update with
 // method->step(), reports. All this runs in one thread, the training thread; ops divide their loops

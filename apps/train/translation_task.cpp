@@ -58,10 +58,23 @@ std::uint64_t identity(const data::TextPart& part, const data::Tokenizer& tokeni
                    tokenizer.hash());
 }
 
-nn::StepBatch batch_of(const data::PairBatch& b) {
+nn::StepBatch step_batch(const data::PairBatch& b) {
   return {{b.source, b.source_lengths, b.inputs, b.labels},
-          {},
+          {b.room.source, b.room.rows, b.room.target, b.room.target},
           Shape{b.source.shape(0), b.source.shape(1), b.inputs.shape(1)}};
+}
+
+// And back.
+struct PairTensors {
+  Tensor source, lengths, inputs, labels;
+};
+PairTensors pair_tensors(const nn::StepBatch& b) {
+  const auto part = [&](std::size_t i, const Shape& shape) {
+    return b.tensors[i].reshape({-1}).slice(0, shape.numel()).reshape(shape);
+  };
+  const i64 rows = b.shape[0];
+  const Shape target{rows, b.shape[2]};
+  return {part(0, {rows, b.shape[1]}), part(1, {rows}), part(2, target), part(3, target)};
 }
 
 data::PairLoaderOptions loader_options(const Config& c, const dist::LaunchInfo& place,
@@ -125,11 +138,11 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
   for (i64 step = 0; share.max_batches == 0 || step < share.max_batches; ++step) {
     const data::PairBatch batch = loader->next();
     if (!batch.source.defined()) break;
-    const nn::StepBatch in = inputs.put(batch_of(batch), {}).batch;
+    const PairTensors in = pair_tensors(inputs.put(step_batch(batch), {}).batch);
     for (std::size_t i = 0; i < nets.size(); ++i) {
       auto& net = static_cast<models::Transformer&>(*nets[i]);
-      const double loss = static_cast<double>(
-          net.loss(in.tensors[0], in.tensors[1], in.tensors[2], in.tensors[3]).item());
+      const double loss =
+          static_cast<double>(net.loss(in.source, in.lengths, in.inputs, in.labels).item());
       all[i].items += static_cast<double>(batch.labelled);
       all[i].loss += static_cast<double>(batch.labelled) * loss;
       // A model that is no number translates nothing; the loss says why.
@@ -210,7 +223,7 @@ class Data final : public TextData<data::PairLoader> {
  private:
   nn::DrawnBatch draw() override {
     const data::PairBatch batch = loader_->next();
-    return batch.source.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
+    return batch.source.defined() ? nn::DrawnBatch{step_batch(batch), {}} : nn::DrawnBatch();
   }
 };
 
@@ -224,15 +237,16 @@ class Model final : public TextModel<models::Transformer, Data> {
     return models::metadata_of(data_.model);
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& b, const Tensor&) const override {
+    const PairTensors in = pair_tensors(b);
     return static_cast<models::Transformer&>(net).loss(
-        b.tensors[0], b.tensors[1], b.tensors[2], b.tensors[3],
+        in.source, in.lengths, in.inputs, in.labels,
         static_cast<float>(config_.optim.label_smoothing));
   }
   void run(nn::Module& net, const nn::StepBatch& b) const override {
     auto& model = static_cast<models::Transformer&>(net);
-    const Tensor lengths = b.tensors[1].to(device_);
-    model.decode(model.encode(b.tensors[0].to(device_), lengths), lengths,
-                 b.tensors[2].to(device_));
+    const PairTensors in = pair_tensors(b);
+    const Tensor lengths = in.lengths.to(device_);
+    model.decode(model.encode(in.source.to(device_), lengths), lengths, in.inputs.to(device_));
   }
 };
 

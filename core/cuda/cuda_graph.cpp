@@ -1,4 +1,4 @@
-// CUDA graphs: capture on a stream of their own, with memory of their own.
+// CUDA graphs: capture on a stream of their own, with memory that eager work does not use.
 #ifdef GOSSAMER_HAS_CUDA
 #include "gossamer/core/cuda/cuda_check.h"
 #include "gossamer/core/cuda/cuda_memory.h"
@@ -6,9 +6,18 @@
 
 namespace gossamer::cuda {
 
+// The pool hands memory out by stream, so graphs that share it are captured on one.
+struct GraphMemory {
+  Stream stream;
+  std::shared_ptr<CachingPool> pool;
+};
+std::shared_ptr<GraphMemory> graph_memory(Device device) {
+  return std::make_shared<GraphMemory>(GraphMemory{Stream(device), make_pool(device)});
+}
+
 struct Graph::Impl {
   Device device;
-  std::shared_ptr<CachingPool> pool;
+  std::shared_ptr<GraphMemory> memory;
   std::size_t nodes = 0;
   cudaGraphExec_t executable = nullptr;
   ~Impl() {
@@ -16,18 +25,19 @@ struct Graph::Impl {
   }
 };
 
-Graph Graph::capture(Device device, FunctionRef<void()> work) {
+Graph Graph::capture(Device device, FunctionRef<void()> work, std::shared_ptr<GraphMemory> memory) {
   const UseDevice use(device);
-  const Stream stream(device);
+  if (!memory) memory = graph_memory(device);
+  const Stream& stream = memory->stream;
   const auto raw = static_cast<cudaStream_t>(stream.handle());
   Graph graph;
   graph.impl_ = std::make_shared<Impl>();
   graph.impl_->device = device;
-  graph.impl_->pool = make_pool(device);
+  graph.impl_->memory = memory;
   cudaGraph_t captured = nullptr;
   {
     const UseStream on(stream);
-    const UsePool from(graph.impl_->pool);
+    const UsePool from(memory->pool);
     // Relaxed: the pool may ask the driver for memory, and other threads go on with what they do.
     check_call(cudaStreamBeginCapture(raw, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture",
                device);

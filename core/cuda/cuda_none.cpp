@@ -66,7 +66,8 @@ void fill(void*, unsigned char, std::size_t, const Stream&) { none("fill"); }
 void read(void*, const void*, std::size_t, const Stream&) { none("read"); }
 std::uint64_t waits() { return 0; }
 
-Graph Graph::capture(Device, FunctionRef<void()>) { none("graph"); }
+std::shared_ptr<GraphMemory> graph_memory(Device) { none("graph"); }
+Graph Graph::capture(Device, FunctionRef<void()>, std::shared_ptr<GraphMemory>) { none("graph"); }
 void Graph::launch(const Stream&) const { none("graph"); }
 std::size_t Graph::nodes() const { none("graph"); }
 

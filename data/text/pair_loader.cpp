@@ -97,6 +97,14 @@ struct PairLoader::Impl {
   void cut() {
     cuts = {0};
     i64 source = 0, target = 0;
+    const auto end_batch = [&](i64 end) {
+      const i64 rows = end - cuts.back();
+      room.rows = std::max(room.rows, rows);
+      room.source = std::max(room.source, rows * source);
+      room.target = std::max(room.target, rows * target);
+      cuts.push_back(end);
+      source = target = 0;
+    };
     for (i64 i = 0; i < size(); ++i) {
       const i64 pair = sorted[static_cast<std::size_t>(i)];
       const i64 s = filled(length(0, pair)), t = filled(length(1, pair));
@@ -107,14 +115,11 @@ struct PairLoader::Impl {
       const i64 rows = i - cuts.back() + 1;
       const bool full = rows * (std::max(source, s) + std::max(target, t)) > 2 * options.tokens ||
                         (options.rows > 0 && rows > options.rows);
-      if (full) {
-        cuts.push_back(i);
-        source = target = 0;
-      }
+      if (full) end_batch(i);
       source = std::max(source, s);
       target = std::max(target, t);
     }
-    cuts.push_back(size());
+    end_batch(size());
   }
 
   void begin_epoch() {
@@ -164,6 +169,7 @@ struct PairLoader::Impl {
   Side sides[2];            // source, target
   std::vector<i64> sorted;  // pairs, by lengths
   std::vector<i64> cuts;    // where in `sorted` the batches begin, and its end
+  PairBatch::Room room;
   i64 steps = 0;
   Position position;
   i64 known_epoch = -1;    // of what follows
@@ -195,6 +201,7 @@ PairBatch PairLoader::next() {
       static_cast<std::size_t>(s.cuts[b]), static_cast<std::size_t>(s.cuts[b + 1] - s.cuts[b]));
   const i64 n = static_cast<i64>(pairs.size());
   PairBatch out;
+  out.room = s.room;
   out.source_lengths = make_id_tensor({n}, s.options.pinned);
   out.target_lengths = make_id_tensor({n}, s.options.pinned);
   i64 longest[2] = {};

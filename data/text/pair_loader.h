@@ -30,6 +30,10 @@ struct PairBatch {
   Tensor source_lengths, target_lengths;  // i32 [N]: without padding
   std::vector<i64> pairs;                 // [N]: which pairs of the set these are
   i64 labelled = 0;                       // labels that are ids
+  // The most that a batch of this loader has: rows, elements of `source`, of `inputs` and `labels`.
+  struct Room {
+    i64 rows = 0, source = 0, target = 0;
+  } room;
 };
 
 // All pairs are sorted by length once and cut into batches (Vaswani et al., 2017; fairseq). Each

@@ -4,15 +4,21 @@
 #include <utility>
 
 #include "gossamer/core/trace.h"
-#include "gossamer/nn/layers.h"
 
 namespace gossamer::nn {
 namespace {
 
+// Counters of host and device.
 std::vector<Tensor> counters_of(const Module& net) {
   std::vector<Tensor> out;
   for (const NamedTensor& buffer : net.buffers())
     if (buffer.tensor.dtype() == DType::i64) out.push_back(buffer.tensor);
+  return out;
+}
+
+std::vector<Tensor> memory_of(const Module& net, const FlatParams& params) {
+  std::vector<Tensor> out{params.grads()};
+  for (const NamedTensor& part : net.state()) out.push_back(part.tensor);
   return out;
 }
 
@@ -21,7 +27,8 @@ CapturedStep::Options capture_options(GradientStep::Graph graph, const Module& n
   const bool enabled = graph.capture != nullptr;
   return {.enabled = enabled,
           .capture = enabled ? with_ready_gradients(params, std::move(graph.capture)) : nullptr,
-          .counters = counters_of(net),
+          .counters = net.counters(),
+          .fixed = memory_of(net, params),
           .on_failure = std::move(graph.on_failure)};
 }
 
@@ -35,15 +42,6 @@ GradientStep::GradientStep(Parts parts, Graph graph, bool like_gpu)
       later_graph_(capture_options(std::move(graph), parts_.net, parts_.params)),
       buffers_(counters_of(parts_.net)) {
   buffers_.push_back(parts_.params.buffers());
-  const auto disable = [](CapturedStep& step) {
-    step.disable("Dropout draws from a counter on the host, so a graph would repeat one mask");
-  };
-  for (Module* module : parts_.net.modules())
-    if (const auto* drop = dynamic_cast<Dropout*>(module); drop && drop->probability() > 0) {
-      disable(first_graph_);
-      if (parts_.batches > 1) disable(later_graph_);
-      break;
-    }
 }
 
 void GradientStep::bring(const DrawnBatch& drawn) { inputs_.bring(drawn.batch, drawn.numbers); }
@@ -55,7 +53,9 @@ bool GradientStep::compute() {
   if (last && parts_.before_backward) parts_.before_backward();
   CapturedStep& graph = first ? first_graph_ : later_graph_;
   try {
-    graph.run({in.batch.shape, in.batch.tensors[0].data()}, [this, in, first] {
+    std::vector<Tensor> tensors = in.batch.tensors;
+    tensors.push_back(in.numbers);
+    graph.run({in.batch.shape, std::move(tensors)}, [this, in, first] {
       const float share = 1 / static_cast<float>(parts_.batches);
       Tensor loss;
       {

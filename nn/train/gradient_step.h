@@ -48,7 +48,9 @@ class LossSum {
 };
 
 // Each batch is copied to the device, then forward and backward. The device's work may be captured
-// as a graph after a few steps (core/captured_step.h). Events in the graph mark where the gradients
+// as graphs after a few steps, one for each of the most frequent shapes (core/captured_step.h).
+// loss_of must leave to the device what varies between steps: in a launch its host code does not
+// run. Events in the graph mark where the gradients
 // of a bucket are complete; all buckets are reported as ready right after a launch, and their sums
 // wait for the events on the device.
 class GradientStep {
@@ -67,8 +69,7 @@ class GradientStep {
     // Told why a step cannot be captured. It may throw; if it returns, all steps run eagerly.
     std::function<void(const std::string& why)> on_failure = {};
   };
-  // Calls on_failure for a network with dropout, which cannot be captured. like_gpu: behaves on a
-  // CPU as on a GPU, for tests.
+  // like_gpu: behaves on a CPU as on a GPU, for tests.
   GradientStep(Parts, Graph, bool like_gpu = false);
   explicit GradientStep(Parts parts) : GradientStep(std::move(parts), Graph()) {}
 
@@ -89,7 +90,7 @@ class GradientStep {
   // become what they were before its first batch.
   void abandon();
   LossSum& losses() { return losses_; }
-  bool captured() const { return first_graph_.captured(); }
+  std::size_t graphs() const { return first_graph_.graphs() + later_graph_.graphs(); }
 
  private:
   void keep_buffers();

@@ -1,6 +1,5 @@
-// A training step as a recorded graph, with a fake that behaves like a CUDA graph: recording
-// computes nothing, launching repeats the recorded work on the same memory, and the host's code
-// does not run. The losses are those of eager steps, bit for bit.
+// A training step as a captured graph, with a fake that does as CUDA graphs do
+// (support/fake_graphs.h). The losses are those of eager steps, bit for bit.
 #include <cstring>
 
 #include <gmock/gmock.h>
@@ -18,6 +17,7 @@
 #include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
 #include "support/error_of.h"
+#include "support/fake_graphs.h"
 #include "support/updates.h"
 #include "support/use_backend.h"
 
@@ -25,56 +25,6 @@ namespace gossamer::apps {
 namespace {
 
 using ::testing::HasSubstr;
-
-// What the host's code counts; a graph does not.
-std::vector<Tensor> counters_of(nn::Module& net) {
-  std::vector<Tensor> out;
-  for (const NamedTensor& b : net.buffers())
-    if (b.tensor.dtype() == DType::i64) out.push_back(b.tensor);
-  return out;
-}
-std::vector<i64> read(const std::vector<Tensor>& counters) {
-  std::vector<i64> out;
-  for (const Tensor& c : counters) out.push_back(*c.as<i64>());
-  return out;
-}
-
-// Counters move when it is recorded, as the host's code runs then, and not when it is launched.
-struct FakeGraphs {
-  nn::Module& net;
-  FlatParams& params;
-  // given: all of the host's code runs, as it does, and what it computes is undone
-  nn::LossSum* losses = nullptr;
-  int recorded = 0, launched = 0;
-  std::string fails{};
-  GraphCapture recorder() {
-    return [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
-      if (!fails.empty()) fail<DeviceError>(fails);
-      ++recorded;
-      if (losses) {
-        const Tensor before = params.buffers().clone();
-        work();
-        Tensor(params.buffers()).copy_from(before);
-        (void)losses->take();
-      } else {
-        for (const Tensor& c : counters_of(net)) ++*c.as<i64>();
-      }
-      struct Fake final : CapturedGraph {
-        FakeGraphs& all;
-        const StepWork work;
-        Fake(FakeGraphs& a, StepWork w) : all(a), work(std::move(w)) {}
-        void launch() override {
-          ++all.launched;
-          const auto counters = counters_of(all.net);
-          const std::vector<i64> before = read(counters);
-          (void)all.params.record_ready(work);  // nobody is called
-          for (std::size_t i = 0; i < before.size(); ++i) *counters[i].as<i64>() = before[i];
-        }
-      };
-      return std::make_unique<Fake>(*this, work);
-    };
-  }
-};
 
 data::Batch batch_of(i64 rows, int side, std::uint64_t seed) {
   Rng rng(seed);
@@ -108,7 +58,7 @@ struct Training {
         sgd(sgd_for(params, fixed)),
         prepare(pictures(c)),
         picture(prepare, TrainingLoss(c, 1)),
-        graphs{*net, params},
+        graphs{.net = *net, .params = params},
         gradient({.net = *net,
                   .params = params,
                   .loss_of =
@@ -120,9 +70,10 @@ struct Training {
                         if (before_backward) before_backward();
                       },
                   .batches = batches},
-                 step_graph(mode, graphs.recorder(),
+                 step_graph(mode, graphs.capture(),
                             [this](const std::string& line) { said.push_back(line); }),
                  fixed) {
+    graphs.losses = &gradient.losses();
     net->train();
   }
   double step(i64 k, i64 rows = 6, int side = 16) {
@@ -138,7 +89,7 @@ struct Training {
   }
   std::vector<Tensor> state() {
     std::vector<Tensor> out{params.values(), params.buffers(), sgd->state()[0].tensor};
-    for (const Tensor& c : counters_of(*net)) out.push_back(c);
+    for (const Tensor& c : net->counters()) out.push_back(c);
     return out;
   }
   Config config;
@@ -160,17 +111,17 @@ void expect_same(Training& a, Training& b) {
     EXPECT_EQ(std::memcmp(x[i].data(), y[i].data(), x[i].bytes()), 0) << "state " << i;
 }
 
-TEST(RecordedStep, GivesTheLossesOfEagerSteps) {
+TEST(StepGraph, GivesTheLossesOfEagerSteps) {
   for (const auto& [mixup, cutmix] : {std::pair{0.0, 0.0}, std::pair{0.3, 1.0}}) {
     SCOPED_TRACE(mixup);
     Training eager(config_with(mixup, cutmix), "off", false),
         graph(config_with(mixup, cutmix), "on", true);
     for (i64 k = 0; k < 10; ++k) ASSERT_EQ(eager.step(k), graph.step(k)) << k;
     expect_same(eager, graph);
-    EXPECT_EQ(graph.graphs.recorded, 1);
+    EXPECT_EQ(graph.graphs.captured, 1);
     EXPECT_EQ(graph.graphs.launched, 10 - CapturedStep::kEagerSteps);
-    EXPECT_EQ(eager.graphs.recorded, 0);
-    EXPECT_EQ(*counters_of(*graph.net)[0].as<i64>(), 10) << "batches that batch norm has seen";
+    EXPECT_EQ(eager.graphs.captured, 0);
+    EXPECT_EQ(*graph.net->counters()[0].as<i64>(), 10) << "batches that batch norm has seen";
   }
 }
 
@@ -241,7 +192,7 @@ TEST(AccumulatedGradient, IsTheSameFromGraphs) {
       t.gradient.step_ends();
     }
     // of the first batches, and of the later ones
-    EXPECT_EQ(t.graphs.recorded, mode == "on" ? 2 : 0);
+    EXPECT_EQ(t.graphs.captured, mode == "on" ? 2 : 0);
     EXPECT_EQ(t.graphs.launched, mode == "on" ? 30 - 2 * CapturedStep::kEagerSteps : 0);
     const auto x = t.params.values().span<float>();
     losses.insert(losses.end(), x.begin(), x.end());
@@ -250,7 +201,7 @@ TEST(AccumulatedGradient, IsTheSameFromGraphs) {
   EXPECT_EQ(run("on"), run("off"));
 }
 
-TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {
+TEST(StepGraph, ABatchMayBeBroughtBeforeTheUpdate) {
   for (const bool fixed : {false, true}) {
     const std::string mode = fixed ? "on" : "off";
     Training late(config_with(0.3, 1), mode, fixed), early(config_with(0.3, 1), mode, fixed);
@@ -272,7 +223,7 @@ TEST(RecordedStep, ABatchMayBeBroughtBeforeTheUpdate) {
   }
 }
 
-TEST(RecordedStep, ASmallerLastBatchRunsEagerlyAndAnotherSizeIsRecordedAgain) {
+TEST(StepGraph, ASmallerLastBatchRunsEagerlyAndAnotherSizeIsCaptured) {
   Training eager(config_with(0.2, 0), "off", false), graph(config_with(0.2, 0), "auto", true);
   const auto step = [&](i64 k, i64 rows, int side) {
     ASSERT_EQ(eager.step(k, rows, side), graph.step(k, rows, side)) << k;
@@ -283,16 +234,16 @@ TEST(RecordedStep, ASmallerLastBatchRunsEagerlyAndAnotherSizeIsRecordedAgain) {
   EXPECT_EQ(graph.graphs.launched, 2) << "eager";
   for (i64 k = 6; k < 9; ++k) step(k, 6, 16);
   EXPECT_EQ(graph.graphs.launched, 5);
-  EXPECT_EQ(graph.graphs.recorded, 1) << "and the recording is still good";
+  EXPECT_EQ(graph.graphs.captured, 1) << "and the graph is still good";
   for (i64 k = 9; k < 15; ++k) step(k, 6, 24);
-  EXPECT_EQ(graph.graphs.recorded, 2);
+  EXPECT_EQ(graph.graphs.captured, 2);
   EXPECT_EQ(graph.graphs.launched, 8);
   for (i64 k = 15; k < 20; ++k) step(k, 6, 16);  // back, in other memory
-  EXPECT_EQ(graph.graphs.recorded, 3);
+  EXPECT_EQ(graph.graphs.captured, 3);
   expect_same(eager, graph);
 }
 
-TEST(RecordedStep, AResumedRunIsTheUninterruptedOne) {
+TEST(StepGraph, AResumedRunIsTheUninterruptedOne) {
   const Config c = config_with(0.2, 1);
   Training whole(c, "on", true), first(c, "on", true), second(c, "on", true);
   for (i64 k = 0; k < 12; ++k) whole.step(k);
@@ -304,7 +255,7 @@ TEST(RecordedStep, AResumedRunIsTheUninterruptedOne) {
   expect_same(whole, second);
 }
 
-TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
+TEST(StepGraph, LossesAreLookedAtWhenAskedFor) {
   Training each(config_with(0, 0), "off", false), seldom(config_with(0, 0), "on", true);
   EXPECT_TRUE(each.gradient.losses().free_to_read());
   EXPECT_FALSE(seldom.gradient.losses().free_to_read());
@@ -319,14 +270,14 @@ TEST(RecordedStep, LossesAreLookedAtWhenAskedFor) {
   EXPECT_EQ(seldom.gradient.losses().take(), 0) << "they count once";
 }
 
-TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
+TEST(StepGraph, WhatCannotBeCapturedIsAnErrorOrALineOfTheLog) {
   {
     Training run(config_with(0, 0), "auto", true);
     run.graphs.fails = "the work waits for the device";
     for (i64 k = 0; k < 6; ++k) run.step(k);
     ASSERT_EQ(run.said.size(), 1u);
     EXPECT_THAT(run.said[0], HasSubstr("the work waits for the device"));
-    EXPECT_EQ(*counters_of(*run.net)[0].as<i64>(), 6) << "each batch counts once";
+    EXPECT_EQ(*run.net->counters()[0].as<i64>(), 6) << "each batch counts once";
   }
   {
     Training run(config_with(0, 0), "on", true);
@@ -340,27 +291,12 @@ TEST(RecordedStep, WhatCannotBeRecordedIsAnErrorOrALineOfTheLog) {
       EXPECT_THAT(e.what(), HasSubstr("the work waits for the device"));
     }
   }
-  // Known before the first step: masks of dropout.
-  nn::Sequential net;
-  net.push(nn::Linear(12, 4)).push(nn::Dropout(0.5f));
-  FlatParams params(net.parameters(), net.buffers());
-  const auto made = [&](const std::string& mode) {
-    return nn::GradientStep(
-        {.net = net,
-         .params = params,
-         .loss_of = [](const nn::StepBatch&, const Tensor&) { return Tensor(); },
-         .before_backward = {}},
-        step_graph(mode, [](const StepWork&) { return nullptr; }));
-  };
-  EXPECT_THROW(made("on"), ConfigError);
-  EXPECT_NO_THROW(made("auto"));
 }
 
-// Marks are part of the recording; that a bucket is ready is said after each launch, in the
-// recorded order, if it was asked for.
-TEST(RecordedStep, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
+// Marks are part of the graph; that a bucket is ready is said after each launch, in the
+// captured order, if it was asked for.
+TEST(StepGraph, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
   Training run(config_with(0, 0), "on", true), plain(config_with(0, 0), "off", false);
-  run.graphs.losses = &run.gradient.losses();
   std::vector<std::pair<char, std::size_t>> calls;
   const std::vector<FlatRange> buckets = run.params.buckets(1 << 16);
   ASSERT_GT(buckets.size(), 2u);
@@ -395,14 +331,14 @@ TEST(RecordedStep, MarksBucketsInTheGraphAndSaysTheyAreReadyAfterEachLaunch) {
     }
     EXPECT_EQ(calls, want) << "step " << k;
   }
-  EXPECT_EQ(run.graphs.recorded, 1);
+  EXPECT_EQ(run.graphs.captured, 1);
   EXPECT_EQ(run.graphs.launched, 5);
   expect_same(run, plain);
 }
 
 // The whole step of two workers whose gradients are summed under backward, launched and not, with a
 // smaller batch on the way.
-TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInEagerSteps) {
+TEST(StepGraph, GradientsOfWorkersAreSummedUnderALaunchAsInEagerSteps) {
   const auto train = [](const std::string& mode, bool overlap) {
     std::vector<std::vector<float>> x(2);
     std::vector<std::unique_ptr<Training>> runs;
@@ -411,7 +347,6 @@ TEST(RecordedStep, GradientsOfWorkersAreSummedUnderALaunchAsInEagerSteps) {
     dist::LocalCluster cluster(2);
     dist::on_workers(cluster, 2, [&](int rank, dist::Group& group) {
       Training& run = *runs[static_cast<std::size_t>(rank)];
-      run.graphs.losses = &run.gradient.losses();
       dist::MethodOptions options;
       options.settings.set("overlap", overlap);
       options.settings.set("bucket_mb", 1 / 16.);

@@ -1,6 +1,7 @@
 // data.resize_on: pictures that the loader resizes against boxes that the step resizes, in the loop
 // of `gossamer train` and in the whole program.
 #include <cstring>
+#include <optional>
 
 #include <gmock/gmock.h>
 
@@ -12,6 +13,7 @@
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
+#include "support/fake_graphs.h"
 #include "support/use_backend.h"
 
 namespace gossamer::apps {
@@ -19,20 +21,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// Does as a CUDA graph does: recording computes nothing, launching does the recorded work on the
-// memory it was recorded with.
-GraphCapture fake_graphs(int& launched) {
-  return [&launched](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
-    struct Fake final : CapturedGraph {
-      int& count;
-      const StepWork recorded;
-      Fake(int& c, StepWork w) : count(c), recorded(std::move(w)) {}
-      void launch() override { ++count, recorded(); }
-    };
-    return std::make_unique<Fake>(launched, work);
-  };
-}
 
 struct Way {
   bool boxes = false, fixed = false, graph = false;
@@ -61,6 +49,7 @@ class ResizeOn : public ProgramTest {
       prepare = pictures(config);
       prepare.dtype = type;
       picture = std::make_unique<PictureStep>(prepare, TrainingLoss(config, 0));
+      graphs.emplace(FakeGraphs{.net = *net, .params = *params});
       gradient = std::make_unique<nn::GradientStep>(
           nn::GradientStep::Parts{.net = *net,
                                   .params = *params,
@@ -69,7 +58,8 @@ class ResizeOn : public ProgramTest {
                                         return picture->loss(*net, batch, numbers);
                                       },
                                   .before_backward = {}},
-          step_graph(how.graph ? "on" : "off", fake_graphs(launched)), how.fixed);
+          step_graph(how.graph ? "on" : "off", graphs->capture()), how.fixed);
+      graphs->losses = &gradient->losses();
       net->train();
     }
     std::vector<double> run(int steps) {
@@ -93,7 +83,7 @@ class ResizeOn : public ProgramTest {
     std::unique_ptr<FlatParams> params;
     std::unique_ptr<nn::Sgd> sgd;
     Pictures prepare;
-    int launched = 0;
+    std::optional<FakeGraphs> graphs;
     std::set<i64> sizes, counts;
     std::unique_ptr<PictureStep> picture;
     std::unique_ptr<nn::GradientStep> gradient;
@@ -124,13 +114,13 @@ TEST_F(ResizeOn, ARecordedStepFindsBoxesOfAnySizeWhereItLooks) {
         graph(set(), {.boxes = true, .fixed = true, .graph = true}, type, 0.4, 3);
     // three epochs of five batches, the last of each smaller
     EXPECT_EQ(plain.run(14), graph.run(14));
-    EXPECT_EQ(graph.launched, 9) << "but for the first three and two smaller ones";
+    EXPECT_EQ(graph.graphs->launched, 9) << "but for the first three and two smaller ones";
     EXPECT_EQ(graph.sizes.size(), plain.sizes.size());
     for (Training* t : {&plain, &graph}) t->loader.set_size(16);
     EXPECT_EQ(plain.run(9), graph.run(9)) << "another size of pictures";
     for (Training* t : {&plain, &graph}) t->loader.set_size(24);
     EXPECT_EQ(plain.run(9), graph.run(9)) << "and back";
-    EXPECT_GT(graph.launched, 12);
+    EXPECT_GT(graph.graphs->launched, 12);
     EXPECT_EQ(std::memcmp(plain.params->values().data(), graph.params->values().data(),
                           plain.params->values().bytes()),
               0);

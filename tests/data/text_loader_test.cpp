@@ -229,8 +229,11 @@ TEST_F(Pairs, ABatchIsPaddedAndMarked) {
   EXPECT_EQ(loader.size(), 60);
   i64 labelled = 0;
   std::set<i64> seen;
+  PairBatch::Room room, said;
   for (PairBatch b = loader.next(); b.source.defined(); b = loader.next()) {
     const i64 n = b.source.shape(0), s = b.source.shape(1), t = b.inputs.shape(1);
+    room = {std::max(room.rows, n), std::max(room.source, n * s), std::max(room.target, n * t)};
+    said = b.room;
     EXPECT_EQ(s % 4, 0);
     EXPECT_LE(n * (s + t), 120);
     ASSERT_EQ(b.labels.shape(), b.inputs.shape());
@@ -256,6 +259,9 @@ TEST_F(Pairs, ABatchIsPaddedAndMarked) {
   }
   EXPECT_EQ(seen.size(), 60u);
   EXPECT_EQ(labelled, loader.labelled());
+  EXPECT_EQ(said.rows, room.rows);
+  EXPECT_EQ(said.source, room.source);
+  EXPECT_EQ(said.target, room.target);
 }
 
 // A model with as many positions reads every batch.
