@@ -85,7 +85,7 @@ class Inference::Graphs {
     const std::scoped_lock lock(mutex_);
     OfShape& at = of(x);
     at.in.copy_from(x);
-    at.step.run({x.shape(), at.in.data()}, [&] { at.out = steps.run(at.in); });
+    at.step.run({x.shape(), {at.in}}, [&] { at.out = steps.run(at.in); });
     return at.out.clone();
   }
 
