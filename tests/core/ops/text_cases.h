@@ -79,58 +79,47 @@ inline void layer_norms(std::vector<OpCase>& all) {
                  }});
 }
 
-struct AttentionCase {
-  const char* what;
-  i64 batch, queries, keys, width;  // keys 0: packed q, k and v
-  AttentionOptions options;
-  std::vector<std::int32_t> lengths{};
-};
-
 inline void attentions(std::vector<OpCase>& all) {
-  const AttentionCase list[] = {
-      {"packed", 2, 5, 0, 6, {.heads = 2}},
-      {"causal", 1, 9, 0, 8, {.heads = 1, .causal = true}},
-      {"causal, two blocks", 1, 70, 0, 6, {.heads = 2, .causal = true}},
-      {"padding", 3, 4, 0, 10, {.heads = 2}, {4, 1, 3}},
-      {"causal and padding", 2, 35, 0, 3, {.heads = 1, .causal = true}, {30, 35}},
-      {"a row without keys", 2, 3, 0, 4, {.heads = 2}, {0, 2}},
-      {"cross", 2, 3, 7, 4, {.heads = 2}},
-      {"cross, padding", 2, 67, 40, 4, {.heads = 1}, {40, 9}},
-      {"a step with a cache", 2, 1, 6, 8, {.heads = 2, .causal = true, .first = 3}},
-      {"three steps with a cache", 1, 3, 130, 4, {.heads = 1, .causal = true, .first = 120}},
-      {"dropout", 2, 9, 0, 6, {.heads = 2, .dropout = 0.3f, .seed = 3}},
-      {"dropout, causal, two blocks",
-       1,
-       66,
-       0,
-       4,
-       {.heads = 2, .causal = true, .dropout = 0.5f, .seed = 3}},
-      {"heads of 64, causal", 1, 12, 0, 64, {.heads = 1, .causal = true}},
-      {"heads of 64, cross", 1, 5, 12, 64, {.heads = 1}},
-      {"wide heads", 1, 9, 0, 80, {.heads = 1}},
-      {"wider heads", 1, 5, 0, 150, {.heads = 1, .causal = true}},
-  };
-  for (const AttentionCase& c : list) {
-    const bool packed = c.keys == 0;
-    std::vector<Shape> inputs{{c.batch, c.queries, (packed ? 3 : 1) * c.width}};
-    if (!packed) inputs.push_back({c.batch, c.keys, 2 * c.width});
+  // keys 0: packed q, k and v
+  const auto add = [&](const char* what, i64 batch, i64 queries, i64 keys, i64 width,
+                       const AttentionOptions& like, const std::vector<std::int32_t>& seen = {}) {
+    const bool packed = keys == 0;
+    std::vector<Shape> inputs{{batch, queries, (packed ? 3 : 1) * width}};
+    if (!packed) inputs.push_back({batch, keys, 2 * width});
     all.push_back({"attention",
-                   c.what,
+                   what,
                    inputs,
-                   [c, packed](const Inputs& in) {
+                   [=](const Inputs& in) {
                      const Tensor lengths =
-                         c.lengths.empty() ? Tensor() : integers(c.lengths, {c.batch}, in[0]);
-                     AttentionOptions options = c.options;
+                         seen.empty() ? Tensor() : integers(seen, {batch}, in[0]);
+                     AttentionOptions options = like;
                      options.stream = stream_of(4, in[0]);
                      return packed ? attention(in[0], options, lengths)
                                    : attention(in[0], in[1], options, lengths);
                    },
                    {},
                    {},
-                   static_cast<int>(std::max(c.queries, c.keys)),
+                   static_cast<int>(std::max(queries, keys)),
                    true,
                    true});
-  }
+  };
+  add("packed", 2, 5, 0, 6, {.heads = 2});
+  add("causal", 1, 9, 0, 8, {.heads = 1, .causal = true});
+  add("causal, two blocks", 1, 70, 0, 6, {.heads = 2, .causal = true});
+  add("padding", 3, 4, 0, 10, {.heads = 2}, {4, 1, 3});
+  add("causal and padding", 2, 35, 0, 3, {.heads = 1, .causal = true}, {30, 35});
+  add("a row without keys", 2, 3, 0, 4, {.heads = 2}, {0, 2});
+  add("cross", 2, 3, 7, 4, {.heads = 2});
+  add("cross, padding", 2, 67, 40, 4, {.heads = 1}, {40, 9});
+  add("a step with a cache", 2, 1, 6, 8, {.heads = 2, .causal = true, .first = 3});
+  add("three steps with a cache", 1, 3, 130, 4, {.heads = 1, .causal = true, .first = 120});
+  add("dropout", 2, 9, 0, 6, {.heads = 2, .dropout = 0.3f, .seed = 3});
+  add("dropout, causal, two blocks", 1, 66, 0, 4,
+      {.heads = 2, .causal = true, .dropout = 0.5f, .seed = 3});
+  add("heads of 64, causal", 1, 12, 0, 64, {.heads = 1, .causal = true});
+  add("heads of 64, cross", 1, 5, 12, 64, {.heads = 1});
+  add("wide heads", 1, 9, 0, 80, {.heads = 1});
+  add("wider heads", 1, 5, 0, 150, {.heads = 1, .causal = true});
 }
 
 inline void text_losses(std::vector<OpCase>& all) {
