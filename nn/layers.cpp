@@ -40,7 +40,7 @@ Conv2d::Conv2d(i64 in, i64 out, Conv2dOptions options) : options_(options) {
 Tensor Conv2d::forward(const Tensor& x) {
   check_type("Conv2d", x, weight_);
   const auto& [kernel, stride, padding, dilation, groups, bias] = options_;
-  const Tensor y = conv2d(x, weight_, {stride, padding, dilation, groups});
+  Tensor y = conv2d(x, weight_, {stride, padding, dilation, groups});
   if (!bias_.defined()) return y;
   // a bias stays f32 when weights are bf16
   return gossamer::add(y, bias_.dtype() == y.dtype() ? bias_ : cast(bias_, y.dtype()));

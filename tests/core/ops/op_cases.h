@@ -175,6 +175,18 @@ inline void reductions(std::vector<OpCase>& all) {
        {},
        1,
        false});
+  all.push_back({"take_number",
+                 "",
+                 {{1}},
+                 [](const Inputs& in) {
+                   const Tensor counter = stream_of(41, in[0]);
+                   take_number(counter);
+                   return take_number(counter).to(DType::f32);
+                 },
+                 {},
+                 {},
+                 1,
+                 false});
 }
 
 inline void linear_algebra(std::vector<OpCase>& all) {
