@@ -9,12 +9,13 @@
 
 namespace gossamer::dist {
 
-// One worker's GPU. Two streams matter here: that of the training, and one of high priority for
-// exchanges. Nothing here waits for the device. Errors of the device are DeviceErrors. Calls
+// One worker's GPU. Three streams matter here: that of the training, one of high priority for
+// exchanges, whose kernels may wait for another GPU, and one for measurements, whose kernels never
+// do. Nothing here waits for the device. Errors of the device are DeviceErrors. Calls
 // may come from several threads.
 class DevicePort {
  public:
-  enum class Stream : std::uint8_t { compute, exchange };
+  enum class Stream : std::uint8_t { compute, exchange, measure };
   using Event = std::uint32_t;
   virtual ~DevicePort() = default;
   virtual Event make_event() = 0;

@@ -108,7 +108,9 @@ PairSketch GossipModel::sketch(double t, std::uint64_t stream) {
   A2cid2::Mark unused;
   const A2cid2::Mix mix = numbers.snapshot(t, unused);
   PairSketch out{};
-  run(Stream::exchange, [&] {
+  // On a stream of its own: an exchange that is under way may wait for its peer, and training would
+  // wait with it.
+  run(Stream::measure, [&] {
     add_sketch(x_, mix.c, stream, out);
     if (has_twin()) add_sketch(twin_, mix.s, stream, out);
     if (!kept_) return;

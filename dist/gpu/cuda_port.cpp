@@ -1,4 +1,4 @@
-// Two streams and a list of events.
+// Three streams and a list of events.
 #include "gossamer/dist/gpu/cuda_port.h"
 
 #include <deque>
@@ -9,7 +9,7 @@ namespace gossamer::dist {
 
 struct CudaPort::Impl {
   Device device;
-  cuda::Stream compute, exchange;
+  cuda::Stream compute, exchange, measure;
   std::mutex mutex;  // of the list; the events themselves are thread-safe
   std::deque<cuda::Event> events;
   std::vector<Event> spare;
@@ -23,6 +23,7 @@ CudaPort::CudaPort(Device device) : impl_(std::make_unique<Impl>()) {
   impl_->device = device;
   impl_->compute = cuda::current_stream(device);
   impl_->exchange = cuda::Stream(device, cuda::Stream::Priority::high);
+  impl_->measure = cuda::Stream(device);
 }
 CudaPort::~CudaPort() = default;
 
@@ -59,7 +60,15 @@ void CudaPort::copy(Stream which, void* to, const void* from, std::size_t bytes)
   cuda::copy(to, from, bytes, stream(which));
 }
 const cuda::Stream& CudaPort::stream(Stream which) const {
-  return which == Stream::compute ? impl_->compute : impl_->exchange;
+  switch (which) {
+    case Stream::compute:
+      return impl_->compute;
+    case Stream::exchange:
+      return impl_->exchange;
+    case Stream::measure:
+      break;
+  }
+  return impl_->measure;
 }
 Device CudaPort::device() const { return impl_->device; }
 

@@ -3,8 +3,10 @@
 #include "gossamer/dist/gossip/model.h"
 
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -250,6 +252,48 @@ TEST(GossipModel, ADifferenceIsAppliedOnceAndByWhatComesFirst) {
   exchange(3);
   m.state.snapshot(3.5);
   EXPECT_FALSE(late_in_event(4)) << "the snapshot contains it";
+}
+
+// Does everything at once, and notes on which stream.
+class NotingPort final : public DevicePort {
+ public:
+  Event make_event() override { return 0; }
+  void record(Event, Stream) override {}
+  void wait(Stream, Event) override {}
+  bool done(Event) override { return true; }
+  void run(Stream stream, const std::function<void()>& kernels) override {
+    ran.push_back(stream);
+    kernels();
+  }
+  void copy(Stream, void*, const void*, std::size_t) override { FAIL() << "nothing is copied"; }
+  std::vector<Stream> ran;
+};
+
+// An exchange that is under way may wait for its peer, so nobody may wait for its stream.
+TEST(GossipModel, ASketchIsThatOfTheNextSnapshotAndWaitsForNoExchange) {
+  for (const bool with_twin : {false, true})
+    for (const bool with_difference : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "twin " << with_twin << " difference " << with_difference);
+      Model m(with_twin, DType::f32);
+      NotingPort port;
+      m.state.exchange_by(DType::f32, &port);
+      if (with_twin)
+        m.state.twin().fill(.125f);
+      else
+        m.state.numbers.eta = 0;
+      if (with_difference) {
+        m.state.snapshot(0);
+        Tensor(m.state.incoming()).fill(2);
+        m.state.arrived();
+      }
+      port.ran.clear();
+      const PairSketch sketch = m.state.sketch(.5, 11);
+      EXPECT_EQ(port.ran, std::vector{DevicePort::Stream::measure});
+      m.state.snapshot(.5);
+      PairSketch wanted{};
+      add_sketch(m.state.outgoing(), 1, 11, wanted);
+      for (std::size_t k = 0; k < kPairSketch; ++k) EXPECT_NEAR(sketch[k], wanted[k], 1e-5) << k;
+    }
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ class Gpu final : public DevicePort, public NcclPort {
 
   Machine& machine_;
   const int rank_;
-  std::array<std::deque<Work>, 2> streams_;
+  std::array<std::deque<Work>, 3> streams_;
   std::vector<Mark> events_{1};
   std::vector<Work>* captured_ = nullptr;
   bool in_group_ = false;
