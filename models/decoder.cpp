@@ -22,13 +22,23 @@ Decoder::Decoder(Gpt2& net, i64 texts, GraphCapture capture)
       positions_(texts, device_),
       draws_{zeros(texts, DType::i64, device_), zeros(texts, DType::i32, device_)},
       ids_(zeros(texts, DType::i32, device_)),
-      given_(zeros(texts, DType::i32, device_)) {}
+      given_(zeros(texts, DType::i32, device_)),
+      step_(captured_step()) {}
+
+CapturedStep Decoder::captured_step() const {
+  CapturedStep::Options options;
+  options.enabled = capture_ != nullptr;
+  options.capture = capture_;
+  options.on_failure = [](const std::string& why) {
+    fail<DeviceError>("a step of decoding cannot be a graph: ", why);
+  };
+  return CapturedStep(std::move(options));
+}
 
 void Decoder::begin(const Choice& choice, std::span<const std::uint64_t> seeds) {
   check<ShapeError>(static_cast<i64>(seeds.size()) == texts(), "Decoder: ", seeds.size(),
                     " seeds for ", texts(), " texts");
-  const bool same = choice == choice_;
-  if (!same) graph_.reset();
+  if (!(choice == choice_)) step_ = captured_step();
   choice_ = choice;
   Tensor all = Tensor::empty({texts()}, DType::i64);
   for (i64 i = 0; i < texts(); ++i)
@@ -78,15 +88,10 @@ void Decoder::step(const Ids& given) {
   check<ShapeError>(cache_.length < net_.options().positions, "Decoder: the texts have all ",
                     net_.options().positions, " positions of the model; read() their ends");
   give(given);
-  const auto work = [this] {
+  step_.run({ids_.shape(), {ids_}}, [this] {
     choose(net_.step(ids_, cache_, positions_));
     positions_.advance();
-  };
-  if (capture_ && !graph_ && ++eager_ > kEagerSteps) graph_ = capture_(work);
-  if (graph_)
-    graph_->launch();
-  else
-    work();
+  });
   ++cache_.length;
   send();
 }

@@ -20,7 +20,8 @@ namespace gossamer::models {
 class Decoder {
  public:
   using Ids = std::vector<std::int32_t>;
-  // capture: how a step becomes a graph after some eager ones; empty: never.
+  // capture: how a step becomes a graph after some eager ones; empty: never. DeviceError from
+  // step(): it cannot.
   Decoder(Gpt2&, i64 texts, GraphCapture capture = {});
   i64 texts() const { return ids_.numel(); }
   i64 positions() const { return net_.options().positions; }
@@ -43,7 +44,7 @@ class Decoder {
   void choose(const Tensor& logits);
   void send();
 
-  static constexpr int kEagerSteps = 2;  // the vendor's libraries take memory in the first ones
+  CapturedStep captured_step() const;
 
   struct Sent {
     std::shared_ptr<Block> ids;  // on the host
@@ -58,8 +59,7 @@ class Decoder {
   Draws draws_;
   Tensor ids_, given_;  // i32 [texts], on the device
   Ids given_now_;       // what given_ holds
-  int eager_ = 0;
-  std::unique_ptr<CapturedGraph> graph_;  // of a step with choice_
+  CapturedStep step_;   // with choice_
   std::deque<Sent> sent_;
 };
 

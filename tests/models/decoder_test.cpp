@@ -12,6 +12,7 @@
 #include "gossamer/core/random.h"
 #include "gossamer/models/sampling.h"
 #include "support/error_of.h"
+#include "support/repeated_work.h"
 #include "support/use_backend.h"
 
 namespace gossamer::models {
@@ -28,26 +29,6 @@ struct Net {
       if (p.tensor.rank() == 2)
         for (float& v : p.tensor.span<float>()) v *= 12;
     net.eval();
-  }
-};
-
-// A graph on a CPU: recording computes nothing, a launch does the recorded work.
-struct FakeGraphs {
-  int recorded = 0, launched = 0;
-  GraphCapture recorder() {
-    return [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
-      struct Fake final : CapturedGraph {
-        FakeGraphs& all;
-        const StepWork work;
-        Fake(FakeGraphs& a, StepWork w) : all(a), work(std::move(w)) {}
-        void launch() override {
-          ++all.launched;
-          work();
-        }
-      };
-      ++recorded;
-      return std::make_unique<Fake>(*this, work);
-    };
   }
 };
 
@@ -112,14 +93,14 @@ TEST(Decoder, AGraphMakesTheIdsOfEagerSteps) {
     SCOPED_TRACE(name);
     const UseBackend use(name);
     Net m;
-    FakeGraphs graphs;
-    Decoder eager(m.net, 3), graph(m.net, 3, graphs.recorder());
+    RepeatedWork graphs;
+    Decoder eager(m.net, 3), graph(m.net, 3, graphs.capture());
     for (int round = 0; round < 2; ++round)  // the graph serves the next texts, too
       EXPECT_EQ(decoded(graph, kPrompts, kDrawn, 20), decoded(eager, kPrompts, kDrawn, 20));
-    EXPECT_EQ(graphs.recorded, 1);
-    EXPECT_EQ(graphs.launched, 2 * 19 - 2);
+    EXPECT_EQ(graphs.captured, 1);
+    EXPECT_EQ(graphs.launched, 2 * 19 - CapturedStep::kEagerSteps);
     EXPECT_EQ(decoded(graph, kPrompts, {}, 20), decoded(eager, kPrompts, {}, 20));
-    EXPECT_EQ(graphs.recorded, 2) << "of another choice";
+    EXPECT_EQ(graphs.captured, 2) << "of another choice";
   }
 }
 
@@ -127,10 +108,10 @@ TEST(Decoder, AGraphMakesTheSameIdsIn16Bits) {
   const UseBackend use("cuda_emulated");
   Net m;
   FlatParams params(m.net.parameters(), m.net.buffers(), {.compute = DType::bf16});
-  FakeGraphs graphs;
-  Decoder eager(m.net, 3), graph(m.net, 3, graphs.recorder());
+  RepeatedWork graphs;
+  Decoder eager(m.net, 3), graph(m.net, 3, graphs.capture());
   EXPECT_EQ(decoded(graph, kPrompts, kDrawn, 20), decoded(eager, kPrompts, kDrawn, 20));
-  EXPECT_EQ(graphs.recorded, 1);
+  EXPECT_EQ(graphs.captured, 1);
 }
 
 TEST(Decoder, ATextDoesNotSeeTheOthers) {
@@ -144,8 +125,8 @@ TEST(Decoder, ATextDoesNotSeeTheOthers) {
 // A longer prompt is taken as its ids come, and draws nothing for them.
 TEST(Decoder, GivenIdsStandInThePlaceOfChosenOnes) {
   Net m;
-  FakeGraphs graphs;
-  Decoder two(m.net, 2, graphs.recorder()), one(m.net, 1);
+  RepeatedWork graphs;
+  Decoder two(m.net, 2, graphs.capture()), one(m.net, 1);
   const Ids prompt{3, 1, 4, 1, 5, 9, 2};
   const std::vector<std::uint64_t> seeds{8, 3};
   two.begin(kDrawn, seeds);

@@ -9,11 +9,11 @@
 #include <gtest/gtest.h>
 
 #include "gossamer/core/autograd.h"
-#include "gossamer/core/captured_step.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 #include "gossamer/nn/init.h"
 #include "support/error_of.h"
+#include "support/repeated_work.h"
 #include "support/use_backend.h"
 
 namespace gossamer::nn {
@@ -128,29 +128,12 @@ TEST(Inference, ManyRowsComeInParts) {
   set_compute_threads(threads);
 }
 
-// As CUDA's: capturing computes nothing, and a launch repeats the work on the same memory.
-struct FakeGraphs {
-  int captured = 0, launched = 0;
-  GraphCapture capture() {
-    struct Fake final : CapturedGraph {
-      FakeGraphs& all;
-      StepWork work;
-      Fake(FakeGraphs& graphs, StepWork repeated) : all(graphs), work(std::move(repeated)) {}
-      void launch() override { ++all.launched, work(); }
-    };
-    return [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
-      ++captured;
-      return std::make_unique<Fake>(*this, work);
-    };
-  }
-};
-
 TEST(Inference, AGraphForEachShapeComputesWhatTheStepsDo) {
   for (const char* name : {"cpu", "cuda_emulated"}) {
     const UseBackend use(name);
     Twice net;
     net.eval();
-    FakeGraphs graphs;
+    RepeatedWork graphs;
     const Inference eager(net), folded(net, graphs.capture());
     std::vector<Tensor> inputs, results;
     for (int step = 0; step < 6; ++step)
@@ -170,7 +153,7 @@ TEST(Inference, AGraphForEachShapeComputesWhatTheStepsDo) {
 TEST(Inference, TheShapeThatWasNotUsedForLongestLosesItsGraph) {
   Twice net;
   net.eval();
-  FakeGraphs graphs;
+  RepeatedWork graphs;
   const Inference folded(net, graphs.capture());
   const auto often = [&](i64 rows) {
     const int before = graphs.captured;
