@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dist/simulation/under_load.h"
 #include "gossamer/dist/consensus_estimate.h"
 #include "gossamer/dist/simulation/network.h"
 #include "gossamer/dist/simulation/problems.h"
@@ -23,11 +24,7 @@ Distances distances(const char* graph, const char* method, double rate) {
   o.method = method;
   o.pairing = "handshake";
   o.rate = rate;
-  o.machines.compute_s = .041;
-  o.machines.compute = {Spread::Kind::lognormal, .3};
-  o.machines.latency_s = 2e-4;
-  o.machines.bytes = 4.47e7;
-  o.machines.bandwidth = 1.2e9;
+  o.machines = machines_under_load();
   const SimulationPlan plan = plan_simulation(o);
   const auto problem = make_quadratic(16, {.curvature = .1, .heterogeneity = 0});
   NetworkSimulation net(plan, problem.get(), 3);

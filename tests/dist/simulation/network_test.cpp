@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dist/simulation/under_load.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/simulation/consensus.h"
 #include "gossamer/dist/simulation/coordinator.h"
@@ -123,11 +124,7 @@ TEST(SimulatedNetwork, UnderLoadMoreExchangesAgreeFaster) {
     SimulationOptions o = machines_of("ring", 16, "a2cid2");
     o.dims = 16;
     o.rate = rate;
-    o.machines.compute_s = .041;
-    o.machines.compute = {Spread::Kind::lognormal, .3};
-    o.machines.latency_s = 2e-4;
-    o.machines.bytes = 4.47e7;
-    o.machines.bandwidth = 1.2e9;
+    o.machines = machines_under_load();
     const SimulationPlan plan = plan_simulation(o);
     EXPECT_NEAR(simulate_consensus(plan, 100, 40).decay_rate, decay, .015) << "rate " << rate;
     NetworkSimulation net(plan, nullptr, 1);
