@@ -50,9 +50,8 @@ class LossSum {
 // Each batch is copied to the device, then forward and backward. The device's work may be captured
 // as graphs after a few steps, one for each of the most frequent shapes (core/captured_step.h).
 // loss_of must leave to the device what varies between steps: in a launch its host code does not
-// run. Events in the graph mark where the gradients
-// of a bucket are complete; all buckets are reported as ready right after a launch, and their sums
-// wait for the events on the device.
+// run. Events in the graph mark where the gradients of a bucket are complete; all buckets are
+// reported as ready right after a launch, and their sums wait for the events on the device.
 class GradientStep {
  public:
   struct Parts {
