@@ -14,6 +14,7 @@
 #include "gossamer/apps/report/exchange_warnings.h"
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
+#include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/simulation/consensus.h"
 #include "gossamer/dist/simulation/timeline.h"
@@ -23,7 +24,6 @@ namespace {
 
 constexpr int kRows = 12;  // of a table over time
 constexpr int kBar = 40;
-constexpr double kReached = .9;  // of the rate asked for, before it is said why
 
 // The names of the methods for which it is so, of all that can be simulated.
 template <class F>
@@ -241,7 +241,8 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
   if (meets(plan)) {
     fmt::print("  {:.3g} exchanges per gradient, {:.0f} % with the partner of the time before\n",
                r.per_gradient, 100 * r.repeated);
-    if (r.per_gradient < kReached * plan.options.rate)
+    const double done = 2 * r.exchanges;  // counted by both
+    if (done > 0 && !dist::rate_reached(plan.options.rate, done, done / r.per_gradient))
       fmt::print("  {}\n", rate_warning(r.per_gradient, plan.options.rate, r.repeated));
   }
   return 0;
