@@ -170,9 +170,11 @@ foreach(consumer cpp headers c python rust go abi readme llm.c)
     SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
 endforeach()
 
-# The script that measures on a GPU, with fake programs.
-add_test(NAME gpu_run COMMAND ${PROJECT_SOURCE_DIR}/tests/gpu/run_test)
-set_tests_properties(gpu_run PROPERTIES LABELS cpu TIMEOUT 400)
+# The scripts that make a bundle and measure on a GPU, with fake programs.
+foreach(script run bundle)
+  add_test(NAME gpu_${script} COMMAND ${PROJECT_SOURCE_DIR}/tests/gpu/${script}_test)
+  set_tests_properties(gpu_${script} PROPERTIES LABELS cpu TIMEOUT ${timeout})
+endforeach()
 
 # The program of nn/README.md: its loss falls.
 add_executable(readme_example tests/nn/readme_example.cpp)
