@@ -9,11 +9,14 @@ void add_paper(CLI::App& app, int& code) {
       "paper", "The papers' tables and figures, ours beside the published: gossamer paper ring64");
   PaperCommand& c = run_on(a, paper, code);
   a.add_option("name", c.name, "one of them; default: list them");
+  a.add_option("arguments", c.arguments, "runs: their recipe CONFIG.toml, then key=value");
   a.add_option("--html", c.html, "write table and pictures into this page");
   a.add_option("--out", c.out, "write NAME.html, NAME.svg and NAME.json into this folder");
   a.add_option("--data", c.data, "real training: a folder with train/ and val/ of CIFAR-10");
   a.add_option("--seeds", c.seeds, "real training: runs to average over");
   a.add_option("--images", c.images, "real training: pictures of a run, of all its workers");
+  a.add_option("--workers", c.workers, "runs: workers of each; default: 16");
+  a.add_option("--device", c.device, "runs: train.device, e.g. cuda");
   add_json(a, c.json);
 }
 

@@ -183,8 +183,11 @@ int tape_of_model(const TapeCommand&);
 
 // A table or figure of the papers (apps/paper); no name: the list of them.
 struct PaperCommand {
-  std::string name, html, out, data;  // html: file, out: folder for all forms; empty: none
-  int seeds = 0;                      // these two: as in PaperOptions
+  std::string name, html, out, data;   // html: file, out: folder for all forms; empty: none
+  std::vector<std::string> arguments;  // of runs: as of TrainCommand
+  std::optional<int> workers;          // of runs
+  std::string device;                  // of runs: train.device; empty: that of their recipe
+  int seeds = 0;                       // these two: as in PaperOptions
   double images = 0;
   bool json = false;
 };

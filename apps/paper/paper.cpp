@@ -32,6 +32,8 @@ const std::vector<Paper>& papers() {
        control_phases, true},
       {"accum-adam", "Decent-DP: accumulated Adam against two others, by real training",
        accumulated_adam, true},
+      {"cifar-accuracy", "A2CiD2: accuracy on CIFAR-10 by method and graph, by real runs",
+       cifar_accuracy, false, true},
   };
   return all;
 }

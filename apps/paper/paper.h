@@ -38,6 +38,11 @@ struct PaperPage {
   std::vector<std::string> notes{};  // what did not come out, and why; what follows
 };
 
+// What a run of `gossamer train` came to: as in its summary.json.
+struct PaperRun {
+  double top1 = 0, seconds = 0, exchanges = 0, distance = 0;  // exchanges: per gradient
+};
+
 // What real training needs; the simulated pages take none of it.
 struct PaperOptions {
   std::string data;   // pictures with train/ and val/; empty: drawn ones
@@ -45,12 +50,17 @@ struct PaperOptions {
   double images = 0;  // of a run, of all its workers; 0: no training (control-phases), or what the
                       // page says
   std::function<void(const std::string&)> trained{};  // told of each run that has ended
+  // of pages that start `gossamer train`:
+  int workers = 16;
+  // starts or goes on with the run of this name, with these keys beside those of the command
+  std::function<PaperRun(const std::string& name, const std::vector<std::string>& keys)> run{};
 };
 
 struct Paper {
   const char *name, *about;
   PaperPage (*page)(const PaperOptions&);
-  bool trains;  // takes PaperOptions
+  // Takes the first four of PaperOptions; the others.
+  bool trains, launches = false;
 };
 const std::vector<Paper>& papers();
 
@@ -62,5 +72,6 @@ PaperPage cifar_minutes(const PaperOptions&), imagenet_idle(const PaperOptions&)
 PaperPage aer_iteration(const PaperOptions&);     // iterations.cpp
 PaperPage control_phases(const PaperOptions&);    // control.cpp
 PaperPage accumulated_adam(const PaperOptions&);  // adam.cpp
+PaperPage cifar_accuracy(const PaperOptions&);    // accuracy.cpp
 
 }  // namespace gossamer::apps
