@@ -69,7 +69,7 @@ std::vector<double> edge_table(const std::vector<EdgeStats>& own, int rank, int 
 
 bool rate_reached(double asked, double done, double gradients) {
   const double wanted = asked * gradients;
-  return done >= 0.9 * wanted || wanted - done <= 5 * std::sqrt(2 * wanted);
+  return done >= kEnoughOfRate * wanted || wanted - done <= 5 * std::sqrt(2 * wanted);
 }
 
 RealisedRates realised_rates(std::span<const double> table, int rows,

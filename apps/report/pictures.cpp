@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/html.h"
+#include "gossamer/dist/edge_statistics.h"
 
 namespace gossamer::apps {
 namespace {
@@ -285,7 +286,7 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
   for (const DrawnEdge& e : edges) {
     const auto [x1, y1] = at(e.a, radius);
     const auto [x2, y2] = at(e.b, radius);
-    const bool poor = e.requested > 0 && e.rate < e.requested * 2 / 3;
+    const bool poor = e.requested > 0 && e.rate < dist::kEnoughOfRate * e.requested;
     svg += fmt::format(
         "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" style=\"stroke:var(--c{})\" "
         "stroke-width=\"{:.2f}\"{}><title>{}</title></line>",
@@ -309,7 +310,8 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
   const bool asked = std::ranges::any_of(edges, [](const auto& e) { return e.requested > 0; });
   return "<figure>" + head("exchanges per gradient on each edge", lowest + 2) + svg +
          "</svg><figcaption>thicker: more" +
-         (asked ? "; red: less than two thirds of the requested rate" : "") +
+         (asked ? fmt::format("; red: less than {} of the requested rate", dist::kEnoughOfRate)
+                : "") +
          "</figcaption></figure>";
 }
 

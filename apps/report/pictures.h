@@ -54,8 +54,8 @@ struct DrawnEdge {
   double rate = 0, requested = 0;  // exchanges per gradient
   std::string text;                // shown under the mouse pointer
 };
-// Workers on a circle, joined by lines: the thicker, the higher the rate; red below two thirds of
-// the requested rate.
+// Workers on a circle, joined by lines: the thicker, the higher the rate; red if
+// not enough of the requested rate was achieved.
 std::string graph_picture(int workers, const std::vector<DrawnEdge>&);
 
 // Rows with spans over time: the darker, the more.

@@ -48,9 +48,9 @@ TEST(ExchangeWarnings, ModelsThatAreNotInTheAverageAreNamed) {
 TEST(ExchangeWarnings, ARateThatIsNotReachedIsSaidWithBothNumbers) {
   EXPECT_THAT(exchange_warnings({}, 2, 1040, 1000, {}),
               ElementsAre(HasSubstr("1.04 exchanges per gradient were reached, 2 were asked for")));
-  // 90 % are enough; of few exchanges chance explains more
-  EXPECT_THAT(exchange_warnings({}, 2, 1810e3, 1e6, {}), IsEmpty());
-  EXPECT_THAT(exchange_warnings({}, 2, 1790e3, 1e6, {}), ::testing::SizeIs(1));
+  // 70 % are enough; of few exchanges chance explains more
+  EXPECT_THAT(exchange_warnings({}, 2, 1410e3, 1e6, {}), IsEmpty());
+  EXPECT_THAT(exchange_warnings({}, 2, 1390e3, 1e6, {}), ::testing::SizeIs(1));
   EXPECT_THAT(exchange_warnings({}, 1, 10, 40, {}), IsEmpty());
   EXPECT_THAT(exchange_warnings({}, 1, 100, 400, {}), ::testing::SizeIs(1));
 }
