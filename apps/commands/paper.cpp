@@ -4,13 +4,11 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/paper_runs.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
@@ -98,66 +96,6 @@ std::string html_of(const Paper& paper, const PaperPage& page, double seconds) {
   return html_page(page.title, body);
 }
 
-// The recipe, and where the runs of a page are.
-constexpr const char* kRecipe = "apps/configs/cifar10-resnet18-paper.toml";
-constexpr const char* kRuns = "runs";
-
-// While it lives, what is written to stdout, by this process and those that it starts, goes to
-// stderr: stdout is the page's.
-class OutputToStderr {
- public:
-  OutputToStderr() : kept_(dup(STDOUT_FILENO)) { turn_to(STDERR_FILENO); }
-  ~OutputToStderr() {
-    turn_to(kept_);
-    close(kept_);
-  }
-  OutputToStderr(const OutputToStderr&) = delete;
-  OutputToStderr& operator=(const OutputToStderr&) = delete;
-
- private:
-  static void turn_to(int file) {
-    std::fflush(stdout);
-    dup2(file, STDOUT_FILENO);
-  }
-  int kept_;
-};
-
-// Starts `gossamer train`, which goes on with a run that was stopped and leaves one that has ended
-// as it is.
-PaperRun run_of(const PaperCommand& c, int workers, const std::string& name,
-                const std::vector<std::string>& keys) {
-  TrainCommand command;
-  command.arguments = c.arguments;
-  command.workers = workers;
-  command.resume = "auto";
-  std::vector<std::string>& all = command.arguments;
-  const auto is_key = [](const std::string& a) { return a.find('=') != a.npos; };
-  if (all.empty() || is_key(all[0])) all.insert(all.begin(), kRecipe);
-  // what is given by hand comes last, so it wins; but an arm is what it is
-  std::vector<std::string> own{fmt::format("run.dir={}/{}", kRuns, c.name), "run.name=" + name};
-  if (!c.data.empty())
-    own.insert(own.end(), {"data.train=" + c.data + "/train", "data.val=" + c.data + "/val"});
-  if (!c.device.empty()) own.push_back("train.device=" + c.device);
-  all.insert(all.begin() + 1, own.begin(), own.end());
-  all.insert(all.end(), keys.begin(), keys.end());
-  {
-    const OutputToStderr aside;
-    check<Error>(train(command) == 0, "paper ", c.name, ": the run ", name, " has failed");
-  }
-  std::string folder = fmt::format("{}/{}", kRuns, c.name);
-  for (const std::string& each : all)
-    if (each.starts_with("run.dir=")) folder = each.substr(std::string("run.dir=").size());
-  const std::filesystem::path file = std::filesystem::path(folder) / name / "summary.json";
-  const auto summary = nlohmann::json::parse(std::ifstream(file), nullptr, false);
-  check<IoError>(summary.is_object(), file.string(), ": no summary of the run is there");
-  const auto number = [&](const char* key) {
-    const auto found = summary.find(key);
-    return found != summary.end() && found->is_number() ? found->get<double>() : NAN;
-  };
-  return {number("top1"), number("wall_s"), number("exchanges_per_gradient"),
-          number("consensus_distance")};
-}
-
 const Paper& find(const std::string& name) {
   for (const Paper& each : papers())
     if (each.name == name) return each;
@@ -180,21 +118,27 @@ int list(bool json) {
 int paper(const PaperCommand& c) {
   if (c.name.empty()) return list(c.json);
   const Paper& paper = find(c.name);
-  check<ConfigError>(paper.trains || paper.launches || c.data.empty(), "paper ", c.name,
-                     ": --data is of pages that train");
-  check<ConfigError>(paper.trains || (c.seeds == 0 && c.images == 0), "paper ", c.name,
-                     ": --seeds and --images are of pages that train in this process");
+  check<ConfigError>(paper.trains || (c.data.empty() && c.seeds == 0 && c.images == 0), "paper ",
+                     c.name, ": --data, --seeds and --images are of pages that train themselves");
   check<ConfigError>(
       paper.launches || (c.arguments.empty() && !c.workers && c.device.empty()), "paper ", c.name,
       ": --workers, --device and keys are of pages that start runs, such as cifar-accuracy");
-  const int workers = c.workers.value_or(PaperOptions().workers);
   check<ConfigError>(c.seeds >= 0 && c.images >= 0, "paper: --seeds ", c.seeds, ", --images ",
                      c.images, "; they can't be negative");
   const auto began = std::chrono::steady_clock::now();
-  const PaperPage page = paper.page(
-      {c.data, c.seeds, c.images,
-       [](const std::string& run) { std::fputs((run + "\n").c_str(), stderr); }, workers,
-       [&](const auto& name, const auto& keys) { return run_of(c, workers, name, keys); }});
+  PaperOptions options{
+      .data = c.data,
+      .seeds = c.seeds,
+      .images = c.images,
+      .trained = [](const std::string& run) { std::fputs((run + "\n").c_str(), stderr); },
+      .runs = [&](const std::vector<PlannedRun>& runs) { return make_runs(c, runs); }};
+  if (c.workers) options.workers = *c.workers;
+  PaperPage page;
+  try {
+    page = paper.page(options);
+  } catch (const Stopped& stopped) {
+    return stopped.code;
+  }
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   const std::string json = json_of(paper, page, seconds);

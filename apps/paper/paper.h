@@ -38,7 +38,12 @@ struct PaperPage {
   std::vector<std::string> notes{};  // what did not come out, and why; what follows
 };
 
-// What a run of `gossamer train` came to: as in its summary.json.
+// A run of `gossamer train`: its keys beside those of the command.
+struct PlannedRun {
+  std::string name;
+  std::vector<std::string> keys;
+};
+// What it came to: as in its summary.json.
 struct PaperRun {
   double top1 = 0, seconds = 0, exchanges = 0, distance = 0;  // exchanges: per gradient
 };
@@ -52,8 +57,8 @@ struct PaperOptions {
   std::function<void(const std::string&)> trained{};  // told of each run that has ended
   // of pages that start `gossamer train`:
   int workers = 16;
-  // starts or goes on with the run of this name, with these keys beside those of the command
-  std::function<PaperRun(const std::string& name, const std::vector<std::string>& keys)> run{};
+  // makes those that are not there yet
+  std::function<std::vector<PaperRun>(const std::vector<PlannedRun>&)> runs{};
 };
 
 struct Paper {
