@@ -103,7 +103,7 @@ struct Config {
            exchange_timeout_s = dist::MethodOptions().exchange_timeout_s;
     i64 min_workers = dist::MethodOptions().min_workers, restart = 0;
     double restart_after_s = 1;
-    std::string inject, transport = dist::GpuOptions().transport, wire = dist::GpuOptions().wire,
+    std::string inject, transport = dist::GpuOptions().transport, wire = "f32",
                         payload = dist::MethodOptions().payload;
     bool read_memory = dist::JoinOptions().read_memory;
     i64 nccl_ctas = dist::GpuOptions().nccl_ctas;

@@ -10,6 +10,7 @@
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/device_names.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/data/augment/augment.h"
 #include "gossamer/data/loader/affinity.h"
@@ -48,7 +49,7 @@ std::optional<std::string> wanted_of(const Setting& key, const auto& value) {
   // Their own checks know the values with a number (cuda:1, aer:4, dirichlet:0.3), or name what
   // fits the other keys.
   const std::set<std::string> checked_below{"data.shard", "train.device", "train.graph",
-                                            "dist.transport", "dist.wire"};
+                                            "dist.transport"};
   return checked_below.contains(key.name) ? std::nullopt : setting_wanted(key, value);
 }
 
@@ -63,11 +64,9 @@ void validate(const Config& c, int workers, int per_machine) {
   };
   const auto one_of = [&](const std::string& key, const std::string& value,
                           const std::vector<std::string>& names) {
-    std::string list;
-    for (const std::string& n : names) list += (list.empty() ? "" : ", ") + n;
     const std::vector<std::string> near = nearest(value, names);
     require(std::ranges::find(names, value) != names.end(), key,
-            "one of " + list +
+            "one of " + listed(names) +
                 (near.empty() ? "" : "; did you mean " + alternatives(near, "\"") + "?"));
   };
   // Runs a check of a library and adds the key to its error.
@@ -193,9 +192,8 @@ void validate(const Config& c, int workers, int per_machine) {
           "f32 for " + dist::methods_that([](const dist::MethodTraits& m) { return !m.coded; }) +
               ", whose sums are made in f32");
   named("dist", [&] {
-    dist::check_gpu_options({.transport = c.dist.transport,
-                             .wire = c.dist.wire,
-                             .nccl_ctas = static_cast<int>(c.dist.nccl_ctas)});
+    dist::check_gpu_options(
+        {.transport = c.dist.transport, .nccl_ctas = static_cast<int>(c.dist.nccl_ctas)});
   });
   const auto faults = dist::parse_injections(c.dist.inject);
   dist::validate(faults, workers);

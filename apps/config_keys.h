@@ -62,7 +62,9 @@ void each_key(C& c, F&& f) {
       "lists all",
       Choices(models::names()));
   models::ModelOptions::visit(c.model, [&](auto& field, const Setting& setting) {
-    if (setting.name != "positions") with("model.", setting, field);  // those are data.length
+    // positions are data.length; models start as they are published
+    if (setting.name != "positions" && setting.name != "zero_init_residual")
+      with("model.", setting, field);
   });
   key("model.init", c.model.init,
       "model to start from: a file of weights (.safetensors, torch's .pth), a run or a checkpoint. "
@@ -241,20 +243,12 @@ void each_key(C& c, F&& f) {
   key("optim.scaling", c.optim.scaling,
       "linear: learning_rate * workers * batch / 256 | none | auto: linear, with Adam none",
       Choices{"auto", "linear", "none"});
-  key("optim.momentum", c.optim.momentum, "SGD: momentum", Range::from_below(0, 1));
-  key("optim.nesterov", c.optim.nesterov,
-      "SGD: Nesterov momentum; no effect if optim.momentum is 0");
-  key("optim.weight_decay", c.optim.weight_decay,
-      "not applied to biases and batch norm; adamw, accum-adamw: decoupled from the gradient",
-      Range::from_below(0, 1));
-  key("optim.beta1", c.optim.beta1, "Adam: decay of the first moment", Range::from_below(0, 1));
-  key("optim.beta2", c.optim.beta2, "Adam: decay of the second moment", Range::from_below(0, 1));
-  key("optim.epsilon", c.optim.epsilon, "Adam: added to the root of the second moment",
-      Range::between(0, 1));
+  nn::visit_optimizer(c.optim,
+                      [&](auto& field, const Setting& setting) { with("optim.", setting, field); });
   key("optim.accumulate", c.optim.accumulate,
       "accum-adam: steps over which the gradient of the moments is averaged; auto: half the "
       "workers, at least 2",
-      Range::from_to(1, 1e6));
+      nn::accumulated_steps());
   key("optim.label_smoothing", c.optim.label_smoothing,
       "share of the target that is spread over all classes, 0 to 1", Range::from_below(0, 1));
   key("optim.clip_norm", c.optim.clip_norm, "largest norm of a gradient; 0: no clipping",

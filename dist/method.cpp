@@ -131,6 +131,8 @@ void check_method(const std::string& name, const std::string& optimizer, const G
   check<ConfigError>(coding_of(options.payload) == Coding::f32 || traits.coded, of, ": payload ",
                      options.payload, "; it must be f32 for ", uncoded,
                      ", whose sums are made in f32");
+  check<ConfigError>(options.wire == DType::f32 || !traits.synchronous, of,
+                     ": wire f16 is for gossip, each worker at its own pace; this one moves f32");
   check_settings(static_cast<const GossipOptions&>(options), of);
   const Settings known = options.settings.only(method_settings(name));
   std::string names;

@@ -17,12 +17,12 @@ namespace gossamer::models {
 // What a caller may say of a model beside its name. The options in visit() are keys of a
 // configuration, too.
 struct ModelOptions {
-  std::optional<i64> classes{};     // outputs: classes, or ids; empty: the model's default
-  bool zero_init_residual = false;  // pictures only, see ResNetOptions
-  std::uint64_t seed = 0;           // of the initial values
+  std::optional<i64> classes{};  // outputs: classes, or ids; empty: the model's default
+  std::uint64_t seed = 0;        // of the initial values
 
   // Only some families take these (Family::options). Empty: as the name of the model says.
   std::optional<i64> layers{}, width{}, heads{}, ff{}, positions{};
+  bool zero_init_residual = false;  // see ResNetOptions
   std::string gelu = "tanh";
   bool bias = true, norm_first = false;
   double dropout = 0;
@@ -33,6 +33,9 @@ struct ModelOptions {
                             .about = "outputs of the model; auto: the number of classes in the "
                                      "data, or of ids in its vocabulary",
                             .range = Range::from_to(1, 10000000)});
+    f(self.zero_init_residual,
+      Setting{.name = "zero_init_residual",
+              .about = "pictures: the last batch norm of each block starts at 0"});
     f(self.layers, Setting{.name = "layers",
                            .about = "text: number of blocks; auto: as {name} says",
                            .range = Range::from_to(1, 1024)});

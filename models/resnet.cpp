@@ -284,7 +284,7 @@ std::optional<KnownState> recognise_resnet(const std::vector<NamedTensor>& state
 Family resnet_family() {
   Family out{.name = "resnet",
              .task = "pictures",
-             .options = {},
+             .options = {"zero_init_residual"},
              .models = {},
              .make = make_resnet,
              .weights = picture_weights,

@@ -76,10 +76,8 @@ Sgd::Sgd(FlatParams& params, SgdOptions options)
     : FlatOptimizer(params),
       rule_{state_block(), static_cast<float>(options.momentum),
             static_cast<float>(options.weight_decay), options.nesterov} {
-  check<ConfigError>(options.momentum >= 0 && static_cast<float>(options.momentum) < 1,
-                     "Sgd: momentum ", options.momentum, "; wanted 0 <= momentum < 1");
-  check<ConfigError>(options.weight_decay >= 0, "Sgd: weight_decay ", options.weight_decay,
-                     "; wanted at least 0");
+  check_settings(options, "Sgd");
+  check<ConfigError>(rule_.mu < 1, "Sgd: momentum ", options.momentum, " is 1 as a float");
   check<ConfigError>(!options.nesterov || options.momentum > 0,
                      "Sgd: nesterov needs a momentum above 0");
 }
@@ -99,15 +97,9 @@ Adam::Adam(FlatParams& params, AdamOptions options)
             options.decoupled},
       count_{Tensor::zeros({1}, DType::i64, params.values().device()), options.beta1, options.beta2,
              options.epsilon, options.period} {
-  check<ConfigError>(options.beta1 >= 0 && options.beta1 < 1, "Adam: beta1 ", options.beta1,
-                     "; wanted 0 <= beta1 < 1");
-  check<ConfigError>(options.beta2 >= 0 && options.beta2 < 1, "Adam: beta2 ", options.beta2,
-                     "; wanted 0 <= beta2 < 1");
-  check<ConfigError>(options.epsilon > 0, "Adam: epsilon ", options.epsilon, "; wanted above 0");
-  check<ConfigError>(options.weight_decay >= 0, "Adam: weight_decay ", options.weight_decay,
-                     "; wanted at least 0");
-  check<ConfigError>(options.period >= 1, "Adam: period ", options.period,
-                     "; wanted at least 1 step");
+  check_settings(options, "Adam");
+  check<ConfigError>(accumulated_steps().holds(static_cast<double>(options.period)),
+                     "Adam: period ", options.period, "; it must be ", accumulated_steps().wanted);
   if (options.period > 1) rule_.sum = state_block();
 }
 

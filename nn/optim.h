@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gossamer/core/flat.h"
+#include "gossamer/core/setting.h"
 #include "gossamer/core/update.h"
 #include "gossamer/nn/selection.h"
 
@@ -51,10 +52,40 @@ class FlatOptimizer : public Optimizer {
   bool begun_ = false;
 };
 
+// Calls f(member, Setting) for those of these options that Self has.
+template <class Self, class F>
+void visit_optimizer(Self& self, F&& f) {
+  if constexpr (requires { self.momentum; }) {
+    f(self.momentum,
+      Setting{.name = "momentum", .about = "SGD: momentum", .range = Range::from_below(0, 1)});
+    f(self.nesterov,
+      Setting{.name = "nesterov", .about = "SGD: Nesterov momentum; no effect if {momentum} is 0"});
+  }
+  f(self.weight_decay, Setting{.name = "weight_decay",
+                               .about = "not applied to biases and batch norm; adamw, accum-adamw: "
+                                        "decoupled from the gradient",
+                               .range = Range::from_below(0, 1)});
+  if constexpr (requires { self.beta1; }) {
+    f(self.beta1, Setting{.name = "beta1",
+                          .about = "Adam: decay of the first moment",
+                          .range = Range::from_below(0, 1)});
+    f(self.beta2, Setting{.name = "beta2",
+                          .about = "Adam: decay of the second moment",
+                          .range = Range::from_below(0, 1)});
+    f(self.epsilon, Setting{.name = "epsilon",
+                            .about = "Adam: added to the root of the second moment",
+                            .range = Range::between(0, 1)});
+  }
+}
+// Over how many steps accum-* may take the mean gradient.
+inline Range accumulated_steps() { return Range::from_to(1, 1e6); }
+
 // As torch.optim.SGD with dampening 0.
 struct SgdOptions {
   double momentum = 0.9, weight_decay = 0;
   bool nesterov = false;
+
+  static void visit(auto& self, auto&& f) { visit_optimizer(self, f); }
 };
 class Sgd : public FlatOptimizer {
  public:
@@ -76,6 +107,8 @@ struct AdamOptions {
   double weight_decay = 0;
   bool decoupled = false;
   i64 period = 1;
+
+  static void visit(auto& self, auto&& f) { visit_optimizer(self, f); }
 };
 class Adam : public FlatOptimizer {
  public:

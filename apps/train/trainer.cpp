@@ -117,7 +117,6 @@ void Trainer::use_gpu_group(const Plan& plan, Journal& journal) {
                   : plan.method().synchronous  ? dist::GpuTraffic::rounds
                                                : dist::GpuTraffic::gossip,
        .transport = plan.config.dist.transport,
-       .wire = plan.config.dist.wire,
        .nccl_hostid = hostid ? hostid : "",
        .nccl_ctas = static_cast<int>(plan.config.dist.nccl_ctas),
        .collective_timeout_s = plan.config.dist.collective_timeout_s,

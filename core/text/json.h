@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/nesting.h"
 #include "gossamer/core/text/shortest.h"
 #include "gossamer/core/text/utf8.h"
@@ -49,9 +50,7 @@ template <std::integral T>
 requires(!std::same_as<T, bool>) std::string json_text(T v) { return std::to_string(v); }
 template <class T>
 std::string json_text(const std::vector<T>& list) {
-  std::string out = "[";
-  for (std::size_t i = 0; i < list.size(); ++i) out += (i ? ", " : "") + json_text(list[i]);
-  return out + "]";
+  return "[" + listed(list, ", ", [](const T& each) { return json_text(each); }) + "]";
 }
 
 class JsonObject {

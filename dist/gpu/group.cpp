@@ -136,13 +136,9 @@ void check_gpu_options(const GpuOptions& o) {
                          o.transport == "host",
                      "transport=", o.transport,
                      " is unknown; known are: auto, nccl, peercopy, host");
-  check<ConfigError>(o.wire == "f32" || o.wire == "f16", "wire=", o.wire,
-                     " is unknown; known are: f32, f16");
   check<ConfigError>(
       o.nccl_ctas >= 0 && o.nccl_ctas <= 32 && (o.nccl_ctas & (o.nccl_ctas - 1)) == 0,
       "nccl_ctas=", o.nccl_ctas, "; it must be 1, 2, 4, 8, 16 or 32, or 0: as many as NCCL likes");
-  check<ConfigError>(o.traffic == GpuTraffic::gossip || o.wire == "f32", "wire=", o.wire,
-                     " is for gossip, each worker at its own pace; other methods move f32");
   check<ConfigError>(o.traffic != GpuTraffic::all_reduce || o.transport != "peercopy",
                      "transport=peercopy is for exchanges of two; sums of gradients go "
                      "over nccl or host");

@@ -25,8 +25,6 @@ struct GpuOptions {
   // nccl; peercopy (one machine); host; auto: peer copies where the memory can be reached, else
   // NCCL; for all_reduce NCCL if all workers have it, else the host; for rounds the host
   std::string transport = "auto";
-  // of snapshots: f32, or f16 (half the bytes; the mean is kept all the same)
-  std::string wire = "f32";
   // what NCCL_HOSTID is set to: with another one for each, workers may share a GPU
   std::string nccl_hostid{};
   // multiprocessors that NCCL may take (a power of two); 0: as many as it likes. Between machines
@@ -42,7 +40,7 @@ struct GpuOptions {
 // The calling thread's current stream is the one that trains. ConfigError for a name that is not
 // known, or does not go with the traffic; DistError if what was asked for is not there.
 std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions&);
-// ConfigError for a name of `transport` or `wire` that is not known. Asks no device.
+// ConfigError for a `transport` that is not known, or does not go with the traffic. Asks no device.
 void check_gpu_options(const GpuOptions&);
 
 }  // namespace gossamer::dist

@@ -332,6 +332,8 @@ TEST(Methods, BadOptionsAreRefusedWithTheReason) {
   expect("adpsgd", "one of poisson, exact", [](auto& o) { o.quota = "none"; });
   expect("adpsgd", "known are: f32, bf16, int8", [](auto& o) { o.payload = "int4"; });
   expect("allreduce", "f32 for allreduce and local-sgd", [](auto& o) { o.payload = "bf16"; });
+  for (const char* name : {"dpsgd", "allreduce"})
+    expect(name, "wire f16 is for gossip", [](auto& o) { o.wire = DType::f16; });
   expect("dpsgd", "are for a2cid2 and adpsgd", [](auto& o) { o.replay = "x"; });
   expect("dpsgd", "none can be started again", [](auto& o) { o.rejoin = true; });
   expect("dpsgd", "consensus_factor 2; it must be",

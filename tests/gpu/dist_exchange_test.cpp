@@ -71,10 +71,7 @@ void run(Group& host, const std::string& transport, const std::string& wire, i64
       gpu.is_cpu()
           ? nullptr
           : gpu_group(host, gpu,
-                      {.transport = transport,
-                       .wire = wire,
-                       .nccl_ctas = 2,
-                       .log = [&](const std::string& line) {
+                      {.transport = transport, .nccl_ctas = 2, .log = [&](const std::string& line) {
                          std::fprintf(stderr, "worker %d: %s\n", host.rank(), line.c_str());
                        }});
   Group& group = gpu.is_cpu() ? host : *on_gpu;

@@ -117,6 +117,8 @@ TEST(Registry, AFamilysOwnOptionsAreSetByTheNamesOfModelOptions) {
 TEST(Registry, AnOptionThatTheFamilyDoesNotTakeIsRefused) {
   EXPECT_THAT(error_of<ConfigError>([] { models::make("resnet50", {.layers = 3}); }),
               HasSubstr("model resnet50 takes no layers"));
+  EXPECT_THAT(error_of<ConfigError>([] { models::make("gpt2", {.zero_init_residual = true}); }),
+              HasSubstr("model gpt2 takes no zero_init_residual"));
   EXPECT_THAT(error_of<ConfigError>([] { models::make("gpt2", {.norm_first = true}); }),
               HasSubstr("its family, gpt2, takes layers, width"));
   EXPECT_THAT(error_of<ConfigError>([] { models::make("gpt2", {.heads = 0}); }),

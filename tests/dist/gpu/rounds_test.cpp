@@ -452,14 +452,12 @@ TEST(GpuOptions, RefuseWhatDoesNotGoWithTheTraffic) {
   for (const char* transport : {"nccl", "peercopy"})
     EXPECT_THAT(refused({.transport = transport}, GpuTraffic::rounds),
                 testing::HasSubstr("over the host: use auto or host"));
-  EXPECT_THAT(refused({.wire = "f16"}, GpuTraffic::rounds), testing::HasSubstr("move f32"));
-  EXPECT_THAT(refused({.wire = "f16"}, GpuTraffic::all_reduce), testing::HasSubstr("move f32"));
   EXPECT_THAT(refused({.transport = "peercopy"}, GpuTraffic::all_reduce),
               testing::HasSubstr("nccl or host"));
   EXPECT_THAT(refused({.transport = "pigeon"}, GpuTraffic::gossip),
               testing::HasSubstr("known are"));
   check_gpu_options({.traffic = GpuTraffic::rounds, .transport = "host"});
-  check_gpu_options({.transport = "peercopy", .wire = "f16"});
+  check_gpu_options({.transport = "peercopy"});
 }
 
 }  // namespace
