@@ -52,6 +52,9 @@ class FlatOptimizer : public Optimizer {
   bool begun_ = false;
 };
 
+inline Range weight_decays() {
+  return Range::from_below(0, 1e30).said("0 or more, and below 1e30");
+}
 // Calls f(member, Setting) for those of these options that Self has.
 template <class Self, class F>
 void visit_optimizer(Self& self, F&& f) {
@@ -64,7 +67,7 @@ void visit_optimizer(Self& self, F&& f) {
   f(self.weight_decay, Setting{.name = "weight_decay",
                                .about = "not applied to biases and batch norm; adamw, accum-adamw: "
                                         "decoupled from the gradient",
-                               .range = Range::from_below(0, 1)});
+                               .range = weight_decays()});
   if constexpr (requires { self.beta1; }) {
     f(self.beta1, Setting{.name = "beta1",
                           .about = "Adam: decay of the first moment",

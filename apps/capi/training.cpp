@@ -31,9 +31,9 @@ nn::OptimizerOptions optimizer_options(const gsm_trainer_options& o) {
   nn::OptimizerOptions options;
   check<ArgumentError>(std::isfinite(o.momentum), "gsm_trainer_options.momentum is ", o.momentum,
                        "; wanted below 1, 0 for the default, or below 0 for none");
-  check<ArgumentError>(o.weight_decay >= 0 && o.weight_decay < 1,
-                       "gsm_trainer_options.weight_decay is ", o.weight_decay,
-                       "; wanted 0 to below 1");
+  check<ArgumentError>(nn::weight_decays().holds(o.weight_decay),
+                       "gsm_trainer_options.weight_decay is ", o.weight_decay, "; wanted ",
+                       nn::weight_decays().wanted);
   if (o.momentum != 0) options.momentum = std::max(o.momentum, 0.0);
   options.weight_decay = o.weight_decay;
   return options;
