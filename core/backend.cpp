@@ -48,6 +48,14 @@ bool Backend::linear(const Tensor&, const Tensor&, const Tensor&, Activation, Te
 bool Backend::conv_dx_add(const ConvGeometry&, const Tensor&, const Tensor&, Tensor&) {
   return false;
 }
+i64 Backend::most_logits() const { return 0; }
+void Backend::softmax_norms(const Tensor&, const Tensor&, const LossRows&, Tensor&, Tensor&) {
+  fail<Error>("softmax_norms: ", name(), " keeps no logits");
+}
+void Backend::softmax_back(Tensor&, const Tensor&, const LossRows&, const Tensor&, const Tensor&,
+                           const Tensor&) {
+  fail<Error>("softmax_back: ", name(), " keeps no logits");
+}
 
 Backend& backend(Device device) {
   if (!device.is_cpu()) return cuda_backend(device);

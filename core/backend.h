@@ -178,6 +178,15 @@ class Backend {
   // look at labels, another one outside [0, K) makes its row's loss and gradient NaN.
   virtual void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows&,
                             Tensor& losses, const Tensor& dz) = 0;
+  // The same in two calls, for a backend that rather keeps all logits until backward than makes
+  // them and their gradient part by part: up to so many bytes; 0: it does not.
+  virtual i64 most_logits() const;
+  // losses as above; norms f32 [N, 2] for the second call
+  virtual void softmax_norms(const Tensor& logits, const Tensor& labels, const LossRows&,
+                             Tensor& losses, Tensor& norms);
+  // logits <- g share (p - q); g and share f32 []
+  virtual void softmax_back(Tensor& logits, const Tensor& labels, const LossRows&,
+                            const Tensor& norms, const Tensor& g, const Tensor& share);
 };
 
 // the one in use; CPU: "cpu" unless set otherwise; a GPU: "cuda" (backend_cuda.h)

@@ -80,8 +80,9 @@ struct CrossEntropyOptions {
 // + a/K; 0 if none counts. logits [N, K]; labels i32 [N], each in [0, K) or `ignore` (ShapeError
 // names the first that is not). Returns rank 0, f32.
 Tensor cross_entropy(const Tensor& logits, const Tensor& labels, CrossEntropyOptions = {});
-// cross_entropy(x table', labels) with x [N, C], table [V, C], computed for some rows at a time:
-// the [N, V] logits never exist as a whole, and in training both gradients are made on the way.
+// cross_entropy(x table', labels) with x [N, C], table [V, C]. The [N, V] logits exist for some
+// rows at a time, and in training both gradients are made on the way. On a GPU, in training in f32
+// or bf16, all of them are kept until backward, up to 2 GB, in the type of x.
 Tensor head_loss(const Tensor& x, const Tensor& table, const Tensor& labels,
                  CrossEntropyOptions = {});
 // How many rows have their label among the k largest logits: rank 0, f32, on the device of the

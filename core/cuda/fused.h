@@ -36,6 +36,11 @@ class FusedBackend : public Backend {
   // kernels/loss.cpp
   void softmax_loss(const Tensor& logits, const Tensor& labels, const LossRows&, Tensor& losses,
                     const Tensor& dz) final;
+  i64 most_logits() const final { return i64{1} << 31; }
+  void softmax_norms(const Tensor& logits, const Tensor& labels, const LossRows&, Tensor& losses,
+                     Tensor& norms) final;
+  void softmax_back(Tensor& logits, const Tensor& labels, const LossRows&, const Tensor& norms,
+                    const Tensor& g, const Tensor& share) final;
 };
 
 }  // namespace gossamer

@@ -104,13 +104,51 @@ LossRows rows_of(const char* op, const CrossEntropyOptions& o, i64 rows) {
 // Rows of head_loss whose logits exist at a time. Each part reads the table twice and adds to its
 // gradient. On a CPU 16 MB of logits, since the caches like few, but 512 rows at least: a step of 2
 // layers of 768 with 50,304 classes and 1,024 rows took 3 % longer in f32 with 256 rows, 5 % in
-// bf16. On a GPU about 512 MB, in parts of about one size: with 16 parts of 512 rows, an H200 spent
-// a sixth of a step of GPT-2 on the loss and on adding up the table's gradient.
+// bf16. On a GPU, where they are not kept at once (most_logits), about 512 MB, in parts of about
+// one size: with 16 parts of 512 rows, an H200 spent a sixth of a step of GPT-2 on the loss and on
+// adding up the table's gradient.
 i64 rows_at_a_time(Device device, i64 rows, i64 classes) {
   if (device.is_cpu())
     return std::min(rows, std::max<i64>(512, (i64{1} << 22) / classes / 32 * 32));
   const i64 most = std::max<i64>(512, (i64{1} << 27) / classes), parts = (rows + most - 1) / most;
   return std::min(rows, ((rows + parts - 1) / parts + 127) / 128 * 128);
+}
+
+// head_loss with all logits at once, in the type of x; backward() replaces them by their gradient,
+// so that its products write the gradients of x and of the table where they belong.
+Tensor whole_head_loss(const char* op, const Tensor& x, const Tensor& table, const Tensor& labels,
+                       const LossRows& how) {
+  const Device device = x.device();
+  const i64 rows = x.shape(0), classes = table.shape(0);
+  Tensor logits = Tensor::empty({rows, classes}, x.dtype(), device),
+         losses = Tensor::empty({rows}, DType::f32, device),
+         norms = Tensor::empty({rows, 2}, DType::f32, device);
+  Backend& engine = backend(device);
+  engine.gemm(false, true, x, table, logits, false);
+  engine.softmax_norms(logits, labels, how, losses, norms);
+  MeanLoss mean = mean_of(losses, labels, how);
+  record(op, mean.loss, {x, table}, {x, table, labels, logits, norms, mean.share},
+         [=, want_x = detail::wants(x), want_table = detail::wants(table),
+          table_type = detail::grad_type(table)](const Tensor& g, const std::vector<Tensor>& saved,
+                                                 const Places& places) {
+           Backend& back = backend(g.device());
+           Tensor dz = saved[3];  // nobody reads the logits again
+           back.softmax_back(dz, saved[2], how, saved[4], g, saved[5]);
+           Grads grads(2);
+           if (want_x) {
+             grads[0] = Tensor::empty(saved[0].shape(), saved[0].dtype(), g.device());
+             back.gemm(false, false, dz, saved[1], grads[0], false);
+           }
+           if (want_table) {
+             const Place& place = places[1];
+             const bool here = place.at.defined() && place.at.dtype() == DType::f32;
+             Tensor to = here ? place.at : Tensor::empty(saved[1].shape(), DType::f32, g.device());
+             back.gemm(true, false, dz, saved[0], to, here && place.holds_sum);
+             grads[1] = detail::as_type(to, table_type);
+           }
+           return grads;
+         });
+  return mean.loss;
 }
 
 }  // namespace
@@ -159,6 +197,10 @@ Tensor head_loss(const Tensor& x, const Tensor& table, const Tensor& labels,
   const bool back = wants_grad({x, table}), want_x = back && detail::wants(x),
              want_table = back && detail::wants(table);
   Backend& engine = backend(device);
+  // In f16 the gradient of a mean over many rows has parts below the smallest number.
+  if (back && type != DType::f16 &&
+      rows * classes * static_cast<i64>(size_of(type)) <= engine.most_logits())
+    return whole_head_loss(op, x, table, labels, how);
   const i64 most = rows_at_a_time(device, rows, classes);
   const Tensor logits = Tensor::empty({most, classes}, DType::f32, device),
                halves = back && type != DType::f32 ? Tensor::empty({most, classes}, type, device)

@@ -127,7 +127,17 @@ inline Results head_case(Device d, DType type, i64 classes, i64 channels) {
   passes(d).softmax_loss(z, labels, {.label_smoothing = 0.1f}, losses, dz);
   const Tensor of_f32 = Tensor::empty({70, classes}, type, d);
   passes(d).softmax_loss(z.to(DType::f32), labels, {.label_smoothing = 0.1f}, losses, of_f32);
-  return {{"y", y}, {"dx", dx}, {"losses", losses}, {"dz", dz}, {"dz of f32", of_f32}};
+  Tensor kept = z.clone(), norms = Tensor::empty({70, 2}, DType::f32, d);
+  passes(d).softmax_norms(kept, labels, {.label_smoothing = 0.1f}, losses, norms);
+  passes(d).softmax_back(kept, labels, {.label_smoothing = 0.1f}, norms,
+                         Tensor::full({}, 0.5f, DType::f32, d),
+                         Tensor::full({}, 0.25f, DType::f32, d));
+  return {{"y", y},
+          {"dx", dx},
+          {"losses", losses},
+          {"dz", dz},
+          {"dz of f32", of_f32},
+          {"dz in place", kept}};
 }
 
 inline Results layer_norm_case(Device d, DType type, i64 cols) {

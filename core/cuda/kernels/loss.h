@@ -46,11 +46,33 @@ struct TopSum {
   }
 };
 
+struct Normaliser {  // p = exp(z - top - log_sum)
+  float top, log_sum;
+};
+// A row's p - q, of its logits.
+struct Slope {
+  Normaliser norm;
+  float smoothing, spread;  // q = spread, and 1 - smoothing more at the label
+  i64 label;
+  bool counts;
+  GOSSAMER_HD Slope(const Normaliser& norm_, const LossRows& how, i64 label_, i64 cols)
+      : norm(norm_),
+        smoothing(how.label_smoothing),
+        spread(how.label_smoothing / static_cast<float>(cols)),
+        label(label_),
+        counts(!how.ignores || label_ != how.ignore) {}
+  GOSSAMER_HD float operator()(float z, i64 c) const {
+    const float q = spread + (c == label ? 1 - smoothing : 0.0f);
+    return counts ? expf(z - norm.top - norm.log_sum) - q : 0.0f;
+  }
+};
+
 template <class T, class G, bool whole>  // G: of the gradient
 struct SoftmaxLoss {
   static constexpr int threads = 256, phases = 4, few = 16;
   struct Shared {
-    TopSum part[threads], joined[few], row;
+    TopSum part[threads], joined[few];
+    Normaliser row;
     float all[threads], all_joined[few];  // sum of z, for label smoothing
   };
   using State = Nothing;
@@ -59,12 +81,13 @@ struct SoftmaxLoss {
   i64 cols;
   LossRows how;
   float* losses;
-  G* dz;  // p - q; null: not wanted
+  G* dz;              // p - q; null: not wanted
+  Normaliser* norms;  // null: not wanted
   template <int phase>
   GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
     const T* z = logits + row * cols;
     const i64 label = labels[row];
-    const bool counts = !how.ignores || label != how.ignore, valid = label >= 0 && label < cols;
+    const bool valid = label >= 0 && label < cols;
     const float smoothing = how.label_smoothing;
     if constexpr (phase == 0) {
       TopSum part{-__builtin_huge_valf(), 0};
@@ -108,15 +131,11 @@ struct SoftmaxLoss {
       // swallow the digits of log_sum.
       float loss = (1 - smoothing) * (log_sum - (own - part.top));
       if (smoothing > 0) loss += smoothing * (log_sum - (all / classes - part.top));
-      losses[row] = counts ? loss : 0.0f;
+      losses[row] = !how.ignores || label != how.ignore ? loss : 0.0f;
       shared.row = {part.top, valid ? log_sum : __builtin_nanf("")};
+      if (norms) norms[row] = shared.row;
     } else if (dz) {
-      const float top = shared.row.top, log_sum = shared.row.sum,
-                  spread = smoothing / static_cast<float>(cols);
-      const auto slope = [&](float v, i64 c) {
-        const float q = spread + (c == label ? 1 - smoothing : 0.0f);
-        return counts ? expf(v - top - log_sum) - q : 0.0f;
-      };
+      const Slope slope(shared.row, how, label, cols);
       if constexpr (whole)
         for (i64 c = 8 * t; c < cols; c += 8 * threads) {
           Eight v = load_eight<true, Reuse::never>(z + c, 8);
@@ -127,6 +146,35 @@ struct SoftmaxLoss {
       else
         for (i64 c = t; c < cols; c += threads) store(dz + row * cols, c, slope(load(z, c), c));
     }
+  }
+};
+
+// The gradient alone, in the logits' place. A block takes a row, as above.
+template <class T, bool whole>
+struct SoftmaxBack {
+  static constexpr int threads = 256, phases = 1;
+  using Shared = Nothing;
+  using State = Nothing;
+  T* logits;
+  const std::int32_t* labels;
+  i64 cols;
+  LossRows how;
+  const Normaliser* norms;
+  const float *g, *share;
+  template <int phase>
+  GOSSAMER_HD void run(i64 row, int t, Shared&, State&) const {
+    T* z = logits + row * cols;
+    const Slope slope(norms[row], how, labels[row], cols);
+    const float factor = *g * *share;
+    if constexpr (whole)
+      for (i64 c = 8 * t; c < cols; c += 8 * threads) {
+        Eight v = load_eight<true, Reuse::never>(z + c, 8);
+        GOSSAMER_UNROLL
+        for (int j = 0; j < 8; ++j) v.v[j] = factor * slope(v.v[j], c + j);
+        store_eight<true>(z + c, 8, v);
+      }
+    else
+      for (i64 c = t; c < cols; c += threads) store(z, c, factor * slope(load(z, c), c));
   }
 };
 

@@ -243,6 +243,29 @@ TEST(SoftmaxLoss, IsTheOpWithItsGradient) {
       }
 }
 
+// A power of two, so that it rounds nothing.
+TEST(SoftmaxLoss, InTwoCallsHasTheSameBitsTimesTheFactor) {
+  for (const DType type : {DType::f32, DType::bf16})
+    for (const i64 classes : {1000, 257, 2056}) {
+      const i64 rows = 37;
+      const LossRows how{.label_smoothing = 0.1f, .ignores = true, .ignore = -1};
+      const Tensor z = normal({rows, classes}, 5, type, 40, 3);
+      std::vector<std::int32_t> wanted;
+      for (i64 r = 0; r < rows; ++r)
+        wanted.push_back(r % 5 == 0 ? -1 : static_cast<std::int32_t>(7 * r % classes));
+      const Tensor labels = Tensor::from(wanted, {rows});
+      Tensor want = Tensor::empty({rows}), losses = want.clone(), dz = z.clone(), kept = z.clone(),
+             norms = Tensor::empty({rows, 2});
+      passes().softmax_loss(z, labels, how, want, dz);
+      passes().softmax_norms(kept, labels, how, losses, norms);
+      expect_same_bits(losses, want, "losses");
+      expect_same_bits(kept, z, "logits");
+      passes().softmax_back(kept, labels, how, norms, Tensor::full({}, 0.5f),
+                            Tensor::full({}, 0.25f));
+      expect_same_bits(as_f32(kept), mul(as_f32(dz), 0.125f), "dz");
+    }
+}
+
 // Short rows that share a block, rows of one and two groups a lane, more rows than blocks take at
 // once, rows that are read again from memory.
 TEST(FusedLayerNorm, IsThatOfTheReference) {
@@ -300,6 +323,13 @@ TEST(SoftmaxLoss, ShowsWhatIsWrong) {
   for (std::size_t c = 0; c < 6; ++c) EXPECT_TRUE(std::isnan(dz.span<float>()[18 + c]));
   passes().softmax_loss(z, labels, {}, losses, {});
   EXPECT_TRUE(std::isnan(losses.span<float>()[3]));
+  Tensor norms = Tensor::empty({4, 2});
+  passes().softmax_norms(z, labels, {}, losses, norms);
+  passes().softmax_back(z, labels, {}, norms, Tensor::full({}, 1), Tensor::full({}, 1));
+  for (std::size_t c = 0; c < 6; ++c) {
+    EXPECT_TRUE(std::isnan(z.span<float>()[6 + c]));
+    EXPECT_TRUE(std::isnan(z.span<float>()[18 + c]));
+  }
 }
 
 }  // namespace

@@ -59,7 +59,10 @@ TEST(Embedding, NamesAnIdThatTheTableDoesNotHave) {
 }
 
 // The head comes first in backward and writes the window; the rows are added to it where it lies.
-TEST(Embedding, AddsToTheWindowOfATiedTable) {
+class TiedTable : public ::testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Backends, TiedTable, ::testing::ValuesIn(backend_names()));
+TEST_P(TiedTable, GetsTheSumOfBothGradientsInItsWindow) {
+  const UseBackend use(GetParam());
   for (const DType type : {DType::f32, DType::bf16}) {
     Tensor table = normal({6, 4}, 1), rows = table.to(type).requires_grad(),
            head = table.to(type).requires_grad();
@@ -179,6 +182,38 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of([&] { attention(qkv, {}, integers({1, 2, 3})); }), HasSubstr("i32 [2]"));
   EXPECT_THAT(error_of([&] { attention(q, kv, {.causal = true, .first = 3}); }),
               HasSubstr("from position 3"));
+}
+
+// On a GPU all logits are there at once, in 16 bits: rounded once more, as in PyTorch.
+TEST(HeadLoss, OnAGpuIsThatOfTheReferenceButForTheRoundingOfLogits) {
+  const i64 rows = 30, classes = 500, width = 16;
+  const std::vector<std::int32_t> wanted = [&] {
+    std::vector<std::int32_t> all;
+    for (i64 r = 0; r < rows; ++r)
+      all.push_back(r % 7 == 0 ? -1 : static_cast<std::int32_t>(97 * r % classes));
+    return all;
+  }();
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    SCOPED_TRACE(name_of(type));
+    const auto run = [&](const char* name) {
+      const UseBackend use(name);
+      Tensor x = normal({rows, width}, 1).to(type), table = normal({classes, width}, 2).to(type);
+      x.requires_grad();
+      table.requires_grad();
+      const Tensor loss = mul(head_loss(x, table, integers(wanted), {.ignore = -1}), 64);
+      loss.backward();
+      return std::vector<Tensor>{loss.detach(), x.grad().to(DType::f32),
+                                 table.grad().to(DType::f32)};
+    };
+    const std::vector<Tensor> got = run("cuda_emulated"), want = run("reference");
+    // a logit of up to 16 is off by half a step of its type, so p by as much of itself
+    const float off = type == DType::bf16 ? 0x1p-5f : type == DType::f16 ? 0x1p-8f : 1e-5f;
+    for (std::size_t k = 0; k < want.size(); ++k) {
+      float top = 0;
+      for (const float v : want[k].span<float>()) top = std::max(top, std::fabs(v));
+      expect_near(got[k], want[k], off * top);
+    }
+  }
 }
 
 TEST(HeadLoss, InPartsIsThatOfAllLogits) {
