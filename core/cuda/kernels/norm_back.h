@@ -1,67 +1,21 @@
-// Batch norm for GPUs, backward: where the gradient comes from and which part of it the ReLU lets
-// through, its sums, and what is passed on.
+// Batch norm for GPUs, backward: which part of the gradient the ReLU lets through, its sums, and
+// what is passed on. Below pooling it is norm_pool_back.h.
 #pragma once
 
 #include "gossamer/core/cuda/kernels/norm.h"
 
 namespace gossamer::kernels {
 
-// --- g at (row, eight columns) before the ReLU's mask
-template <class T>
-struct DenseGradient {
-  const T* dy;
-  template <bool whole>
-  GOSSAMER_HD Eight load(i64 row, i64 col, int count, i64 cols) const {
-    return load_eight<whole>(dy + row * cols + col, count);
-  }
-};
-
-// Of max pooling over 3 x 3 with stride 2 and padding 1: each input pixel asks the up to four
-// windows that cover it. taken: the tap that was the maximum, kNoTap where ReLU made it zero (so no
-// further mask is needed). Taps are numbered 3 r + s.
-template <class T>
-struct PooledGradient {
-  const T* dy;  // [n, ho, wo, cols]
-  const std::uint8_t* taken;
-  unsigned h, w, ho, wo;
-  template <bool whole>
-  GOSSAMER_HD Eight load(i64 row, i64 col, int count, i64 cols) const {
-    const unsigned pixel = static_cast<unsigned>(row), line = pixel / w, v = pixel - line * w,
-                   n = line / h, u = line - n * h;
-    Eight sum{};
-    // four at most, so that their loads are under way together
-    GOSSAMER_UNROLL
-    for (unsigned k = 0; k < 4; ++k) {
-      const unsigned o = u / 2 + k / 2, q = v / 2 + k % 2;
-      if (o > (u + 1) / 2 || q > (v + 1) / 2 || o >= ho || q >= wo) continue;
-      const i64 from = ((static_cast<i64>(n) * ho + o) * wo + q) * cols + col;
-      const unsigned tap = (u + 1 - 2 * o) * 3 + (v + 1 - 2 * q);
-      const Eight up = load_eight<whole>(dy + from, count);
-      std::uint8_t arg[8] = {};
-      load_bytes<whole>(taken + from, count, arg);
-      GOSSAMER_UNROLL
-      for (int j = 0; j < 8; ++j) sum.v[j] += arg[j] == tap ? up.v[j] : 0.0f;
-    }
-    return sum;
-  }
-};
-
-template <class Source>
-inline constexpr bool is_pooled = false;
-template <class T>
-inline constexpr bool is_pooled<PooledGradient<T>> = true;
-
-// --- where the ReLU lets the gradient through
+// Where the ReLU lets the gradient through.
 enum class Mask {
   none,     // everywhere: there is no ReLU
   factors,  // where a x + b > 0, computed again
   bits      // where NormApply wrote ones
 };
 
-template <class T, class Source, Mask mask, bool whole, bool joint>
+template <class T, Mask mask, bool whole, bool joint>
 struct NormBackInput {
-  Source source;
-  const T *x, *x2;
+  const T *dy, *x, *x2;
   const std::uint8_t* bits;
   const float *a, *b;
 
@@ -72,7 +26,7 @@ struct NormBackInput {
   GOSSAMER_HD Loaded load(i64 row, const Tiles::Place& p, i64 cols) const {
     Loaded l{};
     const i64 at = row * cols + p.col;
-    l.g = source.template load<whole>(row, p.col, p.count, cols);
+    l.g = load_eight<whole>(dy + at, p.count);
     l.x = load_eight<whole>(x + at, p.count);
     if constexpr (joint) l.x2 = load_eight<whole>(x2 + at, p.count);
     if constexpr (mask == Mask::bits) l.bits = bits[row * ((cols + 7) / 8) + p.col / 8];
@@ -92,16 +46,15 @@ struct NormBackInput {
 
 // Pass 1: sum g, sum g (x - mean), and with a second input sum g (x2 - mean2), which then costs no
 // second reading of g.
-template <class T, class Source, Mask mask, bool whole, bool joint>
+template <class T, Mask mask, bool whole, bool joint>
 struct NormBackSums {
   static constexpr int threads = Tiles::threads, phases = 2, sums = joint ? 3 : 2;
-  // Without a limit these take 86 to 93 registers on sm_90, so that two blocks fit; 80 suffice in
-  // bf16. In f32, and in f16 from pooling, the same limit would spill.
-  static constexpr int resident =
-      std::is_same_v<T, bf16> && whole && (joint || is_pooled<Source>) ? 3 : 0;
+  // Without a limit the joint form takes 93 registers on sm_90, so that two blocks fit; 80 suffice
+  // in bf16. In f32 the same limit would spill.
+  static constexpr int resident = std::is_same_v<T, bf16> && whole && joint ? 3 : 0;
   using Shared = SumShared<sums>;
   using State = SumState<sums>;
-  using Input = NormBackInput<T, Source, mask, whole, joint>;
+  using Input = NormBackInput<T, mask, whole, joint>;
   Tiles tiles;
   Input in;
   const float *mean, *mean2;
@@ -135,14 +88,12 @@ struct NormBackSums {
 // Pass 3: dx = gain g + slope x + constant, the same for a second input, and g itself for the
 // shortcut. dx may be x's memory; dx or d_add (not both) may be dy's: each element is read before
 // the same thread writes it.
-template <class T, class Source, Mask mask, bool whole, bool joint>
+template <class T, Mask mask, bool whole, bool joint>
 struct NormBackApply {
   static constexpr int threads = Tiles::threads, phases = 1;
-  // 80 registers instead of 88. The joint form needs 95 and would spill.
-  static constexpr int resident = std::is_same_v<T, bf16> && whole && is_pooled<Source> ? 3 : 0;
   using Shared = Nothing;
   using State = Nothing;
-  using Input = NormBackInput<T, Source, mask, whole, joint>;
+  using Input = NormBackInput<T, mask, whole, joint>;
   Tiles tiles;
   Input in;
   const float *gain, *slope, *constant, *gain2, *slope2, *constant2;
