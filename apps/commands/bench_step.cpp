@@ -55,7 +55,22 @@ std::vector<JsonObject> convolutions_on(Device device) {
 std::vector<JsonObject> attentions_on(Device device) {
   std::vector<JsonObject> list;
   for (const cudnn::AttentionEngine::Choice& c : attention_engine(device).choices())
-    list.emplace_back().add("problem", c.problem.key()).add("plan", c.plan);
+    list.emplace_back()
+        .add("problem", c.problem.key())
+        .add("plan", c.plan)
+        .add("from", c.from)
+        .add("us", c.microseconds);
+  return list;
+}
+
+// The same for products of matrices.
+std::vector<JsonObject> products_on(Device device) {
+  std::vector<JsonObject> list;
+  for (const cublas::Gemm::Choice& c : gemm_engine(device).choices()) {
+    JsonObject& one = list.emplace_back();
+    one.add("product", c.product).add("from", c.from).add("us", c.microseconds);
+    one.add("proposals", c.proposals).add("rejected", c.rejected);
+  }
   return list;
 }
 
@@ -325,7 +340,9 @@ int bench_step(const BenchStepOptions& o) {
     if (!device.is_cpu()) out.add("graph", o.graph).add("hidden_waits", hidden);
     out.add("peak_bytes", memory.peak).add("peak_rss_bytes", peak_resident_bytes());
     if (!device.is_cpu())
-      out.add("convolutions", convolutions_on(device)).add("attention", attentions_on(device));
+      out.add("convolutions", convolutions_on(device))
+          .add("attention", attentions_on(device))
+          .add("products", products_on(device));
     fmt::print("{}\n", out.str());
     return 0;
   }

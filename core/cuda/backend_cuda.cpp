@@ -22,11 +22,12 @@ class Cuda final : public FusedBackend {
       : device_(device),
         options_(options),
         conv_(device, {options.autotune, options.plan_file}),
-        attention_(device),
-        gemm_(device) {}
+        attention_(device, {options.autotune, options.plan_file}),
+        gemm_(device, {options.autotune, options.plan_file}) {}
   const char* name() const override { return "cuda"; }
   cudnn::ConvEngine& convolutions() { return conv_; }
   const cudnn::AttentionEngine& attentions() const { return attention_; }
+  const cublas::Gemm& products() const { return gemm_; }
 
   void gemm(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, bool add) override {
     if (c.numel() == 0) return;
@@ -144,6 +145,7 @@ cudnn::ConvEngine& conv_engine(Device device) { return backend_of(device).convol
 const cudnn::AttentionEngine& attention_engine(Device device) {
   return backend_of(device).attentions();
 }
+const cublas::Gemm& gemm_engine(Device device) { return backend_of(device).products(); }
 #else
 void configure_cuda(const CudaOptions&) {}
 Backend& cuda_backend(Device device) {
@@ -154,6 +156,9 @@ cudnn::ConvEngine& conv_engine(Device device) {
 }
 const cudnn::AttentionEngine& attention_engine(Device device) {
   fail<DeviceError>("attention_engine: ", device, ": ", cuda::why_none());
+}
+const cublas::Gemm& gemm_engine(Device device) {
+  fail<DeviceError>("gemm_engine: ", device, ": ", cuda::why_none());
 }
 #endif
 

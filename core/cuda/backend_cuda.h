@@ -4,6 +4,7 @@
 
 #include "gossamer/core/backend.h"
 #include "gossamer/core/compute.h"
+#include "gossamer/core/cuda/cublas_gemm.h"
 #include "gossamer/core/cuda/cudnn_attention.h"
 #include "gossamer/core/cuda/cudnn_engine.h"
 
@@ -12,7 +13,8 @@ namespace gossamer {
 // The engine behind backend(device): gradients added in place, paddings that differ before and
 // after. DeviceError without a GPU.
 cudnn::ConvEngine& conv_engine(Device);
-// The same for attention: what was chosen.
+// The same for attention and for products: what was chosen.
 const cudnn::AttentionEngine& attention_engine(Device);
+const cublas::Gemm& gemm_engine(Device);
 
 }  // namespace gossamer

@@ -1,17 +1,24 @@
 // cuBLASLt computes column by column, our matrices lie row by row: c = a b is asked for as c' = b'
-// a'. One plan a shape is kept.
+// a'. One plan a shape is kept: cuBLASLt's first proposal, or the fastest of several, measured when
+// the shape is first met.
 #include "gossamer/core/cuda/cublas_gemm.h"
 
 #include "gossamer/core/cuda.h"
 
 #ifdef GOSSAMER_HAS_CUDA
+#include <array>
+#include <cstring>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <tuple>
 
 #include <cublasLt.h>
 
 #include "gossamer/core/cuda/cuda_check.h"
+#include "gossamer/core/cuda/gemm_check.h"
+#include "gossamer/core/cuda/plan_file.h"
+#include "gossamer/core/cuda/rank_launches.h"
 #include "gossamer/core/dynamic_library.h"
 #endif
 
@@ -21,6 +28,7 @@ namespace gossamer::cublas {
 namespace {
 
 constexpr std::size_t kWorkspace = std::size_t{32} << 20;  // what NVIDIA recommends for Hopper
+constexpr int kProposals = 8;                              // that are measured
 
 struct Api {
   decltype(&::cublasLtGetVersion) version = nullptr;
@@ -91,8 +99,11 @@ cudaDataType_t vendor_type(DType type) {
 struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr;
-  cublasLtMatmulAlgo_t algorithm{};
-  bool usable = false;  // cuBLASLt has an algorithm
+  // the best guess first; empty: cuBLASLt has none
+  std::vector<cublasLtMatmulAlgo_t> proposals;
+  std::size_t chosen = 0;
+  bool measured = false;  // or need not be
+  Gemm::Choice choice;
   Plan() = default;
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
@@ -117,32 +128,80 @@ cublasLtEpilogue_t vendor_epilogue(const Epilogue& e) {
   return e.z.defined() ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_BIAS;
 }
 
+std::string text_of(const Key& key) {
+  const auto& [m, n, k, ta, tb, type, result, epilogue, tf32, on_16_bytes] = key;
+  std::ostringstream text;
+  text << "gemm " << name_of(type) << " to " << name_of(result) << ' ' << m << 'x' << n << 'x' << k
+       << ' ' << (ta ? 't' : 'n') << (tb ? 't' : 'n');
+  if (epilogue != CUBLASLT_EPILOGUE_DEFAULT) text << " epilogue " << static_cast<int>(epilogue);
+  text << (tf32 ? " tf32" : "") << (on_16_bytes ? "" : " unaligned");
+  return text.str();
+}
+// An algorithm is plain numbers, which NVIDIA allows to be kept for the same version.
+std::string text_of(const cublasLtMatmulAlgo_t& algorithm) {
+  std::array<std::uint64_t, sizeof algorithm / sizeof(std::uint64_t)> words{};
+  std::memcpy(words.data(), &algorithm, sizeof algorithm);
+  std::ostringstream text;
+  text << std::hex;
+  for (const std::uint64_t word : words) text << word << ' ';
+  return text.str();
+}
+
+// Rounding of the result over a sum in f32, relative to a typical element. The vendor's tanh has
+// fewer digits than f32.
+double tolerance(const Tensor& a, const Tensor& c, bool tf32) {
+  if (c.dtype() == DType::bf16) return 3e-2;
+  return c.dtype() == DType::f16 || (tf32 && a.dtype() == DType::f32) ? 5e-3 : 1e-3;
+}
+
 bool aligned(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 == 0; }
 
 }  // namespace
 
 struct Gemm::Impl {
   Device device;
+  GemmOptions options;
+  PlanFile file;
   cublasLtHandle_t handle = nullptr;
   std::mutex mutex;
   std::map<Key, std::unique_ptr<Plan>> plans;
   // work of one stream is in order: one each
   std::map<cudaStream_t, std::shared_ptr<Block>> workspaces;
+  Impl(Device d, const GemmOptions& o) : device(d), options(o), file(o.plan_file) {}
   ~Impl() {
     plans.clear();
     if (handle) api().destroy(handle);
   }
-  // Not usable if cuBLASLt has no algorithm; asked once.
   Plan& plan_of(const Key& key);
+  std::string file_key(const Key& key) const {
+    const cuda::Properties& gpu = cuda::properties(device);
+    return "cublas" + library_version() + " " + gpu.name + " x" +
+           std::to_string(gpu.multiprocessors) + " " + text_of(key);
+  }
+  bool capturing(cudaStream_t stream) const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cuda::check_call(cudaStreamIsCapturing(stream, &status), "cudaStreamIsCapturing", device);
+    return status != cudaStreamCaptureStatusNone;
+  }
+  // One product: c = op(a) op(b), then what the plan has as epilogue, + beta c.
+  void launch(const Plan& plan, std::size_t proposal, const Tensor& a, const Tensor& b,
+              const Tensor& c, float beta, Block& workspace, cudaStream_t stream) const;
+  struct Operands {
+    bool ta, tb;
+    const Tensor &a, &b, &c;
+    const Epilogue& epilogue;
+    bool tf32;
+  };
+  // Chooses the fastest proposal whose result is right.
+  void measure(const Key& key, Plan& plan, const Operands& o, Block& workspace,
+               cudaStream_t stream);
   std::shared_ptr<Block> workspace_of(cudaStream_t stream);
 };
 
 // A graph that is captured must bring its own, since it is launched on any stream: allocate() gives
 // it memory of the graph.
 std::shared_ptr<Block> Gemm::Impl::workspace_of(cudaStream_t stream) {
-  cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
-  cuda::check_call(cudaStreamIsCapturing(stream, &capturing), "cudaStreamIsCapturing", device);
-  if (capturing != cudaStreamCaptureStatusNone) return allocate(kWorkspace, device);
+  if (capturing(stream)) return allocate(kWorkspace, device);
   std::shared_ptr<Block>& kept = workspaces[stream];
   if (!kept) kept = allocate(kWorkspace, device);
   return kept;
@@ -188,18 +247,71 @@ Plan& Gemm::Impl::plan_of(const Key& key) {
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     api().preference_set(preference, name, &alignment, sizeof alignment);
-  cublasLtMatmulHeuristicResult_t found{};
+  std::array<cublasLtMatmulHeuristicResult_t, kProposals> found{};
   int count = 0;
-  const cublasStatus_t status = api().heuristic(handle, plan->operation, plan->a, plan->b, plan->c,
-                                                plan->c, preference, 1, &found, &count);
+  const cublasStatus_t status =
+      api().heuristic(handle, plan->operation, plan->a, plan->b, plan->c, plan->c, preference,
+                      options.measure ? kProposals : 1, found.data(), &count);
   api().preference_destroy(preference);
-  plan->usable = status == CUBLAS_STATUS_SUCCESS && count > 0;
-  if (plan->usable) plan->algorithm = found.algo;
+  for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < count; ++i)
+    if (found[static_cast<std::size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+      plan->proposals.push_back(found[static_cast<std::size_t>(i)].algo);
+  plan->choice = {text_of(key), "heuristic", 0, static_cast<int>(plan->proposals.size())};
+  plan->measured = !options.measure || plan->proposals.size() < 2;
+  if (!plan->measured) {
+    const std::string known = file.find(file_key(key));
+    for (std::size_t i = 0; i < plan->proposals.size() && !plan->measured; ++i)
+      if (text_of(plan->proposals[i]) == known) {
+        plan->chosen = i;
+        plan->choice.from = "file";
+        plan->measured = true;
+      }
+  }
   kept = std::move(plan);
   return *kept;
 }
 
-Gemm::Gemm(Device device) : impl_(std::make_unique<Impl>()) { impl_->device = device; }
+void Gemm::Impl::launch(const Plan& plan, std::size_t proposal, const Tensor& a, const Tensor& b,
+                        const Tensor& c, float beta, Block& workspace, cudaStream_t stream) const {
+  const float alpha = 1;
+  void* const to = const_cast<void*>(c.data());
+  ok(api().matmul(handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta, to,
+                  plan.c, to, plan.c, &plan.proposals[proposal], workspace.data, workspace.bytes,
+                  stream),
+     "cublasLtMatmul");
+}
+
+void Gemm::Impl::measure(const Key& key, Plan& plan, const Operands& o, Block& workspace,
+                         cudaStream_t stream) {
+  // Without a sum c may be written as often as one likes.
+  const Tensor c = o.epilogue.add ? Tensor::empty(o.c.shape(), o.c.dtype(), device) : o.c;
+  const float beta = o.epilogue.add ? 1 : 0;
+  const std::vector<Ranked> order =
+      rank_launches(device, plan.proposals.size(),
+                    [&](std::size_t i) { launch(plan, i, o.a, o.b, c, beta, workspace, stream); });
+  double nearest = 1e300;
+  for (const auto& [i, microseconds] : order) {
+    launch(plan, i, o.a, o.b, c, 0, workspace, stream);
+    const double error = gemm_error(o.ta, o.tb, o.a, o.b, c, o.epilogue.bias,
+                                    o.epilogue.activation == Activation::gelu_tanh);
+    if (error < tolerance(o.a, c, o.tf32)) {
+      plan.chosen = i;
+      plan.measured = true;
+      plan.choice.from = "measured";
+      plan.choice.microseconds = microseconds;
+      file.store(file_key(key), text_of(plan.proposals[i]));
+      return;
+    }
+    ++plan.choice.rejected;
+    nearest = std::min(nearest, error);
+  }
+  fail<DeviceError>("cuBLASLt ", api().version(), ": none of ", order.size(), " ways computes ",
+                    text_of(key), " correctly on ", device, "; the nearest is off by ", nearest,
+                    " of a typical element");
+}
+
+Gemm::Gemm(Device device, const GemmOptions& options)
+    : impl_(std::make_unique<Impl>(device, options)) {}
 Gemm::~Gemm() = default;
 
 void Gemm::run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue& e,
@@ -222,20 +334,35 @@ bool Gemm::try_run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c
   // With the first product, so that what needs no cuBLASLt runs without it.
   if (!impl_->handle) ok(api().create(&impl_->handle), "cublasLtCreate");
   const std::shared_ptr<Block> workspace = impl_->workspace_of(stream);
-  Plan& plan = impl_->plan_of({m, n, k, ta, tb, a.dtype(), c.dtype(), vendor_epilogue(e),
-                               tf32 && a.dtype() == DType::f32, on_16_bytes});
-  if (!plan.usable) return false;
+  const Key key{m,
+                n,
+                k,
+                ta,
+                tb,
+                a.dtype(),
+                c.dtype(),
+                vendor_epilogue(e),
+                tf32 && a.dtype() == DType::f32,
+                on_16_bytes};
+  Plan& plan = impl_->plan_of(key);
+  if (plan.proposals.empty()) return false;
   const auto point = [&](cublasLtMatmulDescAttributes_t name, const Tensor& t) {
     if (t.defined()) plan.set(name, static_cast<const void*>(t.data()));
   };
   point(CUBLASLT_MATMUL_DESC_BIAS_POINTER, e.bias);
   point(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, e.z);
-  const float alpha = 1, beta = e.add ? 1 : 0;
-  ok(api().matmul(impl_->handle, plan.operation, &alpha, b.data(), plan.a, a.data(), plan.b, &beta,
-                  c.data(), plan.c, c.data(), plan.c, &plan.algorithm, workspace->data,
-                  workspace->bytes, stream),
-     "cublasLtMatmul");
+  if (!plan.measured && !impl_->capturing(stream))
+    impl_->measure(key, plan, {ta, tb, a, b, c, e, tf32}, *workspace, stream);
+  impl_->launch(plan, plan.chosen, a, b, c, e.add ? 1.0f : 0.0f, *workspace, stream);
   return true;
+}
+
+std::vector<Gemm::Choice> Gemm::choices() const {
+  const std::scoped_lock lock(impl_->mutex);
+  std::vector<Choice> all;
+  for (const auto& [key, plan] : impl_->plans)
+    if (!plan->proposals.empty()) all.push_back(plan->choice);
+  return all;
 }
 
 std::string library_version() {
@@ -243,12 +370,15 @@ std::string library_version() {
 }
 #else
 struct Gemm::Impl {};
-Gemm::Gemm(Device device) { fail<DeviceError>("cuBLASLt on ", device, ": ", cuda::why_none()); }
+Gemm::Gemm(Device device, const GemmOptions&) {
+  fail<DeviceError>("cuBLASLt on ", device, ": ", cuda::why_none());
+}
 Gemm::~Gemm() = default;
 void Gemm::run(bool, bool, const Tensor&, const Tensor&, Tensor&, const Epilogue&, bool) {}
 bool Gemm::try_run(bool, bool, const Tensor&, const Tensor&, Tensor&, const Epilogue&, bool) {
   return false;
 }
+std::vector<Gemm::Choice> Gemm::choices() const { return {}; }
 std::string library_version() {
   return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON";
 }

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "gossamer/core/ops.h"
 
@@ -17,9 +18,16 @@ struct Epilogue {
   Tensor z = {};  // its argument goes there, like c with rows of 16 bytes; or undefined
 };
 
+struct GemmOptions {
+  // Measure eight proposals of cuBLASLt when a shape is first met, and keep the fastest that is
+  // right; false: its first. Bits may then differ from start to start, unless the file says which.
+  bool measure = false;
+  std::string plan_file;  // where choices are kept between runs; "": nowhere
+};
+
 class Gemm {
  public:
-  explicit Gemm(Device);
+  explicit Gemm(Device, const GemmOptions& = {});
   ~Gemm();
   Gemm(const Gemm&) = delete;
   Gemm& operator=(const Gemm&) = delete;
@@ -28,9 +36,20 @@ class Gemm {
   // products keep their digits unless tf32. Thread-safe. DeviceError names the shapes.
   void run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue&,
            bool tf32);
+  // A shape that is met for the first time is measured, which waits for the device; never while a
+  // graph is captured: then the first proposal is taken, and a later call measures.
   // The same, but false, and nothing done, if cuBLASLt has no kernel for it.
   bool try_run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue&,
                bool tf32);
+
+  // What was chosen so far: the product, "heuristic", "measured" or "file", microseconds (0: not
+  // measured), how many proposals there were, and how many faster ones were wrong.
+  struct Choice {
+    std::string product, from;
+    double microseconds = 0;
+    int proposals = 0, rejected = 0;
+  };
+  std::vector<Choice> choices() const;
 
  private:
   struct Impl;

@@ -35,13 +35,15 @@ AttentionProblem problem_of(const Attention&, bool backward, bool log_sums = fal
 
 class AttentionEngine {
  public:
-  explicit AttentionEngine(Device);
+  explicit AttentionEngine(Device, const EngineOptions& = {});
   ~AttentionEngine();
   AttentionEngine(const AttentionEngine&) = delete;
   AttentionEngine& operator=(const AttentionEngine&) = delete;
 
   // As Backend's attention and attention_back, for calls that fit, by cuDNN's first guess of a
-  // plan. False, and nothing done, where cuDNN has none. Thread-safe.
+  // plan. False, and nothing done, where cuDNN has none. Thread-safe. Backward has two ways, one of
+  // them with sums in any order: if options.autotune, they are measured when a problem is first met
+  // outside of a capture, which waits for the device, and the choice goes into the plan file.
   bool forward(const Attention&, const Tensor& y, const Tensor& log_sums);
   bool backward(const Attention&, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
                 const PackedRows& dq, const PackedRows& dk, const PackedRows& dv);
@@ -49,7 +51,8 @@ class AttentionEngine {
   // What was chosen so far, as ConvEngine::choices says it.
   struct Choice {
     AttentionProblem problem;
-    std::string plan;
+    std::string plan, from;
+    double microseconds;
   };
   std::vector<Choice> choices() const;
 

@@ -34,6 +34,10 @@ class Graph {
   Place in_memory(std::int64_t id, cudnnDataType_t type, const Extent& e) {
     return tensor(id, type, e, false, false);
   }
+  // sums in memory, in an order of elements of cuDNN's own
+  Place sums(std::int64_t id, const Extent& e) {
+    return tensor(id, CUDNN_DATA_FLOAT, e, false, false, CUDNN_TENSOR_REORDERING_F16x16);
+  }
   // one number, given by the host with each run
   Place number(std::int64_t id) {
     return tensor(id, CUDNN_DATA_FLOAT, dense(1, 1, 1, 1), false, true);
@@ -104,7 +108,7 @@ class Graph {
 
  private:
   Place tensor(std::int64_t id, cudnnDataType_t type, const Extent& e, bool is_virtual,
-               bool by_value) {
+               bool by_value, cudnnBackendTensorReordering_t order = CUDNN_TENSOR_REORDERING_NONE) {
     Descriptor t(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
     t.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
@@ -113,6 +117,8 @@ class Graph {
     t.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16});
     t.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
     t.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
+    if (order != CUDNN_TENSOR_REORDERING_NONE)
+      t.set(CUDNN_ATTR_TENSOR_REORDERING_MODE, CUDNN_TYPE_TENSOR_REORDERING_MODE, 1, &order);
     t.finalize("tensor of attention");
     all_.push_back(std::move(t));
     return all_.size() - 1;
@@ -202,7 +208,7 @@ void backward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnDat
   const auto k_rows = g.between(shape.kv, type), dq = g.in_memory(kDQ, type, shape.q);
   g.transpose(k, k_rows);
   if (!p.any_order) return g.product(scaled_slopes, k_rows, dq);
-  const auto sums = g.in_memory(kDQSums, CUDNN_DATA_FLOAT, head_rows);
+  const auto sums = g.sums(kDQSums, head_rows);
   g.product(scaled_slopes, k_rows, sums);
   g.each(CUDNN_POINTWISE_IDENTITY, sums, Graph::none, dq);
 }

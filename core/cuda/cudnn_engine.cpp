@@ -14,9 +14,12 @@
 
 namespace gossamer::cudnn {
 
-std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
+std::string plan_key(const std::string& problem, const cuda::Properties& gpu) {
   return "cudnn" + library_version() + " " + gpu.name + " x" + std::to_string(gpu.multiprocessors) +
-         " " + problem.key();
+         " " + problem;
+}
+std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
+  return plan_key(problem.key(), gpu);
 }
 
 #ifdef GOSSAMER_HAS_CUDA

@@ -47,6 +47,7 @@ class ConvEngine {
 };
 
 // The key of the plan file: plans fit one version of cuDNN and one model of GPU only.
+std::string plan_key(const std::string& problem, const cuda::Properties&);
 std::string plan_key(const ConvProblem&, const cuda::Properties&);
 
 }  // namespace gossamer::cudnn

@@ -1,10 +1,11 @@
 // The plan file: kept between runs, shared by processes, worthless when damaged. And the sums of
-// products that check a convolution.
+// products that check a convolution or a product of matrices.
 #include "gossamer/core/cuda/plan_file.h"
 
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <thread>
 #include <vector>
 
@@ -13,6 +14,8 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/cuda/conv_term.h"
 #include "gossamer/core/cuda/cudnn_engine.h"
+#include "gossamer/core/cuda/gemm_check.h"
+#include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "support/temp_folder.h"
 
@@ -153,6 +156,49 @@ TEST(ConvTerm, ChecksThatAGradientWasAddedToWhatWasThere) {
     else
       EXPECT_LT(error(), 1e-5);
   }
+}
+
+TEST(GemmCheck, IsSmallForWhatTheReferenceComputesAndLargeForAnythingElse) {
+  Rng rng(7);
+  const auto draw = [&](Shape shape, DType type = DType::f32) {
+    Tensor t = Tensor::empty(shape);
+    for (float& v : t.span<float>()) v = rng.normal();
+    return t.to(type);
+  };
+  const i64 m = 37, n = 24, k = 50;
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << name_of(type) << ta << tb);
+        const Tensor a = draw(ta ? Shape{k, m} : Shape{m, k}, type),
+                     b = draw(tb ? Shape{n, k} : Shape{k, n}, type);
+        Tensor c = Tensor::empty({m, n});
+        backend("reference").gemm(ta, tb, a, b, c, false);
+        EXPECT_LT(cublas::gemm_error(ta, tb, a, b, c, {}, false, 1000), 1e-5);
+        c.as<float>()[0] += 1;  // the first element is always looked at
+        EXPECT_GT(cublas::gemm_error(ta, tb, a, b, c), 3e-2);
+        c.as<float>()[0] = std::nanf("");
+        EXPECT_FALSE(cublas::gemm_error(ta, tb, a, b, c) < 1) << "a NaN is an error";
+        backend("reference").gemm(ta, tb, a, b, c, false);
+        backend("reference").gemm(ta, tb, a, b, c, true);
+        EXPECT_GT(cublas::gemm_error(ta, tb, a, b, c), .5) << "added where it should not be";
+      }
+  const Tensor x = draw({m, k}), w = draw({n, k}), bias = draw({n});
+  for (const Activation f : {Activation::none, Activation::gelu_tanh}) {
+    const bool gelu = f == Activation::gelu_tanh;
+    EXPECT_LT(cublas::gemm_error(false, true, x, w, linear(x, w, bias, f), bias, gelu), 1e-5);
+    EXPECT_GT(cublas::gemm_error(false, true, x, w, linear(x, w, {}, f), bias, gelu), 3e-2);
+    EXPECT_GT(cublas::gemm_error(false, true, x, w, linear(x, w, bias, f), bias, !gelu), 3e-2);
+  }
+}
+
+// A step whose gradients overflow in f16 is skipped; it is no reason to refuse a kernel.
+TEST(GemmCheck, LooksAtNothingThatTheTypeCannotHold) {
+  const Tensor a = Tensor::full({4, 8}, 200, DType::f16), b = Tensor::full({8, 4}, 200, DType::f16);
+  Tensor c = Tensor::full({4, 4}, std::numeric_limits<float>::infinity(), DType::f16);
+  EXPECT_EQ(cublas::gemm_error(false, false, a, b, c), 0);
+  a.as<f16>()[0] = f16(std::nanf(""));
+  EXPECT_EQ(cublas::gemm_error(false, false, a, b, c), 0);
 }
 
 }  // namespace
