@@ -94,11 +94,14 @@ SignalInbox::SignalInbox() {
   fd_ = Descriptor(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   check<DistError>(fd_.get() >= 0, "cannot wait for signals: ", std::strerror(errno));
 }
-SignalInbox::~SignalInbox() { sigprocmask(SIG_SETMASK, &before_, nullptr); }
+SignalInbox::~SignalInbox() {
+  if (!asked_to_stop_) sigprocmask(SIG_SETMASK, &before_, nullptr);
+}
 
 std::optional<int> SignalInbox::next() {
   signalfd_siginfo info{};
   if (read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
+  if (info.ssi_signo != SIGCHLD) asked_to_stop_ = true;
   return static_cast<int>(info.ssi_signo);
 }
 

@@ -38,7 +38,9 @@ struct Pipe {
 Pipe make_pipe();
 
 // While an object of this class exists, SIGINT, SIGTERM, SIGHUP (unless it is ignored) and SIGCHLD
-// do not interrupt this process; next() returns them. At most one object at a time.
+// do not interrupt this process; next() returns them. At most one object at a time. After a signal
+// that asks to stop they stay blocked: the process is about to exit, and a late one, of a user who
+// presses Ctrl-C again, must not change its exit code.
 class SignalInbox {
  public:
   SignalInbox();
@@ -48,6 +50,7 @@ class SignalInbox {
 
  private:
   sigset_t before_{};
+  bool asked_to_stop_ = false;
   Descriptor fd_;
 };
 
