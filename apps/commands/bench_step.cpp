@@ -59,7 +59,8 @@ std::vector<JsonObject> attentions_on(Device device) {
         .add("problem", c.problem.key())
         .add("plan", c.plan)
         .add("from", c.from)
-        .add("us", c.microseconds);
+        .add("us", c.microseconds)
+        .add("other_us", c.other);
   return list;
 }
 
@@ -69,7 +70,7 @@ std::vector<JsonObject> products_on(Device device) {
   for (const cublas::Gemm::Choice& c : gemm_engine(device).choices()) {
     JsonObject& one = list.emplace_back();
     one.add("product", c.product).add("from", c.from).add("us", c.microseconds);
-    one.add("proposals", c.proposals).add("rejected", c.rejected);
+    one.add("first_us", c.first_guess).add("proposals", c.proposals).add("rejected", c.rejected);
   }
   return list;
 }

@@ -42,11 +42,12 @@ class Gemm {
   bool try_run(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c, const Epilogue&,
                bool tf32);
 
-  // What was chosen so far: the product, "heuristic", "measured" or "file", microseconds (0: not
-  // measured), how many proposals there were, and how many faster ones were wrong.
+  // What was chosen so far: the product, "heuristic", "measured" or "file", microseconds of it and
+  // of cuBLASLt's first guess (0: not measured), how many proposals there were, and how many faster
+  // ones were wrong.
   struct Choice {
     std::string product, from;
-    double microseconds = 0;
+    double microseconds = 0, first_guess = 0;
     int proposals = 0, rejected = 0;
   };
   std::vector<Choice> choices() const;

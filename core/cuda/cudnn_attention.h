@@ -48,11 +48,11 @@ class AttentionEngine {
   bool backward(const Attention&, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
                 const PackedRows& dq, const PackedRows& dk, const PackedRows& dv);
 
-  // What was chosen so far, as ConvEngine::choices says it.
+  // What was chosen so far, as ConvEngine::choices says it, and microseconds of the other way.
   struct Choice {
     AttentionProblem problem;
     std::string plan, from;
-    double microseconds;
+    double microseconds, other;
   };
   std::vector<Choice> choices() const;
 
