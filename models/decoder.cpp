@@ -104,7 +104,7 @@ Decoder::Ids Decoder::ids() {
     check<DeviceError>(sent.done.wait(std::chrono::minutes(10)), device_,
                        ": a step of decoding is not done after ten minutes");
   const auto* const begin = static_cast<const std::int32_t*>(sent.ids->data);
-  const Ids out(begin, begin + texts());
+  Ids out(begin, begin + texts());
   for (std::size_t i = 0; i < out.size(); ++i)
     check(out[i] >= 0, "the logits of text ", i, " are not finite");
   return out;

@@ -29,7 +29,7 @@ Points mean_over_workers(const RunRecord& run, X x, Y y) {
 }
 
 template <class PointsOf>
-std::string chart_of(const std::vector<RunRecord>& runs, ChartText text, PointsOf&& points) {
+std::string chart_of(const std::vector<RunRecord>& runs, const ChartText& text, PointsOf&& points) {
   std::vector<Curve> curves;
   for (std::size_t i = 0; i < runs.size(); ++i)
     curves.push_back(

@@ -49,7 +49,7 @@ class RunTotals {
 
  private:
   static std::size_t index(int rank, Field f) {
-    return static_cast<std::size_t>(rank * kFields + f);
+    return static_cast<std::size_t>(rank) * kFields + static_cast<std::size_t>(f);
   }
 
   int workers_, rank_, rows_ = 0;  // rows_: the largest number of edges of a worker
