@@ -34,11 +34,14 @@ struct Batch {
                            out.data() + (row * width + b) * 3);
     want.push_back(out);
   }
-  Tensor run(DType type, const std::array<float, 3>& mean, const std::array<float, 3>& std) const {
+  // first: where the bytes begin in their memory
+  Tensor run(DType type, const std::array<float, 3>& mean, const std::array<float, 3>& std,
+             i64 first = 0) const {
     check_pictures(pictures, static_cast<i64>(bytes.size()), height, width);
     const i64 n = static_cast<i64>(pictures.size());
     Tensor table = Tensor::empty({n * static_cast<i64>(sizeof(Picture))}, DType::u8),
-           pixels = Tensor::empty({static_cast<i64>(bytes.size())}, DType::u8);
+           memory = Tensor::empty({first + static_cast<i64>(bytes.size())}, DType::u8),
+           pixels = memory.slice(first, memory.numel());
     std::memcpy(table.data(), pictures.data(), table.bytes());
     std::memcpy(pixels.data(), bytes.data(), pixels.bytes());
     Tensor out = Tensor::full({n, height, width, 3}, 7, type);
@@ -59,6 +62,8 @@ Batch a_batch(int height, int width) {
   b.add(pattern(120, 90), {0, 0, 120, 90}, {width + 23, height + 8}, 11, 7, false);
   // several rounds of lines
   b.add(pattern(40, 1700), {1, 3, 37, 1690}, {width, height}, 0, 0, true);
+  // lines that are too wide for shared memory
+  b.add(pattern(1700, 40), {1, 3, 1690, 37}, {width, height}, 0, 0, false);
   b.add(pattern(1, 1), {0, 0, 1, 1}, {width, height}, 0, 0, false);
   return b;
 }
@@ -80,6 +85,14 @@ TEST(InputPass, IsTheResizeOfTheCpuWithinOneStepOfAByte) {
     EXPECT_LE(sum / static_cast<double>(b.want.size() * size), 0.4)
         << "rounding alone gives about 0.3";
   }
+}
+
+// Then no 16 bytes are read at once.
+TEST(InputPass, HasTheSameBitsWhereverTheBytesLie) {
+  const Batch b = a_batch(40, 34);
+  const Tensor want = b.run(DType::f32, {0, 0, 0}, {1, 1, 1});
+  for (const i64 first : {1, 8})
+    testing::expect_same_bits(b.run(DType::f32, {0, 0, 0}, {1, 1, 1}, first), want, "moved");
 }
 
 TEST(InputPass, NormalisesInEveryType) {

@@ -42,12 +42,20 @@ void input_pass(const Tensor& bytes, const Tensor& pictures, const std::array<fl
   check<ShapeError>(aligned16(out.data()) && aligned16(pictures.data()), op,
                     ": output and pictures must start on 16 bytes");
   const int h = static_cast<int>(out.shape(1)), w = static_cast<int>(out.shape(2));
+  const std::shared_ptr<Block> taps =
+      allocate(sizeof(Taps) * static_cast<std::size_t>(out.shape(0) * (h + w)), out.device());
+  const auto* const table = static_cast<const Picture*>(pictures.data());
+  for_each(out.device(), out.shape(0) * (h + w),
+           FindTaps{table, h, w, static_cast<Taps*>(taps->data)});
   with_floating(out.dtype(), op, [&]<class T>() {
     using Kernel = InputTile<T>;
     const int down = (h + Kernel::side - 1) / Kernel::side,
               across = (w + Kernel::side - 1) / Kernel::side;
     Kernel k{bytes.as<std::uint8_t>(),
-             static_cast<const Picture*>(pictures.data()),
+             bytes.numel(),
+             aligned16(bytes.data()),
+             table,
+             static_cast<const Taps*>(taps->data),
              out.as<T>(),
              h,
              w,

@@ -118,7 +118,7 @@ const Row kTable[] = {
     {"NormPool<bf16, true>", 64, 4, 72, 3, 4096},
     {"PoolForward<bf16, true, true>", 48, 5, 48, 5, 4096},
     {"PoolBackward<bf16, true, true>", 48, 5, 40, 6, 4096},
-    {"InputTile<bf16>", 64, 4, 64, 4, 256 * 14 * 14},
+    {"InputTile<bf16>", 48, 5, 48, 5, 256 * 14 * 14},
     {"StemInput<bf16>", 32, 8, 32, 8, 256 * 112 * 112 / 128},
     {"GlobalAverage<bf16, true>", 48, 5, 40, 6, 256},
     {"SoftmaxLoss<bf16, bf16, true>", 32, 8, 32, 8, 256},
