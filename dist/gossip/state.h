@@ -20,11 +20,11 @@ namespace gossamer::dist {
 
 struct GossipState {
   GossipState(Tensor values, Tensor statistics, bool with_twin, Roster members,
-              ConsensusEstimate distance)
+              const ConsensusEstimate& distance)
       : model(std::move(values), with_twin),
         buffers(std::move(statistics)),
         roster(std::move(members)),
-        estimate(std::move(distance)) {}
+        estimate(distance) {}
 
   std::mutex mutex;
   std::condition_variable changed;  // the hold moved, an exchange ended, or error was set

@@ -51,8 +51,8 @@ class NetworkSimulation final : public Simulation {
     Message message;
   };
   struct Worker {
-    Worker(std::vector<double> x, bool twin, ConsensusEstimate distance)
-        : state(std::move(x), twin), estimate(std::move(distance)) {}
+    Worker(std::vector<double> x, bool twin, const ConsensusEstimate& distance)
+        : state(std::move(x), twin), estimate(distance) {}
     SimulatedWorker state;
     std::unique_ptr<PartnerPolicy> policy;
     // the policy's names of workers are places in this list; empty: the names are the same
