@@ -318,6 +318,7 @@ void add_bench(CLI::App& app, int& code) {
     a.add_flag("--graph", c.graph, "GPU: capture the step once and launch it as a graph");
     a.add_flag("--tf32", c.tf32, "GPU, f32: factors of products have 10 bits");
     a.add_option("--plans", c.plans, "GPU: file of measured convolution plans");
+    a.add_flag("--deterministic", c.deterministic, "GPU: as train.deterministic=true computes");
   }
   {
     CLI::App& a = *bench.add_subcommand(

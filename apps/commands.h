@@ -265,6 +265,7 @@ struct BenchStepOptions {
   bool graph = false;          // a GPU: the step is captured once and launched as a whole
   bool tf32 = false;           // a GPU, f32: products rounded to 10 bits
   std::string plans;           // a GPU: file of measured plans; empty: measured anew
+  bool deterministic = false;  // a GPU: the same bits in every run
   bool json = false;
 };
 int bench_step(const BenchStepOptions&);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gossamer/apps/amount.h"
+#include "gossamer/core/compute.h"
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/setting.h"
 #include "gossamer/dist/gpu/group.h"
@@ -63,7 +64,7 @@ struct Config {
     i64 batch = 32, accumulate = 1, seed = 0, bn_batches = 20, patience = 0;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";
     Auto threads, loss_scale;
-    bool tf32 = false;
+    bool tf32 = CudaOptions().tf32, deterministic = CudaOptions().deterministic;
     double mixup = 0, cutmix = 0;
   } train;
   std::vector<MethodKey> of_methods = method_keys();  // one for each of dist::method_settings()

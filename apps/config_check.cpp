@@ -184,6 +184,14 @@ void validate(const Config& c, int workers, int per_machine) {
             "empty unless train.method is " +
                 dist::methods_that([](const dist::MethodTraits& m) { return m.records; }, "or") +
                 ": only their order of events depends on timing");
+  const bool by_clocks = !method.synchronous && workers > 1 && c.train.rate > 0,
+             in_order = !c.run.record.empty() || !c.run.replay.empty();
+  require(!c.train.deterministic || !by_clocks || in_order, "train.deterministic",
+          "false with train.method=" + c.train.method + " and " + std::to_string(workers) +
+              " workers, who meet when their clocks say so: record their order (run.record=FOLDER) "
+              "and repeat the run from it (run.replay=FOLDER), or take a method that meets in "
+              "rounds, such as " +
+              dist::methods_that([](const dist::MethodTraits& m) { return m.sums_gradients; }));
   require(c.dist.dead_after_s >= 2 * c.dist.heartbeat_s, "dist.dead_after_s",
           "at least twice dist.heartbeat_s, " + value_text(c, "dist.heartbeat_s"));
   require(c.dist.min_workers >= 1 && c.dist.min_workers <= workers, "dist.min_workers",

@@ -199,6 +199,9 @@ void each_key(C& c, F&& f) {
           .said("a power of two, 1 to 16777216, so that scaling rounds nothing"));
   key("train.tf32", c.train.tf32,
       "GPU with f32: factors of products have 10 bits, which is several times faster");
+  key("train.deterministic", c.train.deterministic,
+      "two runs, and a run that was stopped and resumed, give the same bits on the same machine "
+      "(slower on a GPU); gossip must then be recorded (run.record) or repeated (run.replay)");
   key("train.device", c.train.device,
       "cpu | cuda: a GPU for each worker of a machine | cuda:N | auto: cuda if there is a GPU, "
       "else cpu",
@@ -306,7 +309,9 @@ void each_key(C& c, F&& f) {
       "folder for the order of all events (" + methods_with(&dist::MethodTraits::records) +
           "), one file a worker; empty: none",
       Own{});
-  key("run.replay", c.run.replay, "folder of such a record: the run is repeated bit for bit (CPU)",
+  key("run.replay", c.run.replay,
+      "folder of such a record: the run is repeated bit for bit; on GPUs both need "
+      "train.deterministic=true",
       Own{});
   key("run.trace_steps", c.run.trace_steps,
       "[first, last]: trace only these steps of each worker; empty: all, as many of the newest as "

@@ -16,7 +16,12 @@ struct CudaOptions {
   bool tf32 = false;
   // measure the plans of each convolution when it is first met
   bool autotune = true;
-  std::string plan_file;  // where measured plans are kept between runs; "": nowhere
+  std::string plan_file{};  // where measured plans are kept between runs; "": nowhere
+  // The same ops on the same numbers give the same bits in every run on this model of GPU, with
+  // the same versions of the vendor's libraries. So nothing is chosen by measuring (with `autotune`
+  // the first plan is taken whose result is right), and what adds in an order that is not fixed is
+  // not used. Attention's gradient may need more memory.
+  bool deterministic = false;
 };
 // For the whole process, before a GPU's backend is first used; DeviceError afterwards.
 void configure_cuda(const CudaOptions&);

@@ -285,9 +285,12 @@ int bench_step(const BenchStepOptions& o) {
   const Device device = device_of(o.device);
   check<ConfigError>(!o.graph || (!device.is_cpu() && o.data.empty()),
                      "bench step: --graph is for a GPU and synthetic images");
-  check<ConfigError>(!device.is_cpu() || (!o.tf32 && o.plans.empty()),
-                     "bench step: --tf32 and --plans are for a GPU; this is --device ", o.device);
-  if (!device.is_cpu()) configure_cuda({.tf32 = o.tf32, .plan_file = o.plans});
+  check<ConfigError>(!device.is_cpu() || (!o.tf32 && o.plans.empty() && !o.deterministic),
+                     "bench step: --tf32, --plans and --deterministic are for a GPU; this is "
+                     "--device ",
+                     o.device);
+  if (!device.is_cpu())
+    configure_cuda({.tf32 = o.tf32, .plan_file = o.plans, .deterministic = o.deterministic});
   const DType type = compute_type(o.dtype, !device.is_cpu());
   const Steps steps =
       o.model.starts_with("gpt2:") ? text_steps(o, device, type) : picture_steps(o, device, type);

@@ -11,18 +11,33 @@
 
 namespace gossamer::apps {
 
-Device worker_device(const Config& c, const dist::LaunchInfo& place) {
-  const Device device = device_of(c.train.device, place.local_rank);
+namespace {
+
+CudaOptions cuda_options(const Config& c) {
+  return {.tf32 = c.train.tf32,
+          .plan_file = plan_file(c.train.plans),
+          .deterministic = c.train.deterministic};
+}
+
+}  // namespace
+
+void check_device_keys(const Config& c, bool gpu) {
   check<ConfigError>(
-      c.train.cuda_graph != "on" || !device.is_cpu(),
+      c.train.cuda_graph != "on" || gpu,
       "train.cuda_graph=on needs a GPU, and this worker computes on the CPU; use auto");
   check<ConfigError>(
-      !c.train.tf32 || !device.is_cpu(),
+      !c.train.tf32 || gpu,
       "train.tf32=true needs a GPU, and this worker computes on the CPU; leave it out");
-  if (device.is_cpu()) return device;
-  check<ConfigError>(c.run.record.empty() && c.run.replay.empty(),
-                     "run.record and run.replay work on CPUs only; use train.device=cpu");
-  configure_cuda({.tf32 = c.train.tf32, .plan_file = plan_file(c.train.plans)});
+  check<ConfigError>(
+      !gpu || c.train.deterministic || (c.run.record.empty() && c.run.replay.empty()),
+      "run.record and run.replay need train.deterministic=true on a GPU, where the same gradient "
+      "is computed with other bits otherwise; add it, or use train.device=cpu");
+}
+
+Device worker_device(const Config& c, const dist::LaunchInfo& place) {
+  const Device device = device_of(c.train.device, place.local_rank);
+  check_device_keys(c, !device.is_cpu());
+  if (!device.is_cpu()) configure_cuda(cuda_options(c));
   return device;
 }
 
@@ -34,8 +49,7 @@ Device command_device(Config& c) {
                      "train.tf32=true needs a GPU, and this command computes on the CPU; leave it "
                      "out");
   c.train.device = device.is_cpu() ? "cpu" : "cuda:" + std::to_string(device.index);
-  if (!device.is_cpu())
-    configure_cuda({.tf32 = c.train.tf32, .plan_file = plan_file(c.train.plans)});
+  if (!device.is_cpu()) configure_cuda(cuda_options(c));
   return device;
 }
 

@@ -13,6 +13,9 @@ namespace gossamer::apps {
 // device cannot follow.
 Device worker_device(const Config&, const dist::LaunchInfo&);
 
+// ConfigError for a key of a training that this kind of device cannot follow.
+void check_device_keys(const Config&, bool gpu);
+
 // The device of a command that uses a model: train.device (as --device) if the command line says
 // it, not a CONFIG.toml, which speaks of a training; else auto. Configured as the keys for GPUs
 // say; train.device says it afterwards. Before settle_cpu(). ConfigError, DeviceError.

@@ -119,6 +119,7 @@ void Trainer::use_gpu_group(const Plan& plan, Journal& journal) {
        .transport = plan.config.dist.transport,
        .nccl_hostid = hostid ? hostid : "",
        .nccl_ctas = static_cast<int>(plan.config.dist.nccl_ctas),
+       .deterministic = plan.config.train.deterministic,
        .collective_timeout_s = plan.config.dist.collective_timeout_s,
        .log = [&journal](const std::string& line) { journal.progress.note("gpu      " + line); }});
 }

@@ -21,9 +21,9 @@ class Cuda final : public FusedBackend {
   Cuda(Device device, const CudaOptions& options)
       : device_(device),
         options_(options),
-        conv_(device, {options.autotune, options.plan_file}),
-        attention_(device, {options.autotune, options.plan_file}),
-        gemm_(device, {options.autotune, options.plan_file}) {}
+        conv_(device, {options.autotune, options.plan_file, options.deterministic}),
+        attention_(device, {options.autotune, options.plan_file, options.deterministic}),
+        gemm_(device, {options.autotune && !options.deterministic, options.plan_file}) {}
   const char* name() const override { return "cuda"; }
   cudnn::ConvEngine& convolutions() { return conv_; }
   const cudnn::AttentionEngine& attentions() const { return attention_; }

@@ -71,20 +71,23 @@ struct AttentionEngine::Impl {
 
   Way first_way(const Planner& planner, AttentionProblem problem, bool any_order) const {
     problem.any_order = any_order;
-    const std::vector<Plan> plans = planner.plans(problem, 1);
+    const std::size_t cap =
+        options.deterministic ? std::numeric_limits<std::size_t>::max() : kWorkspaceCap;
+    const std::vector<Plan> plans = planner.plans(problem, 1, cap);
     return {plans.empty() ? Plan() : plans[0], problem};
   }
   // In backward the sums of dq are taken in any order where the slopes of all scores need more than
-  // the cap; and, if that was measured, where it is faster.
+  // the cap; and, if that was measured, where it is faster. Never in a deterministic run.
   Entry& entry(const AttentionProblem& wanted) {
     const std::string key = wanted.key();
     if (const auto known = entries.find(key); known != entries.end()) return known->second;
     if (!handle) ok(api().create(&handle), "cudnnCreate");
-    const Planner planner = Planner::for_handle(handle);
+    const Planner planner = Planner::for_handle(handle, options.deterministic);
     Entry made{first_way(planner, wanted, false), {}};
-    if (wanted.backward && !made.way.plan.defined()) {
+    const bool two_ways = wanted.backward && !options.deterministic;
+    if (two_ways && !made.way.plan.defined()) {
       made.way = first_way(planner, wanted, true);
-    } else if (wanted.backward && options.autotune) {
+    } else if (two_ways && options.autotune) {
       const std::string known = file.find(plan_key(wanted.key(), cuda::properties(device)));
       if (!known.empty()) made.from = "file";
       if (known != kInOrder) made.rival = first_way(planner, wanted, true);

@@ -35,6 +35,8 @@ AttentionProblem problem_of(const Attention&, bool backward, bool log_sums = fal
 
 class AttentionEngine {
  public:
+  // options.deterministic: backward keeps all slopes of the scores, whatever room they need: batch
+  // * heads * queries * keys numbers of 16 bits.
   explicit AttentionEngine(Device, const EngineOptions& = {});
   ~AttentionEngine();
   AttentionEngine(const AttentionEngine&) = delete;

@@ -66,6 +66,31 @@ bool usable(Device device, const Stream& stream) {
   }
 }
 
+// A plan failed: another can be tried only on a device that still answers.
+void check_usable(Device device, const Stream& stream, const ConvProblem& problem, const Plan& plan,
+                  const DeviceError& e) {
+  check<DeviceError>(usable(device, stream), "cuDNN: a plan for ", problem.key(), " (",
+                     plan.describe(), ") made ", device, " unusable for this process: ", e.what());
+}
+
+// Whether the plan's result is what our own code computes.
+bool is_right(cudnnHandle_t handle, const Plan& plan, const ConvProblem& problem, Device device,
+              const Operands& o) {
+  prepare_check(device, problem, o.x.data(), o.w.data(), o.y.data());
+  execute(handle, plan, device, cuda::current_stream(device),
+          {{kX, o.x.data()}, {kW, o.w.data()}, {kY, o.y.data()}});
+  return conv_error(device, problem, o.x.data(), o.w.data(), o.y.data()) < tolerance(problem);
+}
+
+// why: what the first plan said that did not run.
+[[noreturn]] void none_is_right(const ConvProblem& problem, Device device, std::size_t plans,
+                                int rejected, const std::string& why) {
+  check<DeviceError>(rejected > 0, "cuDNN: no plan for ", problem.key(), " runs on ", device,
+                     ", of ", plans, "; the first: ", why);
+  fail<DeviceError>("cuDNN: none of ", plans, " plans computes ", problem.key(), " correctly on ",
+                    device, " (", rejected, " ran and were wrong); update cuDNN");
+}
+
 }  // namespace
 
 Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const ConvProblem& problem,
@@ -94,9 +119,7 @@ Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const Con
         fail<DeviceError>("a convolution that takes longer than a minute");
       return 1e3 * Event::milliseconds(marks[0], marks[1]);
     } catch (const DeviceError& e) {
-      check<DeviceError>(usable(device, stream), "cuDNN: a plan for ", problem.key(), " (",
-                         plans[i].describe(), ") made ", device,
-                         " unusable for this process: ", e.what());
+      check_usable(device, stream, problem, plans[i], e);
       if (why.empty()) why = e.what();
       return 0.0;
     }
@@ -110,22 +133,34 @@ Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const Con
 
   Measured best;
   for (const auto& [i, microseconds] : rank_by_time(plans.size(), time)) {
-    const Operands& o = sets[0];
-    prepare_check(device, problem, o.x.data(), o.w.data(), o.y.data());
-    execute(handle, plans[i], device, stream,
-            {{kX, o.x.data()}, {kW, o.w.data()}, {kY, o.y.data()}});
-    if (conv_error(device, problem, o.x.data(), o.w.data(), o.y.data()) < tolerance(problem)) {
+    if (is_right(handle, plans[i], problem, device, sets[0])) {
       best.plan = plans[i];
       best.microseconds = microseconds;
       return best;
     }
     ++best.rejected;
   }
-  check<DeviceError>(best.rejected > 0, "cuDNN: no plan for ", problem.key(), " runs on ", device,
-                     ", of ", plans.size(), "; the first: ", why);
-  fail<DeviceError>("cuDNN: none of ", plans.size(), " plans computes ", problem.key(),
-                    " correctly on ", device, " (", best.rejected,
-                    " ran and were wrong); update cuDNN");
+  none_is_right(problem, device, plans.size(), best.rejected, why);
+}
+
+Measured first_right(cudnnHandle_t handle, const std::vector<Plan>& plans,
+                     const ConvProblem& problem, Device device) {
+  const Operands operands = make_operands(problem, device);
+  Measured found;
+  std::string why;
+  for (const Plan& plan : plans) {
+    try {
+      if (is_right(handle, plan, problem, device, operands)) {
+        found.plan = plan;
+        return found;
+      }
+      ++found.rejected;
+    } catch (const DeviceError& e) {
+      check_usable(device, cuda::current_stream(device), problem, plan, e);
+      if (why.empty()) why = e.what();
+    }
+  }
+  none_is_right(problem, device, plans.size(), found.rejected, why);
 }
 
 }  // namespace gossamer::cudnn

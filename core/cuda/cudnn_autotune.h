@@ -1,4 +1,4 @@
-// Measuring plans on the GPU at hand. Internal to core/cuda/cudnn_*.cpp.
+// Trying plans on the GPU at hand. Internal to core/cuda/cudnn_*.cpp.
 #pragma once
 
 #include <chrono>
@@ -19,5 +19,9 @@ struct Measured {
 // right.
 Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const ConvProblem& problem,
                  Device device, std::chrono::milliseconds warm_up);
+// The first plan whose result is right, which is the same one in every run: nothing is timed.
+// DeviceError when none is.
+Measured first_right(cudnnHandle_t handle, const std::vector<Plan>& plans,
+                     const ConvProblem& problem, Device device);
 
 }  // namespace gossamer::cudnn

@@ -14,12 +14,12 @@
 
 namespace gossamer::cudnn {
 
-std::string plan_key(const std::string& problem, const cuda::Properties& gpu) {
+std::string plan_key(const std::string& problem, const cuda::Properties& gpu, bool deterministic) {
   return "cudnn" + library_version() + " " + gpu.name + " x" + std::to_string(gpu.multiprocessors) +
-         " " + problem;
+         " " + problem + (deterministic ? " deterministic" : "");
 }
-std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu) {
-  return plan_key(problem.key(), gpu);
+std::string plan_key(const ConvProblem& problem, const cuda::Properties& gpu, bool deterministic) {
+  return plan_key(problem.key(), gpu, deterministic);
 }
 
 #ifdef GOSSAMER_HAS_CUDA
@@ -65,14 +65,13 @@ ConvEngine::~ConvEngine() {
 void ConvEngine::Impl::open() {
   if (planner) return;
   if (!handle) ok(api().create(&handle), "cudnnCreate");
-  planner = std::make_unique<Planner>(Planner::for_handle(handle));
+  planner = std::make_unique<Planner>(Planner::for_handle(handle, options.deterministic));
 }
 
 ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
-  const std::string key = plan_key(problem, cuda::properties(device));
+  const std::string key = plan_key(problem, cuda::properties(device), options.deterministic);
   if (const std::string json = file.find(key); !json.empty())
-    if (const Plan plan = planner->from_json(json);
-        plan.defined() && plan.workspace() <= kWorkspaceCap)
+    if (const Plan plan = planner->from_json(json, problem); plan.defined())
       return {plan, {problem, plan.describe(), "file", 0, 0}};
   const std::vector<Plan> plans = planner->plans(problem, kCandidates);
   if (plans.empty()) return {};
@@ -81,9 +80,13 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
       cudaStreamIsCapturing(static_cast<cudaStream_t>(cuda::launch_stream(device)), &capturing),
       "cudaStreamIsCapturing", device);
   if (!options.autotune || capturing != cudaStreamCaptureStatusNone) return guess(problem, plans);
-  const Measured best = measure(handle, plans, problem, device, std::exchange(warm_up, kWarmUp));
+  const Measured best = options.deterministic ? first_right(handle, plans, problem, device)
+                                              : measure(handle, plans, problem, device,
+                                                        std::exchange(warm_up, kWarmUp));
   file.store(key, best.plan.json());
-  return {best.plan, {problem, best.plan.describe(), "measured", best.microseconds, best.rejected}};
+  return {best.plan,
+          {problem, best.plan.describe(), options.deterministic ? "first right" : "measured",
+           best.microseconds, best.rejected}};
 }
 
 void ConvEngine::run(const ConvProblem& problem, void* x, void* w, void* y) {

@@ -14,7 +14,9 @@ namespace gossamer::cudnn {
 struct EngineOptions {
   // measure the plans of a problem when it is first met; false: cuDNN's first guess
   bool autotune = true;
-  std::string plan_file;  // where measured plans are kept between runs; "": nowhere
+  std::string plan_file{};  // where chosen plans are kept between runs; "": nowhere
+  // of the plans that give the same bits in every run, cuDNN's first guess whose result is right
+  bool deterministic = false;
 };
 
 class ConvEngine {
@@ -25,8 +27,9 @@ class ConvEngine {
   ConvEngine& operator=(const ConvEngine&) = delete;
 
   // Computes y (forward), x (backward_data) or w (backward_filter) from the other two, on the
-  // current stream. Pointers start on 16 bytes. A problem met for the first time is measured, which
-  // waits for the device; never while a graph is captured: then the first guess is taken.
+  // current stream. Pointers start on 16 bytes. The plans of a problem that is met for the first
+  // time are tried, which waits for the device; never while a graph is captured: then the first
+  // guess is taken.
   // Thread-safe. DeviceError names the problem.
   void run(const ConvProblem&, void* x, void* w, void* y);
   // The same; false, and nothing done, where cuDNN has no plan for the problem.
@@ -35,7 +38,7 @@ class ConvEngine {
   // What was chosen so far: problem, plan, microseconds (0: not measured), where from.
   struct Choice {
     ConvProblem problem;
-    std::string plan, from;  // from: "heuristic", "measured", "file"
+    std::string plan, from;  // from: "heuristic", "measured", "first right", "file"
     double microseconds = 0;
     int rejected = 0;  // faster plans whose result was wrong
   };
@@ -46,8 +49,10 @@ class ConvEngine {
   std::unique_ptr<Impl> impl_;
 };
 
-// The key of the plan file: plans fit one version of cuDNN and one model of GPU only.
-std::string plan_key(const std::string& problem, const cuda::Properties&);
-std::string plan_key(const ConvProblem&, const cuda::Properties&);
+// The key of the plan file: plans fit one version of cuDNN and one model of GPU only, and what was
+// measured is no choice for deterministic runs.
+std::string plan_key(const std::string& problem, const cuda::Properties&,
+                     bool deterministic = false);
+std::string plan_key(const ConvProblem&, const cuda::Properties&, bool deterministic = false);
 
 }  // namespace gossamer::cudnn

@@ -36,6 +36,7 @@ cudnnDataType_t vendor_type(DType);
 struct Planner::Target {
   cudnnHandle_t handle = nullptr;
   Descriptor properties;
+  bool deterministic = false;
 };
 
 // Keeps every descriptor alive that the plan was made from: cuDNN holds pointers only.
@@ -46,7 +47,7 @@ struct Plan::Impl {
   int engine = -1;
   std::size_t workspace = 0;
   bool tensor_cores = false, clusters = false, compiles = false, down_converts = false,
-       reduced_sums = false;
+       reduced_sums = false, any_order = false;
   std::string knobs;
 };
 

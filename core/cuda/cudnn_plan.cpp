@@ -1,7 +1,6 @@
 // Asking cuDNN for plans: heuristics, engines, their properties, and plans as text.
 #include "gossamer/core/cuda/cudnn_plan.h"
 
-#include <cstdlib>
 #include <sstream>
 
 #include "gossamer/core/cuda.h"
@@ -76,6 +75,7 @@ void read_engine(Plan::Impl& plan) {
     plan.tensor_cores |= note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
     plan.down_converts |= note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
     plan.reduced_sums |= note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION;
+    plan.any_order |= note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
   }
   for (const auto note : notes_of<cudnnBackendBehaviorNote_t>(
            engines[0], CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE))
@@ -132,6 +132,10 @@ bool precise(const Plan::Impl& plan, const ConvProblem& p) {
   return p.type != DType::f32 || p.tf32 || !(plan.tensor_cores || plan.down_converts);
 }
 
+bool repeatable_enough(const Plan::Impl& plan) {
+  return !(plan.target->deterministic && plan.any_order);
+}
+
 // The plans of a graph that `accept` takes.
 template <class Accept>
 std::vector<Plan> search(const std::shared_ptr<const Planner::Target>& target,
@@ -148,7 +152,7 @@ std::vector<Plan> search(const std::shared_ptr<const Planner::Target>& target,
       impl->graph = graph;
       impl->config = std::move(config);
       read_engine(*impl);
-      if (!accept(*impl)) continue;
+      if (!accept(*impl) || !repeatable_enough(*impl)) continue;
       impl->plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       set_plan_target(impl->plan, *target);
       impl->plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, impl->config);
@@ -168,6 +172,7 @@ std::size_t Plan::workspace() const { return impl_->workspace; }
 bool Plan::tensor_cores() const { return impl_->tensor_cores; }
 bool Plan::clusters() const { return impl_->clusters; }
 bool Plan::compiles() const { return impl_->compiles; }
+bool Plan::any_order() const { return impl_->any_order; }
 std::string Plan::json() const {
   return impl_->plan.get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
 }
@@ -179,16 +184,18 @@ std::string Plan::describe() const {
   return text.str();
 }
 
-Planner Planner::for_properties(const std::string& json) {
+Planner Planner::for_properties(const std::string& json, bool deterministic) {
   auto target = std::make_shared<Target>();
+  target->deterministic = deterministic;
   target->properties = Descriptor(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
   target->properties.set_text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, json);
   target->properties.finalize("properties of a device");
   return Planner(std::move(target));
 }
 
-Planner Planner::for_handle(void* handle) {
+Planner Planner::for_handle(void* handle, bool deterministic) {
   auto target = std::make_shared<Target>();
+  target->deterministic = deterministic;
   target->handle = static_cast<cudnnHandle_t>(handle);
   return Planner(std::move(target));
 }
@@ -210,7 +217,8 @@ std::size_t Planner::proposals(const AttentionProblem& problem) const {
   return configurations(graph.back(), *target_, CUDNN_HEUR_MODE_A, problem.key()).size();
 }
 
-Plan Planner::from_json(const std::string& json) const {
+Plan Planner::from_json(const std::string& json, const ConvProblem& problem,
+                        std::size_t cap) const {
   auto impl = std::make_shared<Plan::Impl>();
   impl->target = target_;
   impl->plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
@@ -222,11 +230,14 @@ Plan Planner::from_json(const std::string& json) const {
     return {};
   impl->workspace =
       static_cast<std::size_t>(impl->plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-  // for describe(); the rest of the text is cuDNN's own
-  const std::string name = "\"engineId\":";
-  if (const std::size_t at = json.find(name); at != std::string::npos)
-    impl->engine = std::atoi(json.c_str() + at + name.size());
-  return Plan(std::move(impl));
+  std::vector<Descriptor> configs = impl->plan.get_descriptors(
+      CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, 1);
+  if (configs.empty()) return {};
+  impl->config = std::move(configs[0]);
+  read_engine(*impl);
+  const bool allowed =
+      precise(*impl, problem) && repeatable_enough(*impl) && impl->workspace <= cap;
+  return allowed ? Plan(std::move(impl)) : Plan();
 }
 
 void execute(cudnnHandle_t handle, const Plan& plan, Device device, const cuda::Stream& stream,
@@ -267,16 +278,17 @@ std::size_t Plan::workspace() const { none(); }
 bool Plan::tensor_cores() const { none(); }
 bool Plan::clusters() const { none(); }
 bool Plan::compiles() const { none(); }
+bool Plan::any_order() const { none(); }
 std::string Plan::json() const { none(); }
 std::string Plan::describe() const { none(); }
-Planner Planner::for_properties(const std::string&) { none(); }
-Planner Planner::for_handle(void*) { none(); }
+Planner Planner::for_properties(const std::string&, bool) { none(); }
+Planner Planner::for_handle(void*, bool) { none(); }
 std::vector<Plan> Planner::plans(const ConvProblem&, std::size_t, std::size_t) const { none(); }
 std::vector<Plan> Planner::plans(const AttentionProblem&, std::size_t, std::size_t) const {
   none();
 }
 std::size_t Planner::proposals(const AttentionProblem&) const { none(); }
-Plan Planner::from_json(const std::string&) const { none(); }
+Plan Planner::from_json(const std::string&, const ConvProblem&, std::size_t) const { none(); }
 std::string library_version() {
   return "not found: this build has no CUDA; configure with -DGOSSAMER_CUDA=ON";
 }

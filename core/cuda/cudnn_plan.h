@@ -51,6 +51,8 @@ class Plan {
   bool clusters() const;
   // a kernel generated while the program runs, not one that ships with cuDNN
   bool compiles() const;
+  // its sums have no fixed order, so bits differ from run to run (cuDNN's note NONDETERMINISTIC)
+  bool any_order() const;
   std::string describe() const;  // "eng67 TILE_CGA_M=2 …, 0.0 MB"
   // to be made again by Planner::from_json on the same GPU model and cuDNN
   std::string json() const;
@@ -62,13 +64,13 @@ class Plan {
 
 struct AttentionProblem;
 
-// Finds plans for one device.
+// Finds plans for one device. deterministic: only those that give the same bits in every run.
 class Planner {
  public:
   // For a device described by cuDNN's JSON of its properties; no GPU and no driver is needed.
-  static Planner for_properties(const std::string& json);
+  static Planner for_properties(const std::string& json, bool deterministic = false);
   // For the device of a cuDNN handle (cudnnHandle_t), which must outlive the planner and its plans.
-  static Planner for_handle(void* handle);
+  static Planner for_handle(void* handle, bool deterministic = false);
 
   // Plans in the order of cuDNN's heuristics (mode A, then its fallbacks where few are left), best
   // guess first, at most `limit`, without those that need more than `cap` bytes of workspace or
@@ -80,8 +82,9 @@ class Planner {
   // How many kernels cuDNN proposes, of those that it makes while the program runs: to make them it
   // needs a driver.
   std::size_t proposals(const AttentionProblem&) const;
-  // undefined if cuDNN refuses it
-  Plan from_json(const std::string& json) const;
+  // A plan for this problem from its text. Undefined if cuDNN refuses it, or if plans() would.
+  Plan from_json(const std::string& json, const ConvProblem&,
+                 std::size_t cap = kWorkspaceCap) const;
   struct Target;
 
  private:

@@ -166,7 +166,8 @@ void GossipMethod::finish() {
   }
   const GossipModel::Access access(state_.model);
   if (!state_.logs.empty()) {
-    const std::uint64_t digest = digest_of(params_.values().span<float>());
+    const Tensor on_host = params_.values().to(Device::cpu());
+    const std::uint64_t digest = digest_of(on_host.span<float>());
     for (const auto& log : state_.logs) log->ended(digest);
   }
   std::vector<int> here;

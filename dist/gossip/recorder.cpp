@@ -76,6 +76,7 @@ RunFacts read_facts(const Line& line) {
   f.method = line.text("method");
   f.graph = from_text(line.text("graph"));
   f.pairing = line.text("pairing");
+  if (line.json.contains("device")) f.device = line.text("device");  // older ones: of CPUs only
   f.workers = static_cast<int>(line.whole("workers", kMostWorkers));
   f.rank = static_cast<int>(line.whole("rank", kMostWorkers));
   if (f.rank >= f.workers) line.wrong("rank is not below workers");
@@ -148,8 +149,8 @@ void check_can_record(const std::string& folder, int rank) {
 Recorder::Recorder(const std::string& folder, const RunFacts& f)
     : path_(record_path(folder, f.rank)), file_(open(path_, "wb")) {
   const std::string names =
-      fmt::format(R"("method":{},"graph":{},"pairing":{})", json_text(f.method),
-                  json_text(to_text(f.graph)), json_text(f.pairing));
+      fmt::format(R"("method":{},"graph":{},"pairing":{},"device":{})", json_text(f.method),
+                  json_text(to_text(f.graph)), json_text(f.pairing), json_text(f.device));
   write(fmt::format(R"({{"gossamer_events":{},{},"rank":{},"workers":{},"seed":{},)"
                     R"("parameters":"{:016x}","rate":{},"batch":{},"start_samples":{},)"
                     R"("total_samples":{}}})",

@@ -21,7 +21,7 @@
 namespace gossamer::dist {
 
 struct RunFacts {
-  std::string method, graph, pairing;
+  std::string method, graph, pairing, device = "cpu";  // device: cpu or cuda
   int rank = 0, workers = 1;
   std::uint64_t seed = 0, parameters = 0;  // fingerprint of names and shapes
   double rate = 1, batch = 1, start_samples = 0, total_samples = 0;

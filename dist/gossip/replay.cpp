@@ -91,6 +91,7 @@ Replay::Replay(Record record, const RunFacts& wanted, double limit_s)
     check<ConfigError>(recorded == given, record_.path, ": recorded with ", what, " ", recorded,
                        ", not ", given, "; replay with the configuration of the recorded run");
   };
+  same("device", f.device, wanted.device);
   same("method", f.method, wanted.method);
   same("graph", f.graph, wanted.graph);
   same("workers", f.workers, wanted.workers);
@@ -251,6 +252,7 @@ std::unique_ptr<Method> make_gossip(const MethodTraits& traits, bool accelerated
   const RunFacts facts{.method = traits.name,
                        .graph = graph.name,
                        .pairing = options.pairing,
+                       .device = params.values().device().is_cpu() ? "cpu" : "cuda",
                        .rank = group.rank(),
                        .workers = group.size(),
                        .seed = options.seed,

@@ -106,6 +106,8 @@ bool sums_by_nccl(Group& group, Setup& setup, const GpuOptions& o) {
   try {
     if (o.transport == "host")
       why = "transport=host";
+    else if (o.deterministic)
+      why = "the order of NCCL's sums is not fixed, and the run is deterministic";
     else if (group.side_channel() == nullptr)
       why = group.why_no_side_channel();
     else if (!shared.empty())
@@ -142,6 +144,10 @@ void check_gpu_options(const GpuOptions& o) {
   check<ConfigError>(o.traffic != GpuTraffic::all_reduce || o.transport != "peercopy",
                      "transport=peercopy is for exchanges of two; sums of gradients go "
                      "over nccl or host");
+  check<ConfigError>(
+      o.traffic != GpuTraffic::all_reduce || o.transport != "nccl" || !o.deterministic,
+      "transport=nccl sums in an order that depends on the machines and on NCCL's "
+      "version, so a deterministic run can't use it: use auto or host");
   check<ConfigError>(
       o.traffic != GpuTraffic::rounds || o.transport == "auto" || o.transport == "host",
       "transport=", o.transport,

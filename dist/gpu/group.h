@@ -30,6 +30,9 @@ struct GpuOptions {
   // multiprocessors that NCCL may take (a power of two); 0: as many as it likes. Between machines
   // at most 2
   int nccl_ctas = 4;
+  // all_reduce: the bits of a sum depend on its numbers and on the order of the workers only. So it
+  // goes over the host, for NCCL's order depends on the machines and on its version
+  bool deterministic = false;
   double collective_timeout_s = 60;  // of a sum: without a death this long, it has failed
   // what is used, and why not what was hoped for; from several threads
   std::function<void(const std::string&)> log{};

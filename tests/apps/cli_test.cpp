@@ -62,7 +62,8 @@ TEST_F(Cli, UsageErrors) {
   expect_error({"graph", "ring", "100000"}, 2, {"4096"});
   expect_error({"bench", "step", "--model", "nonsense"}, 2, {"nonsense"});
   expect_error({"bench", "step", "--dtype", "f64"}, 2, {"f64", "f32, bf16, f16 or auto"});
-  expect_error({"bench", "step", "--device", "cpu", "--tf32"}, 2, {"--tf32", "for a GPU"});
+  for (const char* flag : {"--tf32", "--deterministic"})
+    expect_error({"bench", "step", "--device", "cpu", flag}, 2, {flag, "for a GPU"});
   expect_error({"bench", "step", "--device", "cpu", "--plans", "p.json"}, 2, {"--plans"});
 }
 

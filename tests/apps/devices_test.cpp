@@ -11,6 +11,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/device_names.h"
 #include "gossamer/core/error.h"
+#include "support/error_of.h"
 
 namespace gossamer::apps {
 namespace {
@@ -34,6 +35,17 @@ TEST(Devices, AreNamedAndTheirPlansHaveAPlace) {
   EXPECT_EQ(plan_file("auto"), "/there/gossamer/plans.json");
   unsetenv("XDG_CACHE_HOME");
   if (home) setenv("HOME", before.c_str(), 1);
+}
+
+TEST(Devices, ARecordOnAGpuNeedsADeterministicRun) {
+  for (const char* key : {"run.record=record", "run.replay=record"}) {
+    Config c = load_config({key});
+    check_device_keys(c, false);
+    EXPECT_THAT(error_of<ConfigError>([&] { check_device_keys(c, true); }),
+                ::testing::HasSubstr("train.deterministic=true"));
+    c.train.deterministic = true;
+    check_device_keys(c, true);
+  }
 }
 
 TEST(Devices, TheTypeAutoIsBf16WhereThereAreInstructionsForIt) {

@@ -15,6 +15,7 @@
 #include "gossamer/apps/train/worker.h"
 #include "gossamer/nn/layers.h"
 #include "support/fake_graphs.h"
+#include "support/use_backend.h"
 
 namespace gossamer::apps {
 namespace {
@@ -128,6 +129,23 @@ TEST_P(StepGraphs, AResumedRunIsTheUninterruptedOne) {
     EXPECT_EQ(resumed.launched > 0, graphs);
     expect_same(whole.state, resumed.state);
   }
+}
+
+// Every pass as a GPU does it, the steps launched as graphs.
+TEST_P(StepGraphs, DeterministicTrainingOnAnEmulatedGpuIsRepeatedAndResumedBitForBit) {
+  const UseBackend emulated("cuda_emulated");
+  const auto as = [&](const std::string& name) {
+    std::vector<std::string> keys{"train.deterministic=true", "train.epochs=1.5",
+                                  "run.checkpoint_every=0.6", "run.keep=9", "run.name=" + name};
+    if (pictures()) keys.insert(keys.end(), {"data.sizes=[]", "data.size_milestones=[]"});
+    return config(keys);
+  };
+  const Trained first = train(as("first"), true);
+  EXPECT_GE(first.launched, 3);
+  expect_same(train(as("again"), true).state, first.state);
+  const std::vector<ResumePoint> points = list_checkpoints("runs/first");
+  ASSERT_GE(points.size(), 2u);
+  expect_same(train(as("resumed"), true, points.back().checkpoint).state, first.state);
 }
 
 // Three workers sum their gradients, until one dies between two steps. All end their steps

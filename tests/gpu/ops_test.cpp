@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "core/kernel_helpers.h"
+#include "core/ops/op_results.h"
 #include "gossamer/core/backend.h"
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/cuda.h"
@@ -23,23 +24,6 @@ class GpuOps : public ::testing::Test {
   }
 };
 
-// The result and the gradients of a weighted sum of it, on the CPU as f32.
-std::vector<Tensor> results_on(Device device, const OpCase& c, const std::vector<Tensor>& inputs) {
-  std::vector<Tensor> leaves, all;
-  for (const Tensor& x : inputs) leaves.push_back(x.clone().to(device).requires_grad(c.gradient));
-  const Tensor y = c.run(leaves);
-  all.push_back(y.to(Device::cpu()).to(DType::f32));
-  if (!c.gradient) return all;
-  Tensor weights = Tensor::empty(y.shape());
-  Rng rng(77);
-  for (float& v : weights.span<float>()) v = rng.normal();
-  sum(mul(cast(y, DType::f32), weights.to(device))).backward();
-  for (const Tensor& x : leaves)
-    all.push_back(x.grad().defined() ? x.grad().to(Device::cpu()).to(DType::f32)
-                                     : Tensor::zeros(x.shape()));
-  return all;
-}
-
 // cuDNN's 16-bit kernels load eight channels at once: rows with fewer are refused, with words, and
 // counted.
 bool refused(const std::exception& e) {
@@ -51,18 +35,16 @@ void compare_all(DType type) {
   int compared = 0, left_out = 0;
   for (const OpCase& c : op_cases()) {
     SCOPED_TRACE(label_of(c));
-    std::vector<Tensor> inputs = draw_inputs(c, 41);
-    for (std::size_t k = 0; k < inputs.size(); ++k)
-      if (k >= c.keep_f32.size() || !c.keep_f32[k]) inputs[k] = inputs[k].to(type);
+    const std::vector<Tensor> inputs = inputs_in(type, c);
     std::vector<Tensor> got;
     try {
-      got = results_on(Device::cuda(), c, inputs);
+      got = results_of(c, inputs, Device::cuda());
     } catch (const DeviceError& e) {
       ASSERT_TRUE(refused(e)) << e.what();
       ++left_out;
       continue;
     }
-    const std::vector<Tensor> want = results_on(Device::cpu(), c, inputs);
+    const std::vector<Tensor> want = results_of(c, inputs);
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t k = 0; k < want.size(); ++k) {
       float top = 0.05f;

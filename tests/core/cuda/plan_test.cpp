@@ -13,14 +13,17 @@
 #include <gtest/gtest.h>
 
 #include "core/cuda/gpu_properties.h"
+#include "core/cuda/model_convs.h"
 #include "core/ops/op_cases.h"
 #include "gossamer/core/cuda.h"
+#include "gossamer/core/cuda/cudnn_engine.h"
 #include "gossamer/core/cuda/cudnn_plan.h"
 #include "gossamer/models/registry.h"
 
 namespace gossamer::cudnn {
 namespace {
 
+using testing::Form, testing::Layer, testing::form_of, testing::forms, testing::layers_of;
 using testing::kA100, testing::kH100, testing::kH200;
 
 class Planning : public ::testing::Test {
@@ -30,72 +33,6 @@ class Planning : public ::testing::Test {
     if (library_version().starts_with("not found")) GTEST_SKIP() << library_version();
   }
 };
-
-struct Layer {
-  std::string name;
-  ConvProblem problem;  // forward
-};
-
-// The shape of a ResNet, as models/registry.cpp makes it.
-struct Form {
-  const char* model;
-  std::vector<i64> blocks, widths;
-  bool bottleneck, imagenet, pad_shortcut;
-  i64 batch;
-};
-const std::vector<Form>& forms() {
-  static const std::vector<Form> list{
-      {"resnet18", {2, 2, 2, 2}, {64, 128, 256, 512}, false, true, false, 256},
-      {"resnet34", {3, 4, 6, 3}, {64, 128, 256, 512}, false, true, false, 256},
-      {"resnet50", {3, 4, 6, 3}, {64, 128, 256, 512}, true, true, false, 256},
-      {"resnet18-cifar", {2, 2, 2, 2}, {64, 128, 256, 512}, false, false, false, 128},
-      {"resnet8-cifar", {1, 1, 1}, {16, 32, 64}, false, false, true, 128},
-      {"resnet20-cifar", {3, 3, 3}, {16, 32, 64}, false, false, true, 128},
-  };
-  return list;
-}
-const Form& form_of(const std::string& model) {
-  return *std::ranges::find(forms(), model, &Form::model);
-}
-
-// All convolutions, on 224 x 224 pictures or CIFAR's 32 x 32. ImageNet's stem as the GPU computes
-// it in 16 bits: a 4 x 4 convolution of 2 x 2 blocks of pixels, 12 channels padded to 16.
-std::vector<Layer> layers_of(const Form& form, i64 batch, DType type) {
-  std::vector<Layer> layers;
-  const auto add = [&](const std::string& name, i64 size, i64 c, i64 k, i64 kernel, i64 stride,
-                       i64 before, i64 after) {
-    layers.push_back(
-        {name,
-         {ConvOp::forward, type, batch, size, size, c, k, kernel, kernel, stride, before, after}});
-  };
-  if (form.imagenet && type == DType::f32)
-    add("stem", 224, 3, 64, 7, 2, 3, 3);
-  else if (form.imagenet)
-    add("stem", 112, 16, 64, 4, 1, 2, 1);
-  else
-    add("stem", 32, 3, form.widths[0], 3, 1, 1, 1);
-  i64 in = form.widths[0], size = form.imagenet ? 56 : 32;
-  for (std::size_t stage = 0; stage < form.blocks.size(); ++stage) {
-    const i64 width = form.widths[stage], out = form.bottleneck ? 4 * width : width;
-    for (i64 b = 0; b < form.blocks[stage]; ++b) {
-      const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(b) + ".";
-      const i64 stride = stage > 0 && b == 0 ? 2 : 1;
-      if (form.bottleneck) {
-        add(name + "conv1", size, in, width, 1, 1, 0, 0);
-        add(name + "conv2", size, width, width, 3, stride, 1, 1);
-        add(name + "conv3", size / stride, width, out, 1, 1, 0, 0);
-      } else {
-        add(name + "conv1", size, in, width, 3, stride, 1, 1);
-        add(name + "conv2", size / stride, width, out, 3, 1, 1, 1);
-      }
-      if ((stride != 1 || in != out) && !form.pad_shortcut)
-        add(name + "downsample", size, in, out, 1, stride, 0, 0);
-      in = out;
-      size /= stride;
-    }
-  }
-  return layers;
-}
 
 TEST(PlanningTable, HasTheFiltersOfTheModels) {
   for (const Form& form : forms()) {
@@ -192,16 +129,9 @@ INSTANTIATE_TEST_SUITE_P(Gpus, PlanningFor,
                          });
 
 TEST_P(PlanningFor, EveryConvolutionOfTheModels) {
-  for (const Form& form : forms())
-    for (const Layer& layer : layers_of(form, form.batch, std::get<DType>(GetParam())))
-      for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
-        if (op == ConvOp::backward_data && layer.name == "stem") continue;
-        ConvProblem problem = layer.problem;
-        problem.op = op;
-        expect_plans(form.model + (" " + layer.name), problem);
-        problem.accumulate = op == ConvOp::backward_data;
-        expect_plans(form.model + (" " + layer.name), problem);
-      }
+  testing::each_conv_of_the_models(
+      std::get<DType>(GetParam()),
+      [&](const std::string& what, const ConvProblem& p) { expect_plans(what, p); });
   report("convolutions of models");
 }
 
@@ -218,18 +148,83 @@ TEST_P(PlanningFor, EveryConvolutionOfTheListOfOps) {
 
 TEST_F(Planning, PlansComeBackFromTheirText) {
   const Planner planner = Planner::for_properties(kH200);
-  const auto plans =
-      planner.plans({ConvOp::backward_filter, DType::bf16, 64, 14, 14, 256, 256, 3, 3, 1, 1, 1}, 3);
+  const ConvProblem problem{
+      ConvOp::backward_filter, DType::bf16, 64, 14, 14, 256, 256, 3, 3, 1, 1, 1};
+  const auto plans = planner.plans(problem, 3);
   ASSERT_EQ(plans.size(), 3u);
   for (const Plan& plan : plans) {
-    const Plan again = planner.from_json(plan.json());
+    const Plan again = planner.from_json(plan.json(), problem);
     ASSERT_TRUE(again.defined());
     EXPECT_EQ(again.workspace(), plan.workspace());
     EXPECT_EQ(again.engine(), plan.engine());
+    EXPECT_EQ(again.tensor_cores(), plan.tensor_cores());
+    EXPECT_EQ(again.describe(), plan.describe());
     EXPECT_EQ(again.json(), plan.json());
   }
-  EXPECT_FALSE(planner.from_json("{\"not\": \"a plan\"}").defined());
-  EXPECT_FALSE(planner.from_json("").defined());
+  EXPECT_FALSE(planner.from_json("{\"not\": \"a plan\"}", problem).defined());
+  EXPECT_FALSE(planner.from_json("", problem).defined());
+}
+
+// A file may be of another program, or of before a rule.
+TEST_F(Planning, APlanFromATextIsHeldToTheRulesOfTheSearch) {
+  const Planner planner = Planner::for_properties(kH200);
+  ConvProblem problem{ConvOp::forward, DType::f32, 32, 28, 28, 128, 128, 3, 3, 1, 1, 1};
+  problem.tf32 = true;
+  const auto rounds = planner.plans(problem);
+  ASSERT_FALSE(rounds.empty());
+  EXPECT_TRUE(planner.from_json(rounds[0].json(), problem).defined());
+  problem.tf32 = false;
+  EXPECT_FALSE(planner.from_json(rounds[0].json(), problem).defined()) << rounds[0].describe();
+  for (const Plan& plan : planner.plans(problem))
+    if (plan.workspace() > 0)
+      EXPECT_FALSE(planner.from_json(plan.json(), problem, plan.workspace() - 1).defined());
+}
+
+// The gradients of the filters of resnet8-cifar in f32: cuDNN's engine 20 won all of them on an
+// H200, and two runs differed.
+TEST_F(Planning, ADeterministicPlannerTakesNoPlanThatCarriesTheNoteAlsoNotFromAText) {
+  const Planner any = Planner::for_properties(kH200),
+                deterministic = Planner::for_properties(kH200, true);
+  const ConvProblem problem{
+      ConvOp::backward_filter, DType::f32, 128, 32, 32, 16, 16, 3, 3, 1, 1, 1};
+  int noted = 0;
+  for (const Plan& plan : any.plans(problem)) {
+    EXPECT_TRUE(any.from_json(plan.json(), problem).defined());
+    EXPECT_EQ(deterministic.from_json(plan.json(), problem).defined(), !plan.any_order())
+        << plan.describe();
+    noted += plan.any_order();
+  }
+  EXPECT_GT(noted, 0) << "this cuDNN has no such plan any more: take another problem";
+  const std::vector<Plan> kept = deterministic.plans(problem);
+  EXPECT_FALSE(kept.empty());
+  for (const Plan& plan : kept) EXPECT_FALSE(plan.any_order()) << plan.describe();
+}
+
+TEST_F(Planning, EveryConvolutionOfTheModelsKeepsADeterministicPlanOnAnH200) {
+  const Planner planner = Planner::for_properties(kH200, true);
+  for (const DType type : {DType::f32, DType::bf16, DType::f16}) {
+    int planned = 0;
+    testing::each_conv_of_the_models(type, [&](const std::string& what, const ConvProblem& p) {
+      const std::vector<Plan> first = planner.plans(p, 1);
+      ASSERT_FALSE(first.empty()) << what << ", " << p.key();
+      EXPECT_FALSE(first[0].any_order()) << p.key() << ": " << first[0].describe();
+      EXPECT_FALSE(first[0].compiles()) << p.key() << ": " << first[0].describe();
+      ++planned;
+    });
+    EXPECT_EQ(planned, 178);
+  }
+}
+
+TEST(PlanKey, TellsGpusAndDeterministicRunsApart) {
+  const ConvProblem problem{ConvOp::forward, DType::bf16, 8, 14, 14, 64, 64, 3, 3, 1, 1, 1};
+  cuda::Properties gpu;
+  gpu.name = "a GPU";
+  gpu.multiprocessors = 132;
+  const std::string key = plan_key(problem, gpu);
+  EXPECT_NE(key.find(problem.key()), std::string::npos) << key;
+  EXPECT_EQ(plan_key(problem, gpu, true), key + " deterministic");
+  gpu.multiprocessors = 114;
+  EXPECT_NE(plan_key(problem, gpu), key);
 }
 
 TEST_F(Planning, F32PlansKeepTheirDigitsUnlessTf32IsAllowed) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "core/ops/op_cases.h"
+#include "core/ops/op_results.h"
 #include "gossamer/core/backend.h"
 #include "gossamer/core/cpu/kernel_sets.h"
 
@@ -14,16 +15,7 @@ namespace {
 std::vector<Tensor> results_on(const std::string& name, const OpCase& c,
                                const std::vector<Tensor>& inputs) {
   const UseBackend use(name);
-  std::vector<Tensor> leaves, all;
-  for (const Tensor& x : inputs) leaves.push_back(x.clone().requires_grad());
-  const Tensor y = c.run(leaves);
-  Tensor weights = Tensor::empty(y.shape());
-  Rng rng(77);
-  for (float& v : weights.span<float>()) v = rng.normal();
-  sum(mul(cast(y, DType::f32), weights)).backward();
-  all.push_back(y.to(DType::f32));
-  for (const Tensor& x : leaves) all.push_back(x.grad().to(DType::f32));
-  return all;
+  return results_of(c, inputs);
 }
 
 void compare_all(DType type) {
@@ -31,9 +23,7 @@ void compare_all(DType type) {
     for (const OpCase& c : op_cases()) {
       if (name == "reference" || !c.backend) continue;
       SCOPED_TRACE(name + ": " + label_of(c));
-      std::vector<Tensor> inputs = draw_inputs(c, 41);
-      for (std::size_t k = 0; k < inputs.size(); ++k)
-        if (k >= c.keep_f32.size() || !c.keep_f32[k]) inputs[k] = inputs[k].to(type);
+      const std::vector<Tensor> inputs = inputs_in(type, c);
       const auto want = results_on("reference", c, inputs), got = results_on(name, c, inputs);
       for (std::size_t k = 0; k < want.size(); ++k) {
         float top = 0.05f;

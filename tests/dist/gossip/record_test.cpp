@@ -2,14 +2,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "dist/workers.h"
+#include "dist/gossip/net_training.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/ops.h"
-#include "gossamer/core/parallel.h"
 #include "gossamer/dist/gossip/recorder.h"
 #include "gossamer/dist/local/local_cluster.h"
-#include "gossamer/nn/init.h"
-#include "gossamer/nn/layers.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
 
@@ -17,20 +13,6 @@ namespace gossamer::dist {
 namespace {
 
 constexpr int kWorkers = 4;
-
-// A convolutional net with batch norm and dropout: all kinds of state that training has.
-class SmallNet : public nn::Module {
- public:
-  Tensor forward(const Tensor& x) override {
-    return fc_(drop_(global_avg_pool(norm_.apply(conv_(x), true))));
-  }
-
- private:
-  nn::Conv2d& conv_ = add("conv", nn::Conv2d(3, 8, {.kernel = 3, .padding = 1}));
-  nn::BatchNorm& norm_ = add("norm", nn::BatchNorm(8));
-  nn::Dropout& drop_ = add("drop", nn::Dropout(.2f, 5));
-  nn::Linear& fc_ = add("fc", nn::Linear(8, 4));
-};
 
 struct Outcome {
   std::vector<std::vector<float>> x;  // of each worker
@@ -135,43 +117,23 @@ TEST_F(Replays, RefusesARecordOfAnotherRunAndSaysWhatDiffers) {
 }
 
 TEST_F(Replays, RepeatTheTrainingOfANet) {
-  const auto run = [&](MethodOptions options, double longest_ms) {
-    options.total_samples = kWorkers * 12 * 8, options.batch = 8;
-    LocalCluster cluster(kWorkers);
-    std::vector<std::vector<float>> x(kWorkers);
-    on_workers(cluster, kWorkers, [&](int rank, Group& group) {
-      set_compute_threads(1);
-      nn::seed_initialisation(1);
-      SmallNet net;
-      FlatParams params(net.parameters(), net.buffers(), {.compute = DType::f32, .separate = true});
-      nn::Sgd sgd(params, {.momentum = .9f});
-      auto method =
-          make_method("a2cid2", params, sgd, group, make_graph("complete", kWorkers), options);
-      Rng data(9, static_cast<std::uint64_t>(rank));
-      while (!method->done()) {
-        Tensor images = nn::normal({8, 8, 8, 3}, 0, 1, data),
-               labels = Tensor::empty({8}, DType::i32);
-        for (i64 i = 0; i < 8; ++i)
-          labels.as<std::int32_t>()[i] = static_cast<std::int32_t>(data.below(4));
-        params.zero_grad();
-        cross_entropy(net(images), labels).backward();
-        std::this_thread::sleep_for(
-            std::chrono::duration<double, std::milli>(rank == 2 ? longest_ms : .2));
-        method->step(.05);
-      }
-      method->finish();
-      auto& mine = x[static_cast<std::size_t>(rank)];
-      const auto append = [&](const Tensor& t) {
-        mine.insert(mine.end(), t.span<float>().begin(), t.span<float>().end());
-      };
-      append(params.values());
-      for (const NamedTensor& b : net.buffers())
-        if (b.tensor.dtype() == DType::f32) append(b.tensor);
-    });
-    return x;
+  const auto recorded = train_nets(kWorkers, options_for(path("net"), ""), .2);
+  EXPECT_EQ(train_nets(kWorkers, options_for("", path("net")), 3), recorded);
+}
+
+TEST_F(Replays, ARecordIsOfOneKindOfDeviceAndAnOlderOneOfCpus) {
+  record_one();
+  const std::string file = record_path(path("run"), 2), text = contents(file),
+                    fact = ",\"device\":\"cpu\"";
+  const auto replay_with = [&](const std::string& other) {
+    std::string changed = text;
+    changed.replace(changed.find(fact), fact.size(), other);
+    std::ofstream(file) << changed;
+    return error_of([&] { train("a2cid2", options_for("", path("run")), even); });
   };
-  const auto recorded = run(options_for(path("net"), ""), .2);
-  EXPECT_EQ(run(options_for("", path("net")), 3), recorded);
+  EXPECT_NE(replay_with(",\"device\":\"cuda\"").find("recorded with device cuda, not cpu"),
+            std::string::npos);
+  EXPECT_EQ(replay_with(""), "no error");
 }
 
 // The gradients are others than in the recorded run: that can't go unnoticed.

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 
 #include "dist/around.h"
-#include "dist/gpu/fakes.h"
+#include "dist/gpu/devices.h"
 #include "dist/rounds/synchronous.h"
 #include "dist/small_net.h"
 #include "gossamer/core/blocks.h"
@@ -22,30 +22,6 @@
 
 namespace gossamer::dist {
 namespace {
-
-// Devices run beside the workers, each in a thread of its own, unless the test holds them.
-class Devices {
- public:
-  Devices(fake::Machine& machine, int n, bool held = false) : held_(static_cast<std::size_t>(n)) {
-    for (auto& h : held_) h = held;
-    for (int i = 0; i < n; ++i)
-      threads_.emplace_back([this, &machine, i] {
-        while (!over_)
-          if (held_[static_cast<std::size_t>(i)] || !machine.step(i))
-            std::this_thread::sleep_for(std::chrono::microseconds(20));
-      });
-  }
-  ~Devices() {
-    over_ = true;
-    for (std::thread& t : threads_) t.join();
-  }
-  void hold(int i, bool on) { held_[static_cast<std::size_t>(i)] = on; }
-
- private:
-  std::vector<std::atomic<bool>> held_;
-  std::atomic<bool> over_ = false;
-  std::vector<std::thread> threads_;
-};
 
 // Its tensors lie on this device, and go over the host behind its compute stream.
 DeviceGroup staged(Group& host, DevicePort& port) {
@@ -98,7 +74,7 @@ Outcome train(const Trial& t, bool gpu) {
               .alive = std::vector<int>(n),
               .problems = {}};
   {
-    const Devices devices(machine, t.workers);
+    const fake::Devices devices(machine, t.workers);
     on_workers(cluster, t.workers, [&](int rank, Group& host) {
       std::optional<DeviceGroup> device;
       if (gpu)
@@ -273,7 +249,7 @@ TEST(Staged, FollowAComputeLaneThatIsFarBehind) {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     fake::Machine machine(kWorkers, seed);
     LocalCluster cluster(kWorkers);
-    const Devices devices(machine, kWorkers);
+    const fake::Devices devices(machine, kWorkers);
     on_workers(cluster, kWorkers, [&](int rank, Group& host) {
       fake::Gpu& gpu = machine.gpu(rank);
       DeviceGroup group = staged(host, gpu);
@@ -328,7 +304,7 @@ TEST(Staged, NeitherWaitForTheDeviceNorNeedTheTrainingThread) {
   constexpr int n = 3, kSteps = 4;
   fake::Machine machine(n, 1);
   LocalCluster cluster(n);
-  Devices devices(machine, n, true);
+  fake::Devices devices(machine, n, true);
   on_workers(cluster, n, [&](int rank, Group& inner) {
     Watched host(inner);
     DeviceGroup group = staged(host, machine.gpu(rank));
@@ -356,7 +332,7 @@ TEST(Staged, ALateDeviceIsLeftOutOfTheRoundAndTakesPartAgain) {
   LocalCluster cluster(n);
   std::vector<std::vector<float>> x(n);
   std::atomic<i64> failed = 0;
-  Devices devices(machine, n);
+  fake::Devices devices(machine, n);
   on_workers(cluster, n, [&](int rank, Group& host) {
     DeviceGroup group = staged(host, machine.gpu(rank));
     Quadratic q(rank, 20);
@@ -420,7 +396,7 @@ TEST(Staged, ADeviceThatFailsEndsTheRunOfItsWorkerWithItsWords) {
   fake::Machine machine(n, 1);
   LocalCluster cluster(n);
   std::string error;
-  const Devices devices(machine, n);
+  const fake::Devices devices(machine, n);
   on_workers(cluster, n, [&](int rank, Group& host) {
     Failing port(machine, rank, rank == 1 ? 60 : 1 << 30);
     DeviceGroup group = staged(host, port);
@@ -454,10 +430,12 @@ TEST(GpuOptions, RefuseWhatDoesNotGoWithTheTraffic) {
                 testing::HasSubstr("over the host: use auto or host"));
   EXPECT_THAT(refused({.transport = "peercopy"}, GpuTraffic::all_reduce),
               testing::HasSubstr("nccl or host"));
+  EXPECT_THAT(refused({.transport = "nccl", .deterministic = true}, GpuTraffic::all_reduce),
+              testing::HasSubstr("a deterministic run can't use it: use auto or host"));
   EXPECT_THAT(refused({.transport = "pigeon"}, GpuTraffic::gossip),
               testing::HasSubstr("known are"));
   check_gpu_options({.traffic = GpuTraffic::rounds, .transport = "host"});
-  check_gpu_options({.transport = "peercopy"});
+  check_gpu_options({.transport = "peercopy", .deterministic = true});  // copies add nothing
 }
 
 }  // namespace
