@@ -86,11 +86,15 @@ struct NormPoolBackInput {
       if ((k >= 2 && o + 1 == ho) || (k % 2 == 1 && q + 1 == wo)) continue;
       const i64 at = (window + (k < 2 ? 0 : wo) + k % 2) * cols + p.col;
       cell.dy[k].load(dy + at, p.count);
-      if constexpr (whole)
+#ifdef __CUDA_ARCH__
+      if constexpr (whole) {
         cell.taps[k] = *reinterpret_cast<const std::uint64_t*>(taken + at);
-      else
-        for (int j = 0; j < p.count; ++j)
-          cell.taps[k] ^= static_cast<std::uint64_t>(taken[at + j] ^ 255) << (8 * j);
+        continue;
+      }
+#endif
+      GOSSAMER_ROLL
+      for (int j = 0; j < p.count; ++j)
+        cell.taps[k] ^= static_cast<std::uint64_t>(taken[at + j] ^ 255) << (8 * j);
     }
     GOSSAMER_UNROLL
     for (int k = 0; k < 4; ++k)
