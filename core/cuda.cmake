@@ -4,6 +4,7 @@
 #     nvidia-cudnn-cu13 nvidia-nccl-cu13
 # Sets
 #   GOSSAMER_HAS_CUDA        whether the CUDA backend is compiled
+#   GOSSAMER_PTX             the architecture whose PTX is added; empty: none
 #   GOSSAMER_CUDA_LIBRARIES  folders in which what is built here looks for cuDNN, cuBLASLt and NCCL
 # One binary runs on machines with and without a GPU: the CUDA runtime is linked statically, and
 # finds no driver on the latter; the large libraries are loaded at run time, when first used.
@@ -82,6 +83,18 @@ if(GOSSAMER_HAS_CUDA)
     set(CMAKE_BUILD_RPATH ${GOSSAMER_CUDA_LIBRARIES})
   endif()
   set(cuda_text "CUDA for ${GOSSAMER_CUDA_ARCH}")
+  # The list may have any order.
+  set(GOSSAMER_PTX ${GOSSAMER_CUDA_PTX})
+  if(GOSSAMER_PTX STREQUAL "ON")
+    set(sorted ${GOSSAMER_CUDA_ARCH})
+    list(SORT sorted COMPARE NATURAL)
+    list(GET sorted -1 GOSSAMER_PTX)
+  elseif(NOT GOSSAMER_PTX)
+    set(GOSSAMER_PTX "")
+  endif()
+  if(GOSSAMER_PTX)
+    string(APPEND cuda_text " with PTX of ${GOSSAMER_PTX}")
+  endif()
   if(NOT NCCL_INCLUDE)
     string(APPEND cuda_text " (without NCCL: nccl.h not found)")
   endif()
@@ -100,10 +113,14 @@ function(gossamer_cuda_sources target)
   foreach(arch ${GOSSAMER_CUDA_ARCH})
     list(APPEND gencode -gencode=arch=compute_${arch},code=sm_${arch})
   endforeach()
-  list(GET GOSSAMER_CUDA_ARCH -1 last)
-  if(GOSSAMER_CUDA_PTX)
-    list(APPEND gencode -gencode=arch=compute_${last},code=compute_${last})
+  if(GOSSAMER_PTX)
+    list(APPEND gencode -gencode=arch=compute_${GOSSAMER_PTX},code=compute_${GOSSAMER_PTX})
   endif()
+  # What no object of this build is for, for `ninja cuda_resources`: nothing but registers and
+  # memory, which the test then reads too.
+  set(others 80 89 90 100 120)
+  list(REMOVE_ITEM others ${GOSSAMER_CUDA_ARCH})
+  set(cubins "")
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(host NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
   list(APPEND host -O3 -fno-math-errno -fno-trapping-math -fPIC)
@@ -133,15 +150,26 @@ function(gossamer_cuda_sources target)
     if(stem MATCHES "^(op_update|op_blocks|op_choose|op_likeliest|op_exchange|input)$")
       set(exact -fmad=false -Xcompiler -ffp-contract=off)
     endif()
+    set(options -x cu -std=c++20 -O3 -DNDEBUG -Xptxas -v ${warnings}
+      -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact} ${GOSSAMER_CUDA_FLAGS}
+      -DGOSSAMER_HAS_CUDA -I${PROJECT_BINARY_DIR}/include -isystem ${CUDA_INCLUDE})
     add_custom_command(OUTPUT ${object} BYPRODUCTS ${resources}
       DEPENDS ${file} DEPFILE ${object}.d VERBATIM COMMENT "nvcc ${stem}"
       COMMAND ${PROJECT_SOURCE_DIR}/core/cuda/nvcc_keeping_resources ${resources}
-        ${ccache} ${NVCC} -x cu -std=c++20 -O3 -DNDEBUG -Xptxas -v ${gencode} ${warnings}
-        -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact} ${GOSSAMER_CUDA_FLAGS}
-        -DGOSSAMER_HAS_CUDA -I${PROJECT_BINARY_DIR}/include -isystem ${CUDA_INCLUDE}
-        -MD -MF ${object}.d -c ${file} -o ${object})
+        ${ccache} ${NVCC} ${options} ${gencode} -MD -MF ${object}.d -c ${file} -o ${object})
     list(APPEND objects ${object})
+    foreach(arch ${others})
+      set(cubin ${PROJECT_BINARY_DIR}/nvcc/${stem}.sm_${arch}.cubin)
+      add_custom_command(OUTPUT ${cubin}
+        DEPENDS ${file} DEPFILE ${cubin}.d VERBATIM COMMENT "nvcc ${stem} for sm_${arch}"
+        COMMAND ${PROJECT_SOURCE_DIR}/core/cuda/nvcc_keeping_resources
+          ${PROJECT_BINARY_DIR}/nvcc/${stem}.sm_${arch}.resources
+          ${ccache} ${NVCC} ${options} -arch=sm_${arch} -MD -MF ${cubin}.d -cubin ${file}
+          -o ${cubin})
+      list(APPEND cubins ${cubin})
+    endforeach()
   endforeach()
+  add_custom_target(cuda_resources DEPENDS ${cubins})
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/nvcc)
   set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
   # nvcc compiles these files; the compiler of the other files does not.

@@ -45,6 +45,9 @@ if(GOSSAMER_HAS_CUDA)
 endif()
 set_source_files_properties(tests/core/cuda/attention_plan_test.cpp
   PROPERTIES COMPILE_DEFINITIONS GOSSAMER_CUDA_STUB="${CUDA_STUB}")
+list(JOIN GOSSAMER_CUDA_ARCH " " built_for)
+set_property(SOURCE tests/core/cuda/fatbin_test.cpp PROPERTY COMPILE_DEFINITIONS
+  GOSSAMER_BUILT_FOR="${built_for}" GOSSAMER_PTX="${GOSSAMER_PTX}")
 
 gossamer_tests(core tests/core EXCEPT tests/core/ops)
 gossamer_tests(ops tests/core/ops)
@@ -97,8 +100,23 @@ foreach(file ${fuzzers})
 endforeach()
 target_sources(test_fuzz PRIVATE ${fuzzers})
 
-add_executable(bench_passes tests/bench/passes.cpp)
+add_executable(bench_passes tests/bench/passes.cpp tests/bench/text_passes.cpp)
 target_link_libraries(bench_passes PRIVATE gossamer::core gossamer_flags)
+target_include_directories(bench_passes PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+# What `tests/gpu/run` has the driver load into a program: its kernels as CUPTI sees them.
+if(GOSSAMER_HAS_CUDA)
+  find_path(CUPTI_INCLUDE cupti.h HINTS ${CUDA_INCLUDE} ${toolkit}/../../extras/CUPTI/include
+    ${CUDA_INCLUDE}/../../cuda_cupti/include)
+endif()
+if(CUPTI_INCLUDE)
+  add_library(kernel_times MODULE tests/gpu/kernel_times.cpp)
+  target_link_libraries(kernel_times PRIVATE gossamer_flags ${CMAKE_DL_LIBS})
+  target_include_directories(kernel_times PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+  target_include_directories(kernel_times SYSTEM PRIVATE ${CUPTI_INCLUDE} ${CUDA_INCLUDE})
+  set_target_properties(kernel_times PROPERTIES CXX_VISIBILITY_PRESET hidden)
+else()
+  add_custom_target(kernel_times)
+endif()
 add_executable(bench_checksums tests/bench/checksums.cpp)
 target_link_libraries(bench_checksums PRIVATE gossamer::core gossamer_flags)
 # What the cores can do, and the kernels beside it.

@@ -23,10 +23,22 @@ namespace gossamer {
 //       asked after the last phase: does the block go through all phases once more? All its threads
 //       must agree, and what they read here must not be written in the last phase.
 //   static constexpr int resident;
-//       blocks that must fit on a multiprocessor at a time: the compiler limits the registers
+//       blocks that must fit on a multiprocessor at a time: the compiler limits the registers; it
+//       may depend on kArchitecture
 // Between two phases all threads of a block wait for each other. Within a phase no thread may read
 // what another writes there.
 struct Nothing {};
+
+// What device code is being compiled for: 90 for sm_90. On a host it means nothing.
+#ifdef __CUDA_ARCH__
+inline constexpr int kArchitecture = __CUDA_ARCH__ / 10;
+#else
+inline constexpr int kArchitecture = 0;
+#endif
+
+// `resident` of a kernel that CUDA 13.0's compiler, left alone, gives too few registers on
+// Blackwell: it spills one to six, so that another block fits.
+inline constexpr int kWithoutSpilling = kArchitecture >= 100 ? 2 : 0;
 
 namespace detail {
 

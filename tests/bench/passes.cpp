@@ -1,79 +1,20 @@
 // Times the fused passes of a GPU at ResNet-50's shapes, with bytes per second beside what a copy
-// reaches on the same GPU; and what products and copies together allow a whole step.
-//     bench_passes [batch]     (default 256; without a GPU it says why and exits with 77)
-#include <algorithm>
+// reaches on the same GPU; and what products and copies together allow a whole step. Or those of
+// GPT-2 small.
+//     bench_passes [batch]          (default 256; without a GPU it says why and exits with 77)
+//     bench_passes text [texts]     (default 8)
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
+#include <string>
 #include <vector>
 
-#include "gossamer/core/backend.h"
-#include "gossamer/core/cuda.h"
-#include "gossamer/core/error.h"
+#include "bench/timed_passes.h"
 #include "gossamer/core/exchange.h"
 #include "gossamer/core/input_pass.h"
-#include "gossamer/core/random.h"
-#include "gossamer/core/update.h"
 
-namespace gossamer {
+namespace gossamer::bench {
 namespace {
-
-const Device kGpu = Device::cuda(0);
-double copy_rate = 0;  // bytes/s
-
-// Median of some repetitions, each of enough launches to take a millisecond or so.
-double seconds_of(const std::function<void()>& pass, int launches = 10) {
-  const cuda::Stream& stream = cuda::current_stream(kGpu);
-  cuda::Event begin(kGpu, cuda::Event::Timing::on), end(kGpu, cuda::Event::Timing::on);
-  std::vector<double> times;
-  for (int k = 0; k < 3; ++k) pass();
-  for (int repetition = 0; repetition < 9; ++repetition) {
-    begin.record(stream);
-    for (int k = 0; k < launches; ++k) pass();
-    end.record(stream);
-    if (!end.wait(std::chrono::seconds(60))) fail<DeviceError>("a pass took longer than a minute");
-    times.push_back(cuda::Event::milliseconds(begin, end) / 1e3 / launches);
-  }
-  std::nth_element(times.begin(), times.begin() + 4, times.end());
-  return times[4];
-}
-
-void row(const char* name, const Shape& shape, double bytes, const std::function<void()>& pass) {
-  const double s = seconds_of(pass);
-  std::printf("%-34s %-22s %8.1f MB %9.1f us %8.0f GB/s %5.0f %%\n", name, shape.str().c_str(),
-              bytes / 1e6, s * 1e6, bytes / s / 1e9, 100 * bytes / s / copy_rate);
-  std::fflush(stdout);
-}
-
-Tensor filled(Shape shape, float value, DType type) {
-  return Tensor::full(shape, value, type, kGpu);
-}
-
-// Values in (-1, 1), or bytes: a pattern made on the CPU, repeated. Data that is all alike draws
-// less power, and a GPU then runs faster.
-Tensor random(Shape shape, DType type, std::uint64_t seed = 1) {
-  constexpr i64 kPattern = (1 << 20) - 3;  // odd: rows do not repeat at once
-  const i64 size = shape.numel(), pattern = std::min(size, kPattern),
-            width = static_cast<i64>(size_of(type));
-  Rng rng(seed);
-  Tensor host = Tensor::empty({pattern}, type == DType::u8 ? DType::u8 : DType::f32);
-  if (type == DType::u8) {
-    for (i64 i = 0; i < pattern; ++i)
-      host.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(rng.word());
-  } else {
-    for (float& v : host.span<float>()) v = rng.uniform(-1, 1);
-  }
-  const Tensor here = host.to(type).to(kGpu);
-  Tensor out = Tensor::empty(shape, type, kGpu);
-  for (i64 at = 0; at < size; at += pattern)
-    cuda::copy(static_cast<std::byte*>(out.data()) + at * width, here.data(),
-               static_cast<std::size_t>(std::min(pattern, size - at) * width),
-               cuda::current_stream(kGpu));
-  return out;
-}
-
-Backend& gpu() { return backend(kGpu); }
 
 struct Branch : Norm {
   NormGrads grads;
@@ -160,14 +101,7 @@ void updates() {
   params.settle_grads();
   Tensor(params.grads()).copy_from(block());
   const SgdRule sgd{block(), 0.9f, 0, false};
-  const auto numbers_on = [](int jump) {
-    StepNumbers numbers;
-    numbers.jump = jump;
-    Tensor here = Tensor::empty({static_cast<i64>(sizeof numbers)}, DType::u8);
-    std::memcpy(here.data(), &numbers, sizeof numbers);
-    return here.to(kGpu);
-  };
-  const Tensor quiet = numbers_on(0), jump = numbers_on(1);
+  const Tensor quiet = numbers_on_gpu(0), jump = numbers_on_gpu(1);
   const auto size = static_cast<double>(n);
   const Shape shape{n};
   row("SGD", shape, 22 * size, [&] { sgd_pass(params, sgd, quiet); });
@@ -209,7 +143,7 @@ void step(i64 batch) {
       rate / 1e12, products * 1e3, passes * 1e3, static_cast<double>(batch) / (products + passes));
 }
 
-int run(i64 batch) {
+int run(bool text, i64 batch) {
   if (cuda::device_count() == 0) {
     std::printf("no GPU: %s\n", cuda::why_none().c_str());
     return 77;
@@ -225,6 +159,10 @@ int run(i64 batch) {
   std::printf("%s, %d multiprocessors, L2 %.0f MB; a copy of 1 GiB: %.0f GB/s; batch %lld\n",
               p.name.c_str(), p.multiprocessors, static_cast<double>(p.l2) / 1e6, copy_rate / 1e9,
               static_cast<long long>(batch));
+  if (text) {
+    text_passes(batch);
+    return 0;
+  }
   updates();
   stem(batch);
   head(batch);
@@ -247,12 +185,14 @@ int run(i64 batch) {
 }
 
 }  // namespace
-}  // namespace gossamer
+}  // namespace gossamer::bench
 
 int main(int argc, char** argv) {
   try {
-    const long batch = argc > 1 ? std::strtol(argv[1], nullptr, 10) : 256;
-    return gossamer::run(batch > 0 ? batch : 256);
+    const bool text = argc > 1 && std::string(argv[1]) == "text";
+    const int at = text ? 2 : 1;
+    const long batch = argc > at ? std::strtol(argv[at], nullptr, 10) : 0;
+    return gossamer::bench::run(text, batch > 0 ? batch : text ? 8 : 256);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "bench_passes: %s\n", e.what());
     return 4;

@@ -90,7 +90,7 @@ struct RowSums {
 // Block: a head and N queries; an iteration: N keys each.
 template <class T, int N, int wide>
 struct AttentionForward {
-  static constexpr int threads = 256, phases = 4;
+  static constexpr int threads = 256, phases = 4, resident = kWithoutSpilling;
   using Sums = RowSums<N, wide>;
   struct Shared {
     RowTile<N, wide> q, kv;
@@ -255,7 +255,7 @@ struct AttentionBackQueries {
 // dk and dv: block: a head and N keys; an iteration: N queries each.
 template <class T, int N, int wide>
 struct AttentionBackKeys {
-  static constexpr int threads = 256, phases = 7;
+  static constexpr int threads = 256, phases = 7, resident = kWithoutSpilling;
   using Sums = RowSums<N, wide>;
   struct Shared {
     RowTile<N, wide> k, v, rows;

@@ -14,8 +14,10 @@ namespace gossamer::kernels {
 // the shape only, so that a result does not depend on the GPU. 384 is one wave where three blocks
 // fit on each of 132 multiprocessors (H100, H200), as they do for every kernel of sums in bf16
 // (tests/core/cuda/resources_test.cpp). With 256 threads and four loads of 16 bytes each under way
-// they keep 6.3 MB in flight; an H200 needs about 3.5 MB (4.3 TB/s times 0.8 us). Elementwise
-// passes: about four waves of 132 x 4 blocks, so that the last one is short.
+// they keep 6.3 MB in flight; an H200 needs about 3.5 MB (4.3 TB/s times 0.8 us), a B200 6.4 MB. It
+// is one wave on L40S, B200 and RTX 5090, too. More blocks for them would give other bits there,
+// and would gain little. Elementwise passes: about four waves of 132 x 4 blocks, so that the last
+// one is short.
 inline constexpr i64 kBlocksOfSums = 384, kBlocksOfPasses = 2048;
 inline constexpr std::uint8_t kNoTap = 255;  // taken, where the ReLU made the maximum zero
 

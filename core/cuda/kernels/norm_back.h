@@ -50,8 +50,11 @@ template <class T, Mask mask, bool whole, bool joint>
 struct NormBackSums {
   static constexpr int threads = Tiles::threads, phases = 2, sums = joint ? 3 : 2;
   // Without a limit the joint form takes 93 registers on sm_90, so that two blocks fit; 80 suffice
-  // in bf16. In f32 the same limit would spill.
-  static constexpr int resident = std::is_same_v<T, bf16> && whole && joint ? 3 : 0;
+  // in bf16. In f32 the same limit would spill; and with bits and one input it spills without a
+  // limit on sm_89, as if four blocks had to fit.
+  static constexpr int resident =
+      joint ? (whole && std::is_same_v<T, bf16> ? 3 : 0)
+            : (kArchitecture == 89 && mask == Mask::bits && std::is_same_v<T, float> ? 2 : 0);
   using Shared = SumShared<sums>;
   using State = SumState<sums>;
   using Input = NormBackInput<T, mask, whole, joint>;

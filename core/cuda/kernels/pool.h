@@ -76,7 +76,8 @@ struct PoolForward {
 // Each input pixel asks the windows that cover it, so no two threads add to one number.
 template <class T, bool whole, bool maximum>
 struct PoolBackward {
-  static constexpr int threads = Tiles::threads, phases = 1;
+  static constexpr int threads = Tiles::threads, phases = 1,
+                       resident = maximum ? 0 : kWithoutSpilling;
   using Shared = Nothing;
   using State = Nothing;
   Tiles tiles;  // rows: input pixels

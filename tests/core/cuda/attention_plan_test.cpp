@@ -1,6 +1,7 @@
-// What cuDNN would do for attention on an H100 and an A100, asked without one: it knows the graphs,
-// and has kernels for them. It makes these kernels while the program runs and loads them with the
-// driver; where there is none, the toolkit's stub of it stands in, up to the loading.
+// What cuDNN would do for attention on GPUs from an A100 to an RTX 5090, asked without one: it
+// knows the graphs, and has kernels for them. It makes these kernels while the program runs and
+// loads them with the driver; where there is none, the toolkit's stub of it stands in, up to the
+// loading.
 #include <filesystem>
 
 #include <dlfcn.h>
@@ -24,8 +25,9 @@ class AttentionPlans : public ::testing::Test {
   }
 };
 
-TEST_F(AttentionPlans, ExistForHeadsUpTo128OnAnH100AndAnA100) {
-  for (const char* gpu : {testing::kH100, testing::kA100}) {
+TEST_F(AttentionPlans, ExistForHeadsUpTo128) {
+  for (const std::string& gpu :
+       {testing::kA100, testing::kL40S, testing::kH100, testing::kB200, testing::kRtx5090}) {
     const Planner planner = Planner::for_properties(gpu);
     for (const DType type : {DType::bf16, DType::f16})
       for (const i64 size : {8, 64, 128})
@@ -41,13 +43,13 @@ TEST_F(AttentionPlans, ExistForHeadsUpTo128OnAnH100AndAnA100) {
                                .q_row = 3 * 12 * size,
                                .kv_row = 3 * 12 * size,
                                .log_sums = true};
-            EXPECT_GE(planner.proposals(p), 1u) << p.key();
+            EXPECT_GE(planner.proposals(p), 1u) << p.key() << ", " << gpu.substr(0, 40);
             p.log_sums = false;
-            EXPECT_GE(planner.proposals(p), 1u) << p.key();
+            EXPECT_GE(planner.proposals(p), 1u) << p.key() << ", " << gpu.substr(0, 40);
             p.backward = true;
-            EXPECT_GE(planner.proposals(p), 1u) << p.key();
+            EXPECT_GE(planner.proposals(p), 1u) << p.key() << ", " << gpu.substr(0, 40);
             p.any_order = true;
-            EXPECT_GE(planner.proposals(p), 1u) << p.key();
+            EXPECT_GE(planner.proposals(p), 1u) << p.key() << ", " << gpu.substr(0, 40);
           }
   }
 }

@@ -1,6 +1,6 @@
-// What cuDNN would do on an H200, an H100 and an A100, asked without one: every convolution of
-// every model and of the list of ops has plans whose kernels ship with cuDNN. And plans as text:
-// they come back.
+// What cuDNN would do on an H200 and other GPUs, asked without one: every convolution of every
+// model and of the list of ops has plans whose kernels ship with cuDNN. And plans as text: they
+// come back.
 #include <algorithm>
 #include <cstdio>
 #include <map>
@@ -24,7 +24,7 @@ namespace gossamer::cudnn {
 namespace {
 
 using testing::Form, testing::Layer, testing::form_of, testing::forms, testing::layers_of;
-using testing::kA100, testing::kH100, testing::kH200;
+using testing::kH200;
 
 class Planning : public ::testing::Test {
  protected:
@@ -90,7 +90,7 @@ TEST_P(PlanningOf, ResNet50GivesEveryConvolutionAHopperKernelWithinTheWorkspaceO
 // program runs.
 class PlanningFor
     : public Planning,
-      public ::testing::WithParamInterface<std::tuple<std::pair<const char*, const char*>, DType>> {
+      public ::testing::WithParamInterface<std::tuple<std::pair<const char*, std::string>, DType>> {
  protected:
   void expect_plans(const std::string& name, ConvProblem problem) {
     problem.type = std::get<DType>(GetParam());
@@ -119,9 +119,13 @@ class PlanningFor
   std::set<std::string> seen_;
   std::size_t fewest_ = 1000, largest_ = 0;
 };
+const std::pair<const char*, std::string> kGpus[] = {{"A100", testing::kA100},
+                                                     {"L40S", testing::kL40S},
+                                                     {"H100", testing::kH100},
+                                                     {"B200", testing::kB200},
+                                                     {"RTX5090", testing::kRtx5090}};
 INSTANTIATE_TEST_SUITE_P(Gpus, PlanningFor,
-                         ::testing::Combine(::testing::Values(std::pair{"H100", kH100},
-                                                              std::pair{"A100", kA100}),
+                         ::testing::Combine(::testing::ValuesIn(kGpus),
                                             ::testing::Values(DType::bf16, DType::f16, DType::f32)),
                          [](const auto& test) {
                            return std::string(std::get<0>(test.param).first) +
