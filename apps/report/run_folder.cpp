@@ -33,7 +33,7 @@ fs::path move_aside(const fs::path& path) {
   std::error_code error;
   int n = 1;
   while (fs::exists(path.string() + "." + std::to_string(n), error)) ++n;
-  const fs::path moved = path.string() + "." + std::to_string(n);
+  fs::path moved = path.string() + "." + std::to_string(n);
   fs::rename(path, moved, error);
   check<IoError>(!error, "cannot move ", path.string(), ", which is there already, to ",
                  moved.string(), ": ", error.message());
@@ -94,7 +94,7 @@ std::string RunFolder::line(const std::string& event, const std::string& fields)
   return text + "\n";
 }
 
-void RunFolder::log(const std::string& event, JsonObject fields) const {
+void RunFolder::log(const std::string& event, const JsonObject& fields) const {
   if (!writes()) return;
   // The rest of a line that a full disk has cut must not damage the next one.
   const bool after_cut = line_is_cut_.exchange(false);

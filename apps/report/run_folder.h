@@ -39,7 +39,7 @@ class RunFolder {
   // Appends a line to log.jsonl: {"event": …, "time": seconds since 1970, "rank": …, fields}.
   // Workers of one machine share the file, so a line is one write() in append mode. From any
   // thread. If the disk is full, lines are lost and the run goes on.
-  void log(const std::string& event, JsonObject fields) const;
+  void log(const std::string& event, const JsonObject& fields) const;
   long lost_lines() const { return lost_lines_; }  // of this worker
 
   bool writes() const { return !path_.empty(); }

@@ -85,7 +85,7 @@ std::filesystem::path Checkpoints::save_interrupted() {
     write_checkpoint(journal_.folder.path(), label, *copied, plan_.config.run.keep);
     return journal_.folder.path();
   } catch (const IoError& e) {
-    const auto there =
+    auto there =
         write_elsewhere(journal_.folder.path().filename().string(), plan_.run_id(),
                         plan_.place.size > 1, [&](const auto& elsewhere) {
                           write_checkpoint(elsewhere, label, *copied, plan_.config.run.keep);
