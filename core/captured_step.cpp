@@ -2,6 +2,7 @@
 #include "gossamer/core/captured_step.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
@@ -64,27 +65,42 @@ GraphCapture with_ready_gradients(FlatParams& params, GraphCapture capture) {
 
 void CapturedStep::run(const Input& input, const StepWork& work) {
   if (!options_.enabled) return work();
-  constexpr int kRecent = 256;
-  if (++runs_ % kRecent == 0) forget_old_uses();
-  Known& k = known(input);
-  ++k.uses;
-  if (!k.graph && deserves_graph(k)) capture(k, input, work);
-  if (options_.enabled && k.graph)
-    launch(k);
+  std::vector<Place> places;
+  for (const Tensor& t : input.tensors) places.push_back({t.data(), t.dtype()});
+  Known& k = use(input.shape, std::move(places));
+  if (!k.graph && deserves_graph(k)) capture(k, input.tensors, work);
+  if (k.graph)
+    launch(*k.graph);
   else
     work();
 }
 
-std::size_t CapturedStep::graphs() const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(known_, [](const Known& k) { return k.graph != nullptr; }));
+Tensor CapturedStep::run(const Tensor& x, const std::function<Tensor(const Tensor&)>& f) {
+  if (!options_.enabled) return f(x);
+  Known& k = use(x.shape(), {{nullptr, x.dtype()}});
+  if (!k.graph && deserves_graph(k)) {
+    const Tensor in = Tensor::empty(x.shape(), x.dtype(), x.device());
+    const auto result = std::make_shared<Tensor>();
+    capture(k, {in}, [in, result, f] { *result = f(in); });
+    if (k.graph) k.graph->result = result;
+  }
+  if (!k.graph) return f(x);
+  k.graph->inputs[0].copy_from(x);
+  launch(*k.graph);
+  return *k.graph->result;
 }
 
-CapturedStep::Known& CapturedStep::known(const Input& input) {
-  std::vector<const void*> places;
-  for (const Tensor& t : input.tensors) places.push_back(t.data());
-  for (const Tensor& t : options_.fixed) places.push_back(t.data());
-  auto found = std::ranges::find(known_, input.shape, &Known::shape);
+std::size_t CapturedStep::graphs() const {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(known_, [](const Known& k) { return k.graph.has_value(); }));
+}
+
+// Counts a use of the shape.
+CapturedStep::Known& CapturedStep::use(const Shape& shape, std::vector<Place> places) {
+  constexpr int kRecent = 256;
+  if (++runs_ % kRecent == 0) forget_old_uses();
+  for (const Tensor& t : options_.fixed) places.push_back({t.data(), t.dtype()});
+  auto found = std::ranges::find(known_, shape, &Known::shape);
   // What has moved was measured and captured elsewhere.
   if (found != known_.end() && found->places != places) {
     known_.erase(found);
@@ -92,8 +108,9 @@ CapturedStep::Known& CapturedStep::known(const Input& input) {
   }
   if (found == known_.end()) {
     found = known_.emplace(found);
-    found->shape = input.shape, found->places = std::move(places);
+    found->shape = shape, found->places = std::move(places);
   }
+  ++found->uses;
   return *found;
 }
 
@@ -113,37 +130,41 @@ bool CapturedStep::deserves_graph(const Known& k) {
   for (Known& other : known_)
     if (other.graph && (!least || other.uses < least->uses)) least = &other;
   if (k.uses <= 2 * least->uses) return false;
-  least->graph.reset(), least->inputs.clear();
+  least->graph.reset();
   return true;
 }
 
-void CapturedStep::capture(Known& k, const Input& input, const StepWork& work) {
+void CapturedStep::capture(Known& k, std::vector<Tensor> inputs, const StepWork& work) {
   std::vector<i64> before;
   for (const Tensor& c : options_.counters) before.push_back(*c.as<i64>());
+  std::unique_ptr<CapturedGraph> graph;
   std::string why;
   try {
-    k.graph = options_.capture(work);
+    graph = options_.capture(work);
   } catch (const DeviceError& e) {
     why = e.what();
   }
   // Capturing computed nothing, so the counters go back; the difference is what a launch adds.
-  k.increments.clear();
+  std::vector<i64> increments;
   for (std::size_t i = 0; i < before.size(); ++i) {
     i64& now = *options_.counters[i].as<i64>();
-    k.increments.push_back(now - before[i]);
+    increments.push_back(now - before[i]);
     now = before[i];
   }
-  k.inputs = input.tensors;
-  if (k.graph) return;
+  if (graph) {
+    k.graph = {std::move(graph), std::move(inputs), nullptr, std::move(increments)};
+    return;
+  }
   options_.enabled = false;
-  for (Known& other : known_) other.graph.reset(), other.inputs.clear();
-  if (options_.on_failure) options_.on_failure(why);
+  for (Known& other : known_) other.graph.reset();
+  check<DeviceError>(options_.on_failure != nullptr, "work cannot be captured as a graph: ", why);
+  options_.on_failure(why);
 }
 
-void CapturedStep::launch(Known& k) {
-  for (std::size_t i = 0; i < k.increments.size(); ++i)
-    *options_.counters[i].as<i64>() += k.increments[i];
-  k.graph->launch();
+void CapturedStep::launch(const Graph& g) {
+  for (std::size_t i = 0; i < g.increments.size(); ++i)
+    *options_.counters[i].as<i64>() += g.increments[i];
+  g.graph->launch();
 }
 
 }  // namespace gossamer

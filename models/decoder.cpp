@@ -29,9 +29,6 @@ CapturedStep Decoder::captured_step() const {
   CapturedStep::Options options;
   options.enabled = capture_ != nullptr;
   options.capture = capture_;
-  options.on_failure = [](const std::string& why) {
-    fail<DeviceError>("a step of decoding cannot be a graph: ", why);
-  };
   return CapturedStep(std::move(options));
 }
 

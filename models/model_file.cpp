@@ -15,6 +15,7 @@
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/inference.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::models {
@@ -193,15 +194,16 @@ std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t cla
   return net;
 }
 
-OpenedModel open(const std::filesystem::path& path, const nn::WeightsOptions& options) {
+OpenedModel open(const std::filesystem::path& path, const nn::WeightsOptions& options,
+                 Device device, DType type) {
   const nn::Weights file = nn::read_weights(path, options);
   check<IoError>(!file.metadata.contains("layout"), file.file,
                  ": a checkpoint of one worker, to resume its run; the model of a finished run is "
                  "its model.safetensors");
-  return open(file);
+  return open(file, device, type);
 }
 
-OpenedModel open(const nn::Weights& weights) {
+OpenedModel open(const nn::Weights& weights, Device device, DType type) {
   const nn::Weights file = picture_weights(weights);
   OpenedModel m;
   m.notes = file.notes;
@@ -218,7 +220,7 @@ OpenedModel open(const nn::Weights& weights) {
                       " classes; pictures are prepared as it is usual for this model");
   }
   m.net = make_loaded(m.name, m.classes.size(), file);
-  m.net->eval();
+  m.params = nn::put_on(*m.net, device, type);
   return m;
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/core/flat.h"
 #include "gossamer/nn/module.h"
 #include "gossamer/nn/weights.h"
 
@@ -46,16 +47,19 @@ std::string model_of(const nn::Weights&);
 
 struct OpenedModel {
   std::string name;
-  std::unique_ptr<nn::Module> net;   // in eval mode, f32
-  std::vector<std::string> classes;  // their numbers, if the file has no names
+  std::unique_ptr<nn::Module> net;     // in eval mode
+  std::unique_ptr<FlatParams> params;  // set if it computes in 16 bits
+  std::vector<std::string> classes;    // their numbers, if the file has no names
   Preprocessing pictures;
   std::vector<std::string> notes;  // what the user should know: what was assumed
 };
 // Where a file has no header, its tensors say which model it is and how many classes it has, and
 // pictures are prepared as it is usual for this model; see picture_weights(). IoError names the
-// file, and what is wrong.
-OpenedModel open(const std::filesystem::path&, const nn::WeightsOptions& = {});
-OpenedModel open(const nn::Weights&);
+// file, and what is wrong. The network computes on the device in this type, and so are its input
+// (pictures(images.to(device), type)) and what it gives.
+OpenedModel open(const std::filesystem::path&, const nn::WeightsOptions& = {}, Device = {},
+                 DType = DType::f32);
+OpenedModel open(const nn::Weights&, Device = {}, DType = DType::f32);
 // The known model `name` with as many classes and with these weights. IoError as nn::load.
 std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
                                         const nn::Weights&);

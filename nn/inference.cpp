@@ -2,13 +2,12 @@
 #include "gossamer/nn/inference.h"
 
 #include <algorithm>
-#include <cmath>
-#include <list>
 #include <mutex>
 #include <numeric>
 #include <utility>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/captured_step.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/parallel.h"
@@ -27,12 +26,24 @@ Shape with_rows(const Shape& shape, i64 rows) {
 }
 
 bool is_finite(const NamedTensor& t) {
-  if (!is_floating(t.tensor.dtype())) return true;
-  return std::ranges::all_of(t.tensor.to(Device::cpu()).to(DType::f32).span<float>(),
-                             [](float v) { return std::isfinite(v); });
+  return !is_floating(t.tensor.dtype()) || t.tensor.numel() == 0 ||
+         all_finite(t.tensor.detach().to(DType::f32));
+}
+
+Device device_of(const Module& net) {
+  const std::vector<NamedTensor> state = net.state();
+  return state.empty() ? Device::cpu() : state.front().tensor.device();
 }
 
 }  // namespace
+
+std::unique_ptr<FlatParams> put_on(Module& net, Device device, DType type) {
+  net.to(device);
+  net.eval();
+  if (type == DType::f32) return nullptr;
+  return std::make_unique<FlatParams>(net.parameters(), net.buffers(),
+                                      FlatOptions{.compute = type});
+}
 
 FoldedSteps::Value FoldedSteps::conv(Value x, Conv2d& conv, const BatchNorm& norm, bool relu,
                                      Value add) {
@@ -76,52 +87,21 @@ Tensor FoldedSteps::run(const Tensor& input) const {
   return values.back();
 }
 
-// The launches of some hundred kernels take longer than a few pictures need. A graph reads and
-// writes memory that stays where it is.
-class Inference::Graphs {
- public:
-  explicit Graphs(GraphCapture capture) : capture_(std::move(capture)) {}
-  Tensor run(const FoldedSteps& steps, const Tensor& x) {
-    const std::scoped_lock lock(mutex_);
-    OfShape& at = of(x);
-    at.in.copy_from(x);
-    at.step.run({x.shape(), {at.in}}, [&] { at.out = steps.run(at.in); });
-    return at.out.clone();
-  }
-
- private:
-  struct OfShape {
-    Tensor in;
-    CapturedStep step;
-    Tensor out;  // lies in the memory of the graph, which lives longer
-  };
-  // The newest stands in front.
-  OfShape& of(const Tensor& x) {
-    const auto known = std::ranges::find_if(all_, [&](const OfShape& each) {
-      return each.in.shape() == x.shape() && each.in.dtype() == x.dtype();
-    });
-    if (known != all_.end()) {
-      all_.splice(all_.begin(), all_, known);
-    } else {
-      if (all_.size() == kMostGraphs) all_.pop_back();
-      CapturedStep::Options options;
-      options.capture = capture_;
-      all_.push_front({Tensor::empty(x.shape(), x.dtype(), x.device()),
-                       CapturedStep(std::move(options)), Tensor()});
-    }
-    return all_.front();
-  }
-  GraphCapture capture_;
-  std::mutex mutex_;
-  std::list<OfShape> all_;
+// The launches of some hundred kernels take longer than a few pictures need.
+struct Inference::Graphs {
+  std::mutex mutex;
+  CapturedStep step;
 };
 
-Inference::Inference(Module& net, GraphCapture capture) { fold(net, std::move(capture)); }
+Inference::Inference(Module& net) : Inference(net, GraphOptions()) {}
+Inference::Inference(std::unique_ptr<Module> net) : Inference(std::move(net), GraphOptions()) {}
 
-Inference::Inference(std::unique_ptr<Module> net, GraphCapture capture) : own_(std::move(net)) {
-  const std::vector<NamedTensor> state = own_->state();
-  const Device device = state.empty() ? Device::cpu() : state.front().tensor.device();
-  fold(*own_, std::move(capture));
+Inference::Inference(Module& net, const GraphOptions& graphs) { fold(net, graphs); }
+
+Inference::Inference(std::unique_ptr<Module> net, const GraphOptions& graphs)
+    : own_(std::move(net)) {
+  const Device device = device_of(*own_);
+  fold(*own_, graphs);
   steps_.free_weights();
   release_cached(device);
 }
@@ -130,14 +110,17 @@ Inference::~Inference() = default;
 Inference::Inference(Inference&&) noexcept = default;
 Inference& Inference::operator=(Inference&&) noexcept = default;
 
-void Inference::fold(Module& net, GraphCapture capture) {
+void Inference::fold(Module& net, const GraphOptions& graphs) {
   for (const Module* module : net.modules())
     check<ConfigError>(!module->training(),
                        "inference: a layer is in training mode; call eval() on the network first");
   const std::vector<NamedTensor> state = net.state();
-  const Device device = state.empty() ? Device::cpu() : state.front().tensor.device();
-  if (!capture && !device.is_cpu()) capture = cuda_graph_capture(device);
-  if (capture) graphs_ = std::make_unique<Graphs>(std::move(capture));
+  const Device device = device_of(net);
+  CapturedStep::Options options;
+  options.capture = graphs.capture;
+  options.on_failure = graphs.on_failure;
+  if (!options.capture && !device.is_cpu()) options.capture = cuda_graph_capture(device);
+  if (options.capture) graphs_.reset(new Graphs{{}, CapturedStep(std::move(options))});
   // oneDNN's ReLU makes 0 of a NaN, and a model that has diverged must show it.
   if (std::ranges::all_of(state, is_finite))
     net.fold(steps_, FoldedSteps::kInput);
@@ -147,7 +130,11 @@ void Inference::fold(Module& net, GraphCapture capture) {
 
 Tensor Inference::operator()(const Tensor& x) const {
   const NoGrad no_grad;
-  if (graphs_) return graphs_->run(steps_, x);
+  if (graphs_) {
+    const std::scoped_lock lock(graphs_->mutex);
+    const Tensor y = graphs_->step.run(x, [this](const Tensor& in) { return steps_.run(in); });
+    return y.clone();  // the next launch writes there
+  }
   const i64 rows = x.rank() > 0 ? x.shape(0) : 1,
             most = std::max(kRows, i64{4} * compute_threads()), parts = (rows + most - 1) / most;
   if (parts <= 1) return steps_.run(x);
@@ -160,6 +147,8 @@ Tensor Inference::operator()(const Tensor& x) const {
   }
   return all;
 }
+
+std::size_t Inference::graphs() const { return graphs_ ? graphs_->step.graphs() : 0; }
 
 std::vector<i64> largest(std::span<const float> numbers, i64 k) {
   std::vector<i64> order(numbers.size());

@@ -1,7 +1,7 @@
 // Networks as they are evaluated: each batch norm is folded into the convolution before it, weights
 // are packed once, addition and ReLU happen where sums are written, and no tape is kept. The memory
 // of an activation is reused as soon as its last reader has run. On a GPU the steps are launched as
-// a graph, one for each shape of the input.
+// a graph, one for each of the most used shapes of the input (core/captured_step.h).
 // Threads: any, also for one Inference of a module that several may call (nn/module.h); on a GPU,
 // of threads that share a stream.
 #pragma once
@@ -11,13 +11,18 @@
 #include <span>
 #include <vector>
 
+#include "gossamer/core/flat.h"
 #include "gossamer/nn/layers.h"
 
 namespace gossamer {
-class CapturedGraph;
+struct GraphOptions;  // core/captured_step.h
 }
 
 namespace gossamer::nn {
+
+// Puts a network on a device, in eval mode, to compute there in this type. Returns the block with
+// its values in f32 and in 16 bits, which must live as long; null for f32.
+std::unique_ptr<FlatParams> put_on(Module&, Device, DType);
 
 // The steps of a network from its input to its output. A module writes its own: Module::fold.
 class FoldedSteps {
@@ -53,24 +58,22 @@ class FoldedSteps {
 // layers, on a GPU for each shape.
 class Inference {
  public:
-  // as in core/captured_step.h
-  using GraphCapture =
-      std::function<std::unique_ptr<CapturedGraph>(const std::function<void()>& work)>;
-  // ConfigError if a layer is in training mode. capture: makes the graphs; none: those of a network
-  // on a GPU are CUDA's, and one on a CPU has none.
-  explicit Inference(Module& net, GraphCapture capture = {});
-  explicit Inference(std::unique_ptr<Module> net, GraphCapture capture = {});
+  // ConfigError if a layer is in training mode. With options that have no capture, and without
+  // options: a network on a GPU gets CUDA's graphs, and one on a CPU none.
+  explicit Inference(Module& net);
+  explicit Inference(std::unique_ptr<Module> net);
+  Inference(Module& net, const GraphOptions&);
+  Inference(std::unique_ptr<Module> net, const GraphOptions&);
   ~Inference();
   Inference(Inference&&) noexcept;
   Inference& operator=(Inference&&) noexcept;
   Tensor operator()(const Tensor& x) const;
 
-  // Shapes with a graph. A further one takes the place of the one that was not used for longest.
-  static constexpr std::size_t kMostGraphs = 8;
+  std::size_t graphs() const;
 
  private:
-  class Graphs;
-  void fold(Module& net, GraphCapture capture);
+  struct Graphs;
+  void fold(Module& net, const GraphOptions&);
   std::unique_ptr<Module> own_;
   FoldedSteps steps_;
   std::unique_ptr<Graphs> graphs_;  // null: there are none

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/ops/scale_rows.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::nn {
@@ -51,22 +52,14 @@ void Conv2d::free_weight() {
 }
 
 InferenceConv Conv2d::folded(const BatchNorm& norm) const {
-  const Device device = weight_.device();
-  Tensor w = weight_.to(Device::cpu()).to(DType::f32);
+  const NoGrad no_grad;
   const auto [factor, offset] = norm.affine();
-  const i64 filters = weight_.shape(0), each = weight_.numel() / filters;
-  check<ShapeError>(factor.numel() == filters, "Conv2d: weight ", weight_.shape(),
+  check<ShapeError>(factor.numel() == weight_.shape(0), "Conv2d: weight ", weight_.shape(),
                     " and a batch norm of ", factor.numel(), " channels do not fit");
-  for (i64 k = 0; k < filters; ++k) {
-    const float a = factor.as<float>()[k];
-    for (float& v : w.span<float>().subspan(static_cast<std::size_t>(k * each),
-                                            static_cast<std::size_t>(each)))
-      v *= a;
-  }
-  const Tensor bias =
-      bias_.defined() ? gossamer::add(mul(factor, bias_.to(Device::cpu())), offset) : offset;
   const auto& [kernel, stride, padding, dilation, groups, biased] = options_;
-  return {w.to(weight_.dtype()).to(device), bias.to(device), {stride, padding, dilation, groups}};
+  return {scale_rows(weight_, factor),
+          bias_.defined() ? gossamer::add(mul(factor, bias_), offset) : offset,
+          {stride, padding, dilation, groups}};
 }
 
 BatchNorm::BatchNorm(i64 channels, BatchNormLayerOptions options) : options_(options) {
@@ -95,17 +88,9 @@ NormInput BatchNorm::of(const Tensor& x) {
 }
 
 BatchNorm::Affine BatchNorm::affine() const {
-  const i64 channels = weight_.numel();
-  const auto here = [](const Tensor& t) { return t.to(Device::cpu()); };
-  const Tensor scale = here(weight_), shift = here(bias_), mean = here(running_mean_),
-               var = here(running_var_);
-  Affine out{Tensor::empty({channels}), Tensor::empty({channels})};
-  for (i64 c = 0; c < channels; ++c) {
-    const float a = scale.as<float>()[c] / std::sqrt(var.as<float>()[c] + options_.eps);
-    out.factor.as<float>()[c] = a;
-    out.offset.as<float>()[c] = shift.as<float>()[c] - mean.as<float>()[c] * a;
-  }
-  return out;
+  const NoGrad no_grad;
+  const Tensor factor = div(weight_, gossamer::sqrt(gossamer::add(running_var_, options_.eps)));
+  return {factor, sub(bias_, mul(running_mean_, factor))};
 }
 
 Tensor BatchNorm::apply(const Tensor& x, bool relu, const Tensor& add) {

@@ -21,8 +21,8 @@ class Conv2d : public Module {
  public:
   Conv2d(i64 in, i64 out, Conv2dOptions = {});
   Tensor forward(const Tensor& x) override;  // [N, H, W, in] -> [N, Ho, Wo, out]
-  // norm(conv(x)) with norm's running statistics as one convolution, on a CPU: filter k is
-  // multiplied by scale[k]/sqrt(var[k] + eps), in f32, and rounded once to the type of the weight.
+  // norm(conv(x)) with norm's running statistics as one convolution: filter k is multiplied by
+  // scale[k]/sqrt(var[k] + eps), in f32, and rounded once to the type of the weight.
   InferenceConv folded(const BatchNorm& norm) const;
   // Frees the weight's memory. The layer cannot run afterwards.
   void free_weight();
@@ -46,7 +46,7 @@ class BatchNorm : public Module {
   // x with this layer's parameters, as batch_norm_sum and batch_norm_pool take it. Counts as one
   // forward call.
   NormInput of(const Tensor& x);
-  // factor x + offset is what it computes in eval mode; f32 [C], on a CPU.
+  // factor x + offset is what it computes in eval mode; f32 [C]. Not recorded.
   struct Affine {
     Tensor factor, offset;
   };

@@ -15,6 +15,7 @@
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/models/named_options.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/inference.h"
 #include "gossamer/nn/init.h"
 
 namespace fs = std::filesystem;
@@ -183,11 +184,7 @@ LanguageModel load_language_model(const ModelSource& source, DType dtype, std::o
   m.net = std::make_unique<models::Gpt2>(found.options);
   models::load_gpt2(found.weights, *m.net);
   check_finite(*m.net, source.name);
-  m.net->to(device);
-  if (dtype != DType::f32)
-    m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
-                                            FlatOptions{.compute = dtype});
-  m.net->eval();
+  m.params = nn::put_on(*m.net, device, dtype);
   m.tokenizer = tokenizer_beside(source);
   check<IoError>(!m.tokenizer || m.tokenizer->size() <= found.options.vocabulary, m.file, ": has ",
                  found.options.vocabulary, " ids, the tokenizer beside it ",

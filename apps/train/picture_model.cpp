@@ -17,6 +17,7 @@
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/inference.h"
 
 namespace gossamer::apps {
 namespace {
@@ -133,11 +134,7 @@ LoadedModel load_model(const ModelSource& source, DType dtype, const Config& giv
   m.pictures.device = device;
   m.net = models::make_loaded(m.name, m.classes.size(), file);
   check_finite(*m.net, file.file);
-  m.net->to(device);
-  if (dtype != DType::f32)
-    m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
-                                            FlatOptions{.compute = dtype});
-  m.net->eval();
+  m.params = nn::put_on(*m.net, device, dtype);
   return m;
 }
 

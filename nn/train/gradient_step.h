@@ -65,8 +65,7 @@ class GradientStep {
   };
   struct Graph {
     GraphCapture capture = {};  // empty: all steps run eagerly
-    // Told why a step cannot be captured. It may throw; if it returns, all steps run eagerly.
-    std::function<void(const std::string& why)> on_failure = {};
+    GraphFailure on_failure = {};
   };
   // like_gpu: behaves on a CPU as on a GPU, for tests.
   GradientStep(Parts, Graph, bool like_gpu = false);

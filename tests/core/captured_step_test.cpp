@@ -3,6 +3,8 @@
 // that was captured.
 #include "gossamer/core/captured_step.h"
 
+#include <cmath>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -201,6 +203,52 @@ TEST(CapturedStep, TheListenerMayThrow) {
   const auto step = [&] { strict.run({{4}, {}}, [] {}); };
   for (int k = 0; k < CapturedStep::kEagerSteps; ++k) step();
   EXPECT_THAT(error_of<ConfigError>(step), HasSubstr("it waits"));
+}
+
+TEST(CapturedStep, WithoutAListenerAFailureIsAnError) {
+  CapturedStep::Options options;
+  options.capture = [](const StepWork&) -> std::unique_ptr<CapturedGraph> {
+    fail<DeviceError>("it waits");
+  };
+  CapturedStep step(std::move(options));
+  for (int k = 0; k < CapturedStep::kEagerSteps; ++k) step.run({{4}, {}}, [] {});
+  EXPECT_THAT(error_of<DeviceError>([&] { step.run({{4}, {}}, [] {}); }), HasSubstr("it waits"));
+}
+
+// On a launch no host code runs: what f returned at the capture is where the result lies.
+TEST(CapturedStep, AFunctionOfATensorHasItsInputAndResultInTheMemoryOfItsGraph) {
+  struct Doubles final : CapturedGraph {
+    const Tensor in, out;
+    Doubles(const Tensor& i, const Tensor& o) : in(i), out(o) {}
+    void launch() override {
+      for (i64 i = 0; i < in.numel(); ++i) out.as<float>()[i] = 2 * in.as<float>()[i];
+    }
+  };
+  int calls = 0, captured = 0;
+  std::vector<Tensor> made{{}, {}};  // the last input and result of f
+  const auto f = [&](const Tensor& x) {
+    ++calls;
+    made = {x, Tensor::empty(x.shape())};
+    Doubles(made[0], made[1]).launch();
+    return made[1];
+  };
+  CapturedStep::Options options;
+  options.capture = [&](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+    ++captured;
+    work();
+    made[1].fill(NAN);  // nothing was computed
+    return std::make_unique<Doubles>(made[0], made[1]);
+  };
+  CapturedStep step(std::move(options));
+  for (int k = 1; k <= 6; ++k)
+    for (const i64 rows : {1, 3}) {
+      const Tensor x = Tensor::full({rows}, static_cast<float>(k * rows));
+      const Tensor y = step.run(x, f);
+      EXPECT_EQ(y.shape(), x.shape());
+      for (const float v : y.span<float>()) EXPECT_EQ(v, static_cast<float>(2 * k * rows)) << k;
+    }
+  EXPECT_EQ(captured, 2);
+  EXPECT_EQ(calls, 2 * (CapturedStep::kEagerSteps + 1));
 }
 
 TEST(CapturedStep, DisabledItRunsAllStepsEagerly) {

@@ -48,6 +48,22 @@ TEST_F(ModelFile, OpensWithItsClassesAndItsPreprocessing) {
   EXPECT_THAT((*m.net)(x).span<float>(), testing::ElementsAreArray((*net)(x).span<float>()));
 }
 
+TEST_F(ModelFile, IsOpenedToComputeIn16Bits) {
+  const auto net = make("resnet8-cifar", {.classes = 2, .seed = 3});
+  nn::save(file("m.safetensors"), *net);
+  const OpenedModel wide = open(file("m.safetensors")),
+                    m = open(file("m.safetensors"), {}, Device::cpu(), DType::bf16);
+  EXPECT_EQ(wide.params, nullptr);
+  ASSERT_NE(m.params, nullptr);
+  const NoGrad no_grad;
+  const Tensor images = Tensor::full({1, 32, 32, 3}, 100, DType::u8),
+               y = (*m.net)(m.pictures(images, DType::bf16)),
+               want = (*wide.net)(wide.pictures(images));
+  EXPECT_EQ(y.dtype(), DType::bf16);
+  for (i64 i = 0; i < 2; ++i)
+    EXPECT_NEAR(y.to(DType::f32).as<float>()[i], want.as<float>()[i], 5e-2) << i;
+}
+
 TEST_F(ModelFile, TheLastLayerMayHaveAnyOfItsUsualNames) {
   const auto net = make("resnet8-cifar", {.classes = 3, .seed = 4});
   net->eval();

@@ -134,7 +134,7 @@ TEST(Inference, AGraphForEachShapeComputesWhatTheStepsDo) {
     Twice net;
     net.eval();
     RepeatedWork graphs;
-    const Inference eager(net), folded(net, graphs.capture());
+    const Inference eager(net), folded(net, {.capture = graphs.capture()});
     std::vector<Tensor> inputs, results;
     for (int step = 0; step < 6; ++step)
       for (const i64 rows : {1, 3}) {
@@ -150,22 +150,39 @@ TEST(Inference, AGraphForEachShapeComputesWhatTheStepsDo) {
   }
 }
 
-TEST(Inference, TheShapeThatWasNotUsedForLongestLosesItsGraph) {
+TEST(Inference, TheMostUsedShapesHaveGraphs) {
   Twice net;
   net.eval();
   RepeatedWork graphs;
-  const Inference folded(net, graphs.capture());
-  const auto often = [&](i64 rows) {
+  const Inference folded(net, {.capture = graphs.capture()});
+  const auto often = [&](i64 rows, int times = 1 + CapturedStep::kEagerSteps) {
     const int before = graphs.captured;
-    for (int i = 0; i <= CapturedStep::kEagerSteps; ++i) folded(drawn({rows, 6, 6, 16}));
+    for (int i = 0; i < times; ++i) folded(drawn({rows, 6, 6, 16}));
     return graphs.captured - before;
   };
-  const auto most = static_cast<i64>(Inference::kMostGraphs);
+  const auto most = static_cast<i64>(CapturedStep::kMostGraphs);
   for (i64 rows = 1; rows <= most; ++rows) EXPECT_EQ(often(rows), 1);
-  EXPECT_EQ(often(1), 0);
-  EXPECT_EQ(often(most + 1), 1) << "instead of 2";
-  EXPECT_EQ(often(1), 0);
-  EXPECT_EQ(often(2), 1);
+  EXPECT_EQ(often(most + 1), 0) << "it is used no more often than they";
+  EXPECT_EQ(often(most + 1, 20), 1) << "instead of one of them";
+  EXPECT_EQ(folded.graphs(), CapturedStep::kMostGraphs);
+}
+
+TEST(Inference, SaysWhyItRunsWithoutAGraph) {
+  Twice net;
+  net.eval();
+  RepeatedWork graphs;
+  graphs.fails = "the steps wait for the device";
+  std::vector<std::string> told;
+  const auto say = [&](const std::string& why) { told.push_back(why); };
+  const Inference eager(net), folded(net, {graphs.capture(), say}),
+      silent(net, {.capture = graphs.capture()});
+  const Tensor x = drawn({2, 6, 6, 16}), want = eager(x);
+  for (int i = 0; i < 6; ++i)
+    EXPECT_TRUE(std::ranges::equal(folded(x).span<float>(), want.span<float>()));
+  EXPECT_EQ(told, std::vector<std::string>{graphs.fails});
+  EXPECT_EQ(folded.graphs(), 0u);
+  for (int i = 0; i < CapturedStep::kEagerSteps; ++i) silent(x);
+  EXPECT_THAT(error_of<DeviceError>([&] { silent(x); }), HasSubstr(graphs.fails));
 }
 
 TEST(Inference, AWeightThatIsNoNumberShows) {

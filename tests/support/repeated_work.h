@@ -3,16 +3,20 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "gossamer/core/captured_step.h"
+#include "gossamer/core/error.h"
 
 namespace gossamer {
 
 struct RepeatedWork {
   int captured = 0, launched = 0;
+  std::string fails{};  // why nothing can be captured
 
   GraphCapture capture() {
     return [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+      if (!fails.empty()) fail<DeviceError>(fails);
       ++captured;
       return std::make_unique<Repeated>(*this, work);
     };
