@@ -125,8 +125,8 @@ class Backend {
   // dx += what conv_dx computes, in place. Returns false, and does nothing, if it cannot.
   virtual bool conv_dx_add(const ConvGeometry&, const Tensor& dy, const Tensor& w, Tensor& dx);
 
-  // conv and what follows it, for weights that do not change. What pack_conv returns serves all
-  // calls, from several threads too.
+  // conv and what follows it, for weights and a bias that do not change. What pack_conv returns
+  // serves all calls, from several threads too. Where y is added, it may get other memory.
   virtual std::unique_ptr<PackedConv> pack_conv(const Tensor& w);
   virtual void conv_inference(const ConvGeometry&, const Tensor& x, PackedConv&, const ConvTail&,
                               Tensor& y);

@@ -11,6 +11,7 @@
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
@@ -18,6 +19,7 @@
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/weights_keys.h"
+#include "gossamer/core/captured_step.h"
 #include "gossamer/core/compute.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/flat.h"
@@ -63,10 +65,7 @@ Timed open_timed(const std::string& model, DType type, const Config& config, Dev
                          " is for files of models; leave it out with a name");
     const i64 side = models::info(model, "pictures").image_size;
     out = {models::make(model), nullptr, side};
-    out.net->to(device);
-    out.params = std::make_unique<FlatParams>(out.net->parameters(), out.net->buffers(),
-                                              FlatOptions{.compute = type});
-    out.net->eval();
+    out.params = nn::put_on(*out.net, device, type);
   }
   return out;
 }
@@ -95,7 +94,7 @@ int bench_inference(const BenchInferenceOptions& o) {
   images = images.to(device).to(type);
 
   const double begin = dist::wall_seconds();
-  const nn::Inference net(*timed.net);
+  const nn::Inference net(*timed.net, {.on_failure = say_no_graph});
   // with the logits on the host, which waits for them
   const auto classify = [&] { return net(images).to(Device::cpu()); };
   classify();
@@ -125,6 +124,7 @@ int bench_inference(const BenchInferenceOptions& o) {
     out.add("ms_p90", 1e3 * quantile(times, 0.9)).add("ms_p99", 1e3 * quantile(times, 0.99));
     out.add("prepare_ms", 1e3 * prepared);
     out.add("peak_bytes", peak).add("peak_rss_bytes", peak_resident_bytes());
+    if (!device.is_cpu()) out.add("convolutions", convolutions_on(device));
     fmt::print("{}\n", out.str());
     return 0;
   }

@@ -12,14 +12,15 @@
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/gpt2_text.h"
+#include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/backend.h"
 #include "gossamer/core/compute.h"
 #include "gossamer/core/cuda.h"
-#include "gossamer/core/cuda/backend_cuda.h"
 #include "gossamer/core/device_names.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
@@ -39,41 +40,6 @@ namespace {
 // CPU time of all threads of the process. With one thread it does not depend on other programs;
 // with more, waiting counts too.
 double cpu_seconds_now() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
-// How every convolution met so far is computed on this GPU.
-std::vector<JsonObject> convolutions_on(Device device) {
-  std::vector<JsonObject> list;
-  for (const cudnn::ConvEngine::Choice& c : conv_engine(device).choices()) {
-    JsonObject& one = list.emplace_back();
-    one.add("problem", c.problem.key()).add("plan", c.plan).add("from", c.from);
-    one.add("us", c.microseconds).add("rejected", c.rejected);
-  }
-  return list;
-}
-
-// The same for attention; what is not listed ran on our own kernels.
-std::vector<JsonObject> attentions_on(Device device) {
-  std::vector<JsonObject> list;
-  for (const cudnn::AttentionEngine::Choice& c : attention_engine(device).choices())
-    list.emplace_back()
-        .add("problem", c.problem.key())
-        .add("plan", c.plan)
-        .add("from", c.from)
-        .add("us", c.microseconds)
-        .add("other_us", c.other);
-  return list;
-}
-
-// The same for products of matrices.
-std::vector<JsonObject> products_on(Device device) {
-  std::vector<JsonObject> list;
-  for (const cublas::Gemm::Choice& c : gemm_engine(device).choices()) {
-    JsonObject& one = list.emplace_back();
-    one.add("product", c.product).add("from", c.from).add("us", c.microseconds);
-    one.add("first_us", c.first_guess).add("proposals", c.proposals).add("rejected", c.rejected);
-  }
-  return list;
-}
 
 Tensor random_images(i64 batch, i64 side) {
   Rng rng(0);

@@ -9,12 +9,14 @@
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/weights_keys.h"
+#include "gossamer/core/captured_step.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/text/json.h"
@@ -84,7 +86,7 @@ int classify(const ClassifyCommand& command) {
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) say(line);
   const NoGrad no_grad;
-  const nn::Inference net(std::move(model.net));
+  const nn::Inference net(std::move(model.net), {.on_failure = say_no_graph});
   int code = 0;
   // A picture that can't be read does not keep the others from being classified.
   const auto go_on = [&](const std::string& path, const auto& work) {

@@ -64,7 +64,7 @@ class Cuda final : public FusedBackend {
 
   void conv(const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) override {
     if (y.numel() == 0) return;
-    if (in_pairs(g, x))
+    if (convolves_in_pairs(g, x.dtype()))
       stem::conv(*this, g, x, w, y);
     else
       run(ConvOp::forward, g, x, w, y);
@@ -76,12 +76,12 @@ class Cuda final : public FusedBackend {
   }
   bool conv_dx_add(const ConvGeometry& g, const Tensor& dy, const Tensor& w, Tensor& dx) override {
     return dx.numel() == 0 || dy.numel() == 0 ||
-           conv_.try_run(problem(ConvOp::backward_data, g, dy, true), dx.data(), w.data(),
-                         dy.data());
+           conv_.try_run(problem(ConvOp::backward_data, g, dy, true),
+                         {dx.data(), w.data(), dy.data()});
   }
   void conv_dw(const ConvGeometry& g, const Tensor& x, const Tensor& dy, Tensor& dw) override {
     if (dy.numel() == 0) return dw.zero();
-    if (in_pairs(g, x)) return stem::conv_dw(*this, g, x, dy, dw);
+    if (convolves_in_pairs(g, x.dtype())) return stem::conv_dw(*this, g, x, dy, dw);
     if (dw.dtype() == x.dtype()) return run(ConvOp::backward_filter, g, x, dw, dy);
     // cuDNN writes the type of the images; it sums in f32 inside.
     Tensor rounded = Tensor::empty(dw.shape(), x.dtype(), device_);
@@ -89,15 +89,24 @@ class Cuda final : public FusedBackend {
     dw.copy_from(rounded);
   }
 
- private:
+ protected:
   // In 16 bits only. In f32, while cuDNN 9.14's plans for the gradient of the 4 x 4 filter (padded
   // by 2 before and 1 behind) were tried on an H200, one made an illegal access, which ends the
   // process's use of the GPU.
-  static bool in_pairs(const ConvGeometry& g, const Tensor& x) {
-    return x.dtype() != DType::f32 && stem::fits(g);
+  bool convolves_in_pairs(const ConvGeometry& g, DType type) const override {
+    return type != DType::f32 && stem::fits(g);
   }
+  bool conv_with_tail(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& bias,
+                      const Tensor& add, bool relu, Tensor& y) override {
+    cudnn::ConvProblem p = problem(ConvOp::forward, g, x, false);
+    p.bias = true, p.add = add.defined(), p.relu = relu;
+    return conv_.try_run(
+        p, {x.data(), w.data(), y.data(), bias.data(), add.defined() ? add.data() : nullptr});
+  }
+
+ private:
   void run(ConvOp op, const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& y) {
-    conv_.run(problem(op, g, x, false), x.data(), w.data(), y.data());
+    conv_.run(problem(op, g, x, false), {x.data(), w.data(), y.data()});
   }
   cudnn::ConvProblem problem(ConvOp op, const ConvGeometry& g, const Tensor& typed,
                              bool accumulate) const {

@@ -96,12 +96,11 @@ struct ConvTerm {
 // Fills the result (x, w or y, by p.op) before the run that conv_error checks: small multiples of a
 // power of two, exact in every type, of the size that sums of products of values in (-1, 1) have. A
 // plan that ignores p.accumulate, or that adds where it should overwrite, is then wrong everywhere.
-void prepare_check(Device, const ConvProblem& p, void* x, void* w, void* y);
+void prepare_check(Device, const ConvProblem& p, const ConvMemory&);
 
 // Largest difference between elements of a result and what they should be, over the root mean
 // square of the latter; `samples` elements spread over the result. With p.accumulate the result
-// must have been filled by prepare_check. x, w, y lie on `device`. The host waits.
-double conv_error(Device, const ConvProblem& p, const void* x, const void* w, const void* y,
-                  int samples = 48);
+// must have been filled by prepare_check. All memory is of the device. The host waits.
+double conv_error(Device, const ConvProblem& p, const ConvMemory&, int samples = 48);
 
 }  // namespace gossamer::cudnn

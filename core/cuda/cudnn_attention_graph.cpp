@@ -3,133 +3,27 @@
 // graph as one kernel only if it knows the pattern (its own frontend library builds the same one).
 // A head's rows stay where the packed matrices have them; strides say so.
 #ifdef GOSSAMER_HAS_CUDA
-#include "gossamer/core/cuda/cudnn_graph.h"
+#include "gossamer/core/cuda/cudnn_builder.h"
 
 namespace gossamer::cudnn {
 namespace {
 
-// [B, H, rows, columns] with any strides.
-struct Extent {
-  std::int64_t sizes[4], strides[4];
-  Extent transposed() const {
-    Extent t = *this;
-    std::swap(t.sizes[2], t.sizes[3]);
-    std::swap(t.strides[2], t.strides[3]);
-    return t;
-  }
-};
+using Graph = GraphBuilder;
+
+// Extents are [B, H, rows, columns].
 Extent dense(std::int64_t b, std::int64_t h, std::int64_t rows, std::int64_t columns) {
   return {{b, h, rows, columns}, {h * rows * columns, rows * columns, columns, 1}};
+}
+
+Extent transposed(Extent t) {
+  std::swap(t.sizes[2], t.sizes[3]);
+  std::swap(t.strides[2], t.strides[3]);
+  return t;
 }
 
 Extent rows(const AttentionProblem& p, i64 count, i64 row) {
   return {{p.batch, p.heads, count, p.size}, {count * row, p.size, row, 1}};
 }
-
-// The graph as it grows. A tensor is named by its place among the descriptors.
-class Graph {
- public:
-  using Place = std::size_t;
-
-  Place in_memory(std::int64_t id, cudnnDataType_t type, const Extent& e) {
-    return tensor(id, type, e, false, false);
-  }
-  // sums in memory, in an order of elements of cuDNN's own
-  Place sums(std::int64_t id, const Extent& e) {
-    return tensor(id, CUDNN_DATA_FLOAT, e, false, false, CUDNN_TENSOR_REORDERING_F16x16);
-  }
-  // one number, given by the host with each run
-  Place number(std::int64_t id) {
-    return tensor(id, CUDNN_DATA_FLOAT, dense(1, 1, 1, 1), false, true);
-  }
-  Place between(const Extent& e, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
-    return tensor(next_++, type, e, true, false);
-  }
-
-  void product(Place a, Place b, Place c) {
-    const Place how = all_.size();
-    all_.emplace_back(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    all_[how].set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT);
-    all_[how].finalize("matrix product");
-    Descriptor step(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
-    step.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, all_[a]);
-    step.set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, all_[b]);
-    step.set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, all_[c]);
-    step.set(CUDNN_ATTR_OPERATION_MATMUL_DESC, all_[how]);
-    add(std::move(step), "product of attention");
-  }
-  void reduce(cudnnReduceTensorOp_t op, Place x, Place y) {
-    const Place how = all_.size();
-    all_.emplace_back(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
-    all_[how].set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
-    all_[how].set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &op);
-    all_[how].finalize("reduction");
-    Descriptor step(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
-    step.set(CUDNN_ATTR_OPERATION_REDUCTION_XDESC, all_[x]);
-    step.set(CUDNN_ATTR_OPERATION_REDUCTION_YDESC, all_[y]);
-    step.set(CUDNN_ATTR_OPERATION_REDUCTION_DESC, all_[how]);
-    add(std::move(step), "reduction of attention");
-  }
-  void transpose(Place x, Place y) {
-    Descriptor step(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
-    step.set(CUDNN_ATTR_OPERATION_RESHAPE_XDESC, all_[x]);
-    step.set(CUDNN_ATTR_OPERATION_RESHAPE_YDESC, all_[y]);
-    add(std::move(step), "transposition of attention");
-  }
-  static constexpr Place none = static_cast<Place>(-1);
-  // y = mode(x, b), of those that `chosen` holds
-  void each(cudnnPointwiseMode_t mode, Place x, Place b, Place y, Place chosen = none,
-            cudnnDataType_t in = CUDNN_DATA_FLOAT, std::int64_t axis = -1) {
-    const Place how = all_.size();
-    all_.emplace_back(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    all_[how].set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    all_[how].set(CUDNN_ATTR_POINTWISE_MATH_PREC, in);
-    if (axis >= 0) all_[how].set(CUDNN_ATTR_POINTWISE_AXIS, axis);
-    all_[how].finalize("pointwise step");
-    Descriptor step(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    step.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, all_[how]);
-    step.set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, all_[x]);
-    if (b != none) step.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, all_[b]);
-    if (chosen != none) step.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, all_[chosen]);
-    step.set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, all_[y]);
-    step.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, 1.0f);
-    step.set(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, 1.0f);
-    add(std::move(step), "pointwise step of attention");
-  }
-
-  std::vector<Descriptor> finish(const Planner::Target& target, const std::string& key) {
-    std::vector<cudnnBackendDescriptor_t> operations;
-    for (const Descriptor& step : steps_) operations.push_back(step.raw());
-    Descriptor graph = graph_of(operations, target, key);
-    for (Descriptor& step : steps_) all_.push_back(std::move(step));
-    all_.push_back(std::move(graph));
-    return std::move(all_);
-  }
-
- private:
-  Place tensor(std::int64_t id, cudnnDataType_t type, const Extent& e, bool is_virtual,
-               bool by_value, cudnnBackendTensorReordering_t order = CUDNN_TENSOR_REORDERING_NONE) {
-    Descriptor t(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    t.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, id);
-    t.set(CUDNN_ATTR_TENSOR_DATA_TYPE, type);
-    t.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, e.sizes);
-    t.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, e.strides);
-    t.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16});
-    t.set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
-    t.set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &by_value);
-    if (order != CUDNN_TENSOR_REORDERING_NONE)
-      t.set(CUDNN_ATTR_TENSOR_REORDERING_MODE, CUDNN_TYPE_TENSOR_REORDERING_MODE, 1, &order);
-    t.finalize("tensor of attention");
-    all_.push_back(std::move(t));
-    return all_.size() - 1;
-  }
-  void add(Descriptor step, const char* what) {
-    step.finalize(what);
-    steps_.push_back(std::move(step));
-  }
-  std::vector<Descriptor> all_, steps_;
-  std::int64_t next_ = 1000;
-};
 
 // The scores that a causal query sees, minus infinity for the others.
 Graph::Place masked(Graph& g, Graph::Place scores, const Extent& of) {
@@ -153,7 +47,7 @@ Shapes shapes_of(const AttentionProblem& p) {
 
 void forward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnDataType_t type) {
   const auto products = g.between(shape.scores), scaled = g.between(shape.scores);
-  g.product(g.in_memory(kQ, type, shape.q), g.in_memory(kK, type, shape.kv.transposed()), products);
+  g.product(g.in_memory(kQ, type, shape.q), g.in_memory(kK, type, transposed(shape.kv)), products);
   g.each(CUDNN_POINTWISE_MUL, products, g.number(kScale), scaled);
   const auto scores = p.causal ? masked(g, scaled, shape.scores) : scaled;
   const auto top = g.between(shape.column), less = g.between(shape.scores),
@@ -175,8 +69,8 @@ void forward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnData
 void backward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnDataType_t type) {
   const Extent head_rows = dense(p.batch, p.heads, p.queries, p.size);
   const auto dy = g.in_memory(kDOut, type, shape.y), y = g.in_memory(kOut, type, shape.y),
-             q = g.in_memory(kQ, type, shape.q), k = g.in_memory(kK, type, shape.kv.transposed()),
-             v = g.in_memory(kV, type, shape.kv.transposed()), scale = g.number(kScale);
+             q = g.in_memory(kQ, type, shape.q), k = g.in_memory(kK, type, transposed(shape.kv)),
+             v = g.in_memory(kV, type, transposed(shape.kv)), scale = g.number(kScale);
   // the products of dy's and y's rows
   const auto both = g.between(head_rows), sum = g.between(shape.column),
              through = g.in_memory(kThrough, CUDNN_DATA_FLOAT, shape.column);
@@ -186,7 +80,7 @@ void backward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnDat
   // the weights again, and dv
   const auto products = g.between(shape.scores), scaled = g.between(shape.scores),
              less = g.between(shape.scores), weights = g.between(shape.scores),
-             weights_transposed = g.between(shape.scores.transposed(), type);
+             weights_transposed = g.between(transposed(shape.scores), type);
   g.product(q, k, products);
   g.each(CUDNN_POINTWISE_MUL, products, scale, scaled);
   g.each(CUDNN_POINTWISE_SUB, scaled, g.in_memory(kLogSums, CUDNN_DATA_FLOAT, shape.column), less);
@@ -197,7 +91,7 @@ void backward(Graph& g, const AttentionProblem& p, const Shapes& shape, cudnnDat
   // slopes of the scores, and dk
   const auto d_weights = g.between(shape.scores), centred = g.between(shape.scores),
              slopes = g.between(shape.scores), scaled_slopes = g.between(shape.scores, type),
-             slopes_transposed = g.between(shape.scores.transposed(), type);
+             slopes_transposed = g.between(transposed(shape.scores), type);
   g.product(dy, v, d_weights);
   g.each(CUDNN_POINTWISE_SUB, d_weights, through, centred);
   g.each(CUDNN_POINTWISE_MUL, centred, weights, slopes);

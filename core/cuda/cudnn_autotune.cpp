@@ -17,7 +17,17 @@ using cuda::Event;
 using cuda::Stream;
 
 struct Operands {
-  Tensor x, w, y;
+  Tensor x, w, y, bias, add;  // the last two may be undefined
+  std::size_t bytes() const {
+    return x.bytes() + w.bytes() + y.bytes() + (add.defined() ? add.bytes() : 0);
+  }
+  Operands copy() const {
+    return {x.clone(), w.clone(), y.clone(), bias, add.defined() ? add.clone() : Tensor()};
+  }
+  ConvMemory memory() const {
+    const auto of = [](const Tensor& t) { return t.defined() ? t.data() : nullptr; };
+    return {of(x), of(w), of(y), of(bias), of(add)};
+  }
 };
 
 // Values in (-1, 1): a pattern made on the CPU, repeated. Zeros would draw less power and run
@@ -41,9 +51,12 @@ Tensor random_tensor(Shape shape, DType type, Device device, std::uint64_t seed)
 }
 
 Operands make_operands(const ConvProblem& p, Device device) {
+  const Shape result{p.n, p.ho(), p.wo(), p.k};
   return {random_tensor({p.n, p.h, p.w, p.c}, p.type, device, 1),
           random_tensor({p.k, p.r, p.s, p.c / p.groups}, p.type, device, 2),
-          random_tensor({p.n, p.ho(), p.wo(), p.k}, p.type, device, 3)};
+          random_tensor(result, p.type, device, 3),
+          p.bias ? random_tensor({p.k}, p.type, device, 4) : Tensor(),
+          p.add ? random_tensor(result, p.type, device, 5) : Tensor()};
 }
 
 // Rounding of the type over a sum in f32, relative to a typical element. In f32 a chain of n
@@ -76,10 +89,9 @@ void check_usable(Device device, const Stream& stream, const ConvProblem& proble
 // Whether the plan's result is what our own code computes.
 bool is_right(cudnnHandle_t handle, const Plan& plan, const ConvProblem& problem, Device device,
               const Operands& o) {
-  prepare_check(device, problem, o.x.data(), o.w.data(), o.y.data());
-  execute(handle, plan, device, cuda::current_stream(device),
-          {{kX, o.x.data()}, {kW, o.w.data()}, {kY, o.y.data()}});
-  return conv_error(device, problem, o.x.data(), o.w.data(), o.y.data()) < tolerance(problem);
+  prepare_check(device, problem, o.memory());
+  execute(handle, plan, device, cuda::current_stream(device), o.memory());
+  return conv_error(device, problem, o.memory()) < tolerance(problem);
 }
 
 // why: what the first plan said that did not run.
@@ -97,14 +109,13 @@ Measured measure(cudnnHandle_t handle, const std::vector<Plan>& plans, const Con
                  Device device, std::chrono::milliseconds warm_up) {
   const Stream stream = cuda::current_stream(device);
   std::vector<Operands> sets{make_operands(problem, device)};
-  const std::size_t once = sets[0].x.bytes() + sets[0].w.bytes() + sets[0].y.bytes();
+  const std::size_t once = sets[0].bytes();
   for (std::size_t cold = 2 * cuda::properties(device).l2, total = once;
        total < cold && sets.size() < 16; total += once)
-    sets.push_back({sets[0].x.clone(), sets[0].w.clone(), sets[0].y.clone()});
+    sets.push_back(sets[0].copy());
   std::size_t next = 0;
   const auto run = [&](const Plan& plan) {
-    const Operands& o = sets[next++ % sets.size()];
-    execute(handle, plan, device, stream, {{kX, o.x.data()}, {kW, o.w.data()}, {kY, o.y.data()}});
+    execute(handle, plan, device, stream, sets[next++ % sets.size()].memory());
   };
   const Event marks[] = {Event(device, Event::Timing::on), Event(device, Event::Timing::on)};
   std::string why;  // what the first plan said that did not run

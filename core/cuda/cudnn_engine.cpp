@@ -74,7 +74,7 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
     if (const Plan plan = planner->from_json(json, problem); plan.defined())
       return {plan, {problem, plan.describe(), "file", 0, 0}};
   const std::vector<Plan> plans = planner->plans(problem, kCandidates);
-  if (plans.empty()) return {};
+  if (plans.empty()) return {{}, {problem, "none", "cuDNN", 0, 0}};
   cudaStreamCaptureStatus capturing = cudaStreamCaptureStatusNone;
   cuda::check_call(
       cudaStreamIsCapturing(static_cast<cudaStream_t>(cuda::launch_stream(device)), &capturing),
@@ -89,13 +89,13 @@ ConvEngine::Impl::Entry ConvEngine::Impl::choose(const ConvProblem& problem) {
            best.microseconds, best.rejected}};
 }
 
-void ConvEngine::run(const ConvProblem& problem, void* x, void* w, void* y) {
-  if (try_run(problem, x, w, y)) return;
+void ConvEngine::run(const ConvProblem& problem, const ConvMemory& m) {
+  if (try_run(problem, m)) return;
   fail<DeviceError>("cuDNN ", library_version(), ": no plan for ", problem.key(), " on ",
                     impl_->device, "; 16 bits want channels in multiples of 8");
 }
 
-bool ConvEngine::try_run(const ConvProblem& problem, void* x, void* w, void* y) {
+bool ConvEngine::try_run(const ConvProblem& problem, const ConvMemory& m) {
   const cuda::UseDevice use(impl_->device);
   const std::scoped_lock lock(impl_->mutex);
   impl_->open();
@@ -103,16 +103,14 @@ bool ConvEngine::try_run(const ConvProblem& problem, void* x, void* w, void* y) 
   auto it = impl_->entries.find(key);
   if (it == impl_->entries.end()) it = impl_->entries.emplace(key, impl_->choose(problem)).first;
   if (!it->second.plan.defined()) return false;
-  execute(impl_->handle, it->second.plan, impl_->device, cuda::current_stream(impl_->device),
-          {{kX, x}, {kW, w}, {kY, y}});
+  execute(impl_->handle, it->second.plan, impl_->device, cuda::current_stream(impl_->device), m);
   return true;
 }
 
 std::vector<ConvEngine::Choice> ConvEngine::choices() const {
   const std::scoped_lock lock(impl_->mutex);
   std::vector<Choice> all;
-  for (const auto& [key, entry] : impl_->entries)
-    if (entry.plan.defined()) all.push_back(entry.choice);
+  for (const auto& [key, entry] : impl_->entries) all.push_back(entry.choice);
   return all;
 }
 
@@ -122,8 +120,8 @@ ConvEngine::ConvEngine(Device device, EngineOptions) {
   fail<DeviceError>("cuDNN on ", device, ": ", cuda::why_none());
 }
 ConvEngine::~ConvEngine() = default;
-void ConvEngine::run(const ConvProblem&, void*, void*, void*) {}
-bool ConvEngine::try_run(const ConvProblem&, void*, void*, void*) { return false; }
+void ConvEngine::run(const ConvProblem&, const ConvMemory&) {}
+bool ConvEngine::try_run(const ConvProblem&, const ConvMemory&) { return false; }
 std::vector<ConvEngine::Choice> ConvEngine::choices() const { return {}; }
 #endif
 

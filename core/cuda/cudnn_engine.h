@@ -26,19 +26,20 @@ class ConvEngine {
   ConvEngine(const ConvEngine&) = delete;
   ConvEngine& operator=(const ConvEngine&) = delete;
 
-  // Computes y (forward), x (backward_data) or w (backward_filter) from the other two, on the
-  // current stream. Pointers start on 16 bytes. The plans of a problem that is met for the first
-  // time are tried, which waits for the device; never while a graph is captured: then the first
-  // guess is taken.
-  // Thread-safe. DeviceError names the problem.
-  void run(const ConvProblem&, void* x, void* w, void* y);
+  // Computes y (forward), x (backward_data) or w (backward_filter) from the others, on the
+  // current stream. y and what is added to it lie apart. Pointers start on 16 bytes. The plans of a
+  // problem that is met for the first time are tried, which waits for the device; never while a
+  // graph is captured: then the first guess is taken. Thread-safe. DeviceError names the problem.
+  void run(const ConvProblem&, const ConvMemory&);
   // The same; false, and nothing done, where cuDNN has no plan for the problem.
-  bool try_run(const ConvProblem&, void* x, void* w, void* y);
+  bool try_run(const ConvProblem&, const ConvMemory&);
 
   // What was chosen so far: problem, plan, microseconds (0: not measured), where from.
   struct Choice {
     ConvProblem problem;
-    std::string plan, from;  // from: "heuristic", "measured", "first right", "file"
+    // plan: "none" where cuDNN has none, so that it runs in other ways, as several passes; from:
+    // "heuristic", "measured", "first right", "file", or "cuDNN" for "none"
+    std::string plan, from;
     double microseconds = 0;
     int rejected = 0;  // faster plans whose result was wrong
   };

@@ -8,8 +8,9 @@
 
 namespace gossamer::cudnn {
 
-// Tensors of a convolution by their unique ids: x and dx, w and dw, y and dy share one each.
-inline constexpr std::int64_t kX = 'x', kW = 'w', kY = 'y';
+// Tensors of a convolution by their unique ids: x and dx, w and dw, y and dy share one each. Those
+// of its tail: bias [k] and what is added, like y.
+inline constexpr std::int64_t kX = 'x', kW = 'w', kY = 'y', kBias = 'b', kAdd = 'a';
 // Those of attention. kThrough and kDQSums are scratch memory of backward: f32 [B, H, Tq] and
 // [B, H, Tq, D]. The last three are numbers of the host: 1/sqrt(D), minus infinity, 1.
 enum AttentionTensor : std::int64_t {
@@ -51,14 +52,9 @@ struct Plan::Impl {
   std::string knobs;
 };
 
-// tensors, convolution, operation, operation graph: the last one is the graph.
-std::vector<Descriptor> conv_graph(const ConvProblem&, const Planner::Target&);
 // tensors and steps; the last one is the graph
+std::vector<Descriptor> conv_graph(const ConvProblem&, const Planner::Target&);
 std::vector<Descriptor> attention_graph(const AttentionProblem&, const Planner::Target&);
-
-// The operation graph of finished operations, on the target.
-Descriptor graph_of(const std::vector<cudnnBackendDescriptor_t>& operations, const Planner::Target&,
-                    const std::string& key);
 
 // Enqueues one run of a plan with the memory of its tensors; those without memory are left out.
 struct Operand {
@@ -67,5 +63,6 @@ struct Operand {
 };
 void execute(cudnnHandle_t, const Plan&, Device, const cuda::Stream&,
              std::initializer_list<Operand>);
+void execute(cudnnHandle_t, const Plan&, Device, const cuda::Stream&, const ConvMemory&);
 
 }  // namespace gossamer::cudnn

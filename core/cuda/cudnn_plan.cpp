@@ -17,13 +17,28 @@ std::string ConvProblem::key() const {
   text << names[static_cast<int>(op)] << ' ' << name_of(type) << " n" << n << ' ' << h << 'x' << w
        << 'x' << c << " k" << k << ' ' << r << 'x' << s << " s" << stride << " p" << pad_before
        << ',' << pad_after << " d" << dilation << " g" << groups << (accumulate ? " +=" : "")
-       << (tf32 ? " tf32" : "");
+       << (tf32 ? " tf32" : "") << (bias ? " +bias" : "") << (add ? " +y" : "")
+       << (relu ? " relu" : "");
   return text.str();
 }
 
 ConvProblem problem_of(ConvOp op, DType type, const ConvGeometry& g, bool accumulate, bool tf32) {
-  ConvProblem p{op,  type,     g.n,       g.h,       g.w,        g.c,      g.k,        g.r,
-                g.s, g.stride, g.padding, g.padding, g.dilation, g.groups, accumulate, tf32};
+  ConvProblem p{.op = op,
+                .type = type,
+                .n = g.n,
+                .h = g.h,
+                .w = g.w,
+                .c = g.c,
+                .k = g.k,
+                .r = g.r,
+                .s = g.s,
+                .stride = g.stride,
+                .pad_before = g.padding,
+                .pad_after = g.padding,
+                .dilation = g.dilation,
+                .groups = g.groups,
+                .accumulate = accumulate,
+                .tf32 = tf32};
   // as much as the last output needs; both directions alike
   p.pad_after += (g.ho - p.ho()) * g.stride;
   return p;
@@ -203,7 +218,7 @@ Planner Planner::for_handle(void* handle, bool deterministic) {
 std::vector<Plan> Planner::plans(const ConvProblem& problem, std::size_t limit,
                                  std::size_t cap) const {
   return search(target_, conv_graph(problem, *target_), problem.key(), limit, cap,
-                [&](const Plan::Impl& plan) { return precise(plan, problem); });
+                [&](const Plan::Impl& plan) { return !plan.compiles && precise(plan, problem); });
 }
 
 std::vector<Plan> Planner::plans(const AttentionProblem& problem, std::size_t limit,
@@ -261,6 +276,12 @@ void execute(cudnnHandle_t handle, const Plan& plan, Device device, const cuda::
   pack.finalize("variant pack");
   ok(api().execute(handle, plan.impl().plan.raw(), pack.raw()),
      "cudnnBackendExecute of " + plan.describe());
+}
+
+void execute(cudnnHandle_t handle, const Plan& plan, Device device, const cuda::Stream& stream,
+             const ConvMemory& m) {
+  execute(handle, plan, device, stream,
+          {{kX, m.x}, {kW, m.w}, {kY, m.y}, {kBias, m.bias}, {kAdd, m.add}});
 }
 
 std::string library_version() {

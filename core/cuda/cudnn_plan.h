@@ -25,11 +25,18 @@ struct ConvProblem {
   i64 stride = 1, pad_before = 0, pad_after = 0, dilation = 1, groups = 1;
   bool accumulate = false;  // add to what the result holds
   bool tf32 = false;        // f32 only: products may be rounded to 10 bits
+  // For inference: y = relu?(sums (+ add, like y) + bias [k]), of the type of the rest; only with a
+  // bias the other two.
+  bool bias = false, add = false, relu = false;
   i64 ho() const { return (h + pad_before + pad_after - dilation * (r - 1) - 1) / stride + 1; }
   i64 wo() const { return (w + pad_before + pad_after - dilation * (s - 1) - 1) / stride + 1; }
   bool operator==(const ConvProblem&) const = default;
   // "fprop bf16 n256 56x56x64 k64 3x3 s1 p1,1 d1 g1": one line, one problem
   std::string key() const;
+};
+// Where its tensors are.
+struct ConvMemory {
+  void *x, *w, *y, *bias = nullptr, *add = nullptr;
 };
 ConvProblem problem_of(ConvOp, DType, const ConvGeometry&, bool accumulate = false,
                        bool tf32 = false);
@@ -74,7 +81,8 @@ class Planner {
 
   // Plans in the order of cuDNN's heuristics (mode A, then its fallbacks where few are left), best
   // guess first, at most `limit`, without those that need more than `cap` bytes of workspace or
-  // that cuDNN refuses when they are built. Empty: cuDNN cannot do it.
+  // that cuDNN refuses when they are built; of convolutions those whose kernels ship with cuDNN.
+  // Empty: cuDNN cannot do it.
   std::vector<Plan> plans(const ConvProblem&, std::size_t limit = 64,
                           std::size_t cap = kWorkspaceCap) const;
   std::vector<Plan> plans(const AttentionProblem&, std::size_t limit = 64,

@@ -41,6 +41,18 @@ class FusedBackend : public Backend {
                      Tensor& norms) final;
   void softmax_back(Tensor& logits, const Tensor& labels, const LossRows&, const Tensor& norms,
                     const Tensor& g, const Tensor& share) final;
+  // inference_conv.cpp
+  std::unique_ptr<PackedConv> pack_conv(const Tensor& w) final;
+  void conv_inference(const ConvGeometry&, const Tensor& x, PackedConv&, const ConvTail&,
+                      Tensor& y) final;
+
+ protected:
+  // Whether this convolution is one of pairs of pixels (stem.h).
+  virtual bool convolves_in_pairs(const ConvGeometry&, DType) const = 0;
+  // y = relu?(conv(x, w) (+ add) + bias), rounded once, in one call. All are of one type; add is
+  // like y, or undefined. Returns false, and does nothing, if this backend cannot.
+  virtual bool conv_with_tail(const ConvGeometry&, const Tensor& x, const Tensor& w,
+                              const Tensor& bias, const Tensor& add, bool relu, Tensor& y) = 0;
 };
 
 }  // namespace gossamer

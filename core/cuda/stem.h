@@ -12,14 +12,18 @@ inline constexpr i64 kChannels = 16;  // (2 dy + dx) 3 + c, then four zeros
 
 // 7 x 7, stride 2, padding 3, three channels, an even number of rows and columns
 bool fits(const ConvGeometry&);
+// The convolution on pairs, padded by 2 before and, as the last output needs it, by 1 behind.
+ConvGeometry on_pairs(const ConvGeometry&);
 // What Backend::conv and conv_dw compute for such a geometry; `engine` convolves the pairs.
 void conv(Backend& engine, const ConvGeometry&, const Tensor& x, const Tensor& w, Tensor& y);
 void conv_dw(Backend& engine, const ConvGeometry&, const Tensor& x, const Tensor& dy, Tensor& dw);
 
 // [N, H, W, 3] (H, W even) -> [N, H/2, W/2, 16]; one type
 void pair_images(const Tensor& images, Tensor& pairs);
+Tensor pairs_of(const Tensor& images);
 // [K, 7, 7, 3] f32 or the type of pairs -> [K, 4, 4, 16], a floating type
 void pair_filters(const Tensor& w, Tensor& pairs);
+Tensor filters_of(const Tensor& w, DType);
 // [K, 4, 4, 16], a floating type -> [K, 7, 7, 3] f32
 void unpair_filters(const Tensor& d_pairs, Tensor& dw);
 

@@ -169,7 +169,7 @@ TEST_F(Gpu, MeasuredPlansAreRightAndUsedAgain) {
   backend(gpu).conv(g, x, w, y);
   EXPECT_EQ(cuda::waits(), before) << "a known problem waits for nothing";
   EXPECT_LT(cudnn::conv_error(gpu, cudnn::problem_of(cudnn::ConvOp::forward, DType::bf16, g),
-                              x.data(), w.data(), y.data()),
+                              {x.data(), w.data(), y.data()}),
             3e-2);
   for (const auto& choice : conv_engine(gpu).choices())
     std::printf("%s: %s, %s, %.1f us\n", choice.problem.key().c_str(), choice.plan.c_str(),

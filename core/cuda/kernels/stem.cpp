@@ -30,20 +30,23 @@ void unpair_filters(const Tensor& d_pairs, Tensor& dw) {
   });
 }
 
-namespace {
-
-// Padded by 2 before and, as the last output needs it, by 1 behind.
 ConvGeometry on_pairs(const ConvGeometry& g) {
   return {g.n, g.h / 2, g.w / 2, kChannels, g.k, 4, 4, g.ho, g.wo, 1, 2, 1, 1};
 }
 
-Tensor pairs_of(const ConvGeometry& g, const Tensor& images) {
-  Tensor pairs = Tensor::empty({g.n, g.h / 2, g.w / 2, kChannels}, images.dtype(), images.device());
+Tensor pairs_of(const Tensor& images) {
+  Tensor pairs =
+      Tensor::empty({images.shape(0), images.shape(1) / 2, images.shape(2) / 2, kChannels},
+                    images.dtype(), images.device());
   pair_images(images, pairs);
   return pairs;
 }
 
-}  // namespace
+Tensor filters_of(const Tensor& w, DType type) {
+  Tensor pairs = Tensor::empty({w.shape(0), 4, 4, kChannels}, type, w.device());
+  pair_filters(w, pairs);
+  return pairs;
+}
 
 bool fits(const ConvGeometry& g) {
   return g.r == 7 && g.s == 7 && g.c == 3 && g.stride == 2 && g.padding == 3 && g.dilation == 1 &&
@@ -51,15 +54,13 @@ bool fits(const ConvGeometry& g) {
 }
 
 void conv(Backend& engine, const ConvGeometry& g, const Tensor& x, const Tensor& w, Tensor& y) {
-  Tensor filters = Tensor::empty({g.k, 4, 4, kChannels}, x.dtype(), x.device());
-  pair_filters(w, filters);
-  engine.conv(on_pairs(g), pairs_of(g, x), filters, y);
+  engine.conv(on_pairs(g), pairs_of(x), filters_of(w, x.dtype()), y);
 }
 
 void conv_dw(Backend& engine, const ConvGeometry& g, const Tensor& x, const Tensor& dy,
              Tensor& dw) {
   Tensor d_filters = Tensor::empty({g.k, 4, 4, kChannels}, DType::f32, x.device());
-  engine.conv_dw(on_pairs(g), pairs_of(g, x), dy, d_filters);
+  engine.conv_dw(on_pairs(g), pairs_of(x), dy, d_filters);
   unpair_filters(d_filters, dw);
 }
 

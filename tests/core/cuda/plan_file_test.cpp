@@ -111,16 +111,46 @@ TEST(ConvTerm, SumsToWhatTheReferenceComputesInAllThreeDirections) {
       if (op == ConvOp::forward) reference.conv(g, x, w, ry);
       if (op == ConvOp::backward_data) reference.conv_dx(g, y, w, rx);
       if (op == ConvOp::backward_filter) reference.conv_dw(g, x, y, rw);
-      EXPECT_LT(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 1000), 1e-5)
+      EXPECT_LT(conv_error(Device::cpu(), p, {rx.data(), rw.data(), ry.data()}, 1000), 1e-5)
           << p.key();
       Tensor& result = op == ConvOp::forward ? ry : op == ConvOp::backward_data ? rx : rw;
       result.as<float>()[0] += 1;  // the first element is always looked at
-      EXPECT_GT(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 10), 1e-2) << p.key();
+      EXPECT_GT(conv_error(Device::cpu(), p, {rx.data(), rw.data(), ry.data()}, 10), 1e-2)
+          << p.key();
       result.as<float>()[0] = std::nanf("");
-      EXPECT_FALSE(conv_error(Device::cpu(), p, rx.data(), rw.data(), ry.data(), 10) < 1)
+      EXPECT_FALSE(conv_error(Device::cpu(), p, {rx.data(), rw.data(), ry.data()}, 10) < 1)
           << "a NaN is an error";
     }
   }
+}
+
+TEST(ConvTerm, ChecksBiasSumAndReluBehindTheSums) {
+  using namespace cudnn;
+  const ConvGeometry g{2, 7, 6, 8, 6, 3, 3, 4, 3, 2, 1, 1, 1};
+  Rng rng(7);
+  const auto draw = [&](Shape shape) {
+    Tensor t = Tensor::empty(shape);
+    for (float& v : t.span<float>()) v = rng.uniform(-1, 1);
+    return t;
+  };
+  const Tensor x = draw({g.n, g.h, g.w, g.c}), w = draw({g.k, g.r, g.s, g.c}), bias = draw({g.k}),
+               add = draw({g.n, g.ho, g.wo, g.k});
+  const auto packed = backend("reference").pack_conv(w);
+  // What is asked for is right, and wrong for whoever asked for another thing.
+  for (const int made : {0, 1, 2, 3})
+    for (const int asked : {0, 1, 2, 3}) {
+      Tensor y = made & 1 ? add.clone() : Tensor::empty(add.shape());
+      backend("reference")
+          .conv_inference(g, x, *packed, {bias, (made & 1) != 0, (made & 2) != 0}, y);
+      ConvProblem p = problem_of(ConvOp::forward, DType::f32, g);
+      p.bias = true, p.add = (asked & 1) != 0, p.relu = (asked & 2) != 0;
+      const ConvMemory at{x.data(), w.data(), y.data(), bias.data(), add.data()};
+      const double error = conv_error(Device::cpu(), p, at);
+      if (made == asked)
+        EXPECT_LT(error, 1e-5) << p.key();
+      else
+        EXPECT_GT(error, .1) << p.key() << ", made " << made;
+    }
 }
 
 TEST(ConvTerm, ChecksThatAGradientWasAddedToWhatWasThere) {
@@ -136,11 +166,8 @@ TEST(ConvTerm, ChecksThatAGradientWasAddedToWhatWasThere) {
   Tensor x = Tensor::empty({g.n, g.h, g.w, g.c}), sums = x.clone();
   backend("reference").conv_dx(g, y, w, sums);
   ConvProblem p = problem_of(ConvOp::backward_data, DType::f32, g);
-  const auto error = [&] { return conv_error(Device::cpu(), p, x.data(), w.data(), y.data()); };
-  const auto prepare = [&] {
-    prepare_check(Device::cpu(), p, x.data(), const_cast<void*>(w.data()),
-                  const_cast<void*>(y.data()));
-  };
+  const auto error = [&] { return conv_error(Device::cpu(), p, {x.data(), w.data(), y.data()}); };
+  const auto prepare = [&] { prepare_check(Device::cpu(), p, {x.data(), w.data(), y.data()}); };
   for (const bool accumulate : {true, false}) {
     p.accumulate = accumulate;
     prepare();

@@ -139,6 +139,20 @@ TEST_P(PlanningFor, EveryConvolutionOfTheModels) {
   report("convolutions of models");
 }
 
+// Each with what follows it: a ReLU, behind the last of a block a sum, too; a shortcut has none.
+TEST_P(PlanningFor, EveryConvolutionOfInferenceWithItsTail) {
+  for (const Form& form : forms())
+    for (const i64 batch : {1, 32, 256})
+      for (const Layer& layer : layers_of(form, batch, std::get<DType>(GetParam()))) {
+        ConvProblem problem = layer.problem;
+        problem.bias = true;
+        problem.relu = !layer.name.ends_with("downsample");
+        problem.add = layer.name.ends_with(form.bottleneck ? "conv3" : "conv2");
+        expect_plans(form.model + (" " + layer.name), problem);
+      }
+  report("convolutions with tails");
+}
+
 TEST_P(PlanningFor, EveryConvolutionOfTheListOfOps) {
   for (const testing::rows::ConvCase& c : testing::rows::conv_cases())
     for (const ConvOp op : {ConvOp::forward, ConvOp::backward_data, ConvOp::backward_filter}) {
