@@ -92,14 +92,14 @@ class Transformer::DecoderLayer : public nn::Module {
         ff_(linear1_, linear2_, drop_) {}
   // A decoder without a source reads itself.
   Tensor forward(const Tensor& x) override {
-    const Stream s = apply({x, {}}, keys_values(x), {}, nullptr, 0);
+    const Stream s = apply({x, {}}, keys_values(x), {}, nullptr, nullptr);
     return s.add.defined() ? gossamer::add(s.x, s.add) : s.x;
   }
-  // cache: of the ids so far, `length` of them; null: the inputs are a whole
+  // cache, positions: of the ids so far; null: the inputs are a whole
   Stream apply(const Stream& s, const Tensor& memory_kv, const Tensor& lengths, const Tensor* cache,
-               i64 length) {
+               const TextPositions* positions) {
     const Stream own = branch(norm1_, drop_, first_, s, [&](const Tensor& y) {
-      return cache ? self_attn_.step(y, *cache, length) : self_attn_.forward(y);
+      return cache ? self_attn_.step(y, *cache, *positions) : self_attn_.forward(y);
     });
     const Stream attended = branch(norm2_, drop_, first_, own, [&](const Tensor& y) {
       // rows that read the same source are its queries
@@ -160,22 +160,29 @@ Transformer::Transformer(const TransformerOptions& options)
   }
 }
 
-Tensor Transformer::embed(const Tensor& ids, i64 first) {
+const Tensor& Transformer::sinusoids() {
   const Tensor& table = embedding_.weight();
-  check<ShapeError>(ids.rank() == 2 && first + ids.shape(1) <= options_.positions,
-                    "transformer: ids ", ids.shape(), first > 0 ? " behind others" : "",
-                    " are more than its ", options_.positions, " positions");
-  if (!positions_.defined() || positions_.dtype() != table.dtype() ||
-      positions_.device() != table.device())
-    positions_ = nn::sinusoidal_positions(options_.positions, options_.width)
+  if (!sinusoids_.defined() || sinusoids_.dtype() != table.dtype() ||
+      sinusoids_.device() != table.device())
+    sinusoids_ = nn::sinusoidal_positions(options_.positions, options_.width)
                      .to(table.device())
                      .to(table.dtype());
+  return sinusoids_;
+}
+
+Tensor Transformer::embed(const Tensor& ids, const Tensor& positions) {
   const Tensor x = mul(embedding_(ids), std::sqrt(static_cast<float>(options_.width)));
-  return drop_(gossamer::add(x, positions_.slice(first, first + ids.shape(1))));
+  return drop_(gossamer::add(x, positions));
+}
+
+Tensor Transformer::embed_whole(const Tensor& ids) {
+  check<ShapeError>(ids.rank() == 2 && ids.shape(1) <= options_.positions, "transformer: ids ",
+                    ids.shape(), " are more than its ", options_.positions, " positions");
+  return embed(ids, sinusoids().slice(0, ids.shape(1)));
 }
 
 Tensor Transformer::encode(const Tensor& source, const Tensor& lengths) {
-  Stream s{embed(source, 0), {}};
+  Stream s{embed_whole(source), {}};
   for (std::size_t i = 0; i < encoder_.layers.size(); ++i)
     s = static_cast<EncoderLayer&>(encoder_.layers[i]).apply(s, lengths);
   return join(encoder_.norm, drop_, s).y;
@@ -183,10 +190,10 @@ Tensor Transformer::encode(const Tensor& source, const Tensor& lengths) {
 
 Tensor Transformer::decode(const Tensor& memory, const Tensor& source_lengths,
                            const Tensor& inputs) {
-  Stream s{embed(inputs, 0), {}};
+  Stream s{embed_whole(inputs), {}};
   for (std::size_t i = 0; i < decoder_.layers.size(); ++i) {
     auto& layer = static_cast<DecoderLayer&>(decoder_.layers[i]);
-    s = layer.apply(s, layer.keys_values(memory), source_lengths, nullptr, 0);
+    s = layer.apply(s, layer.keys_values(memory), source_lengths, nullptr, nullptr);
   }
   return join(decoder_.norm, drop_, s).y;
 }
@@ -202,60 +209,36 @@ Tensor Transformer::loss(const Tensor& source, const Tensor& source_lengths, con
                    {.label_smoothing = label_smoothing, .ignore = -1});
 }
 
+std::vector<Tensor> Transformer::keys_values(const Tensor& memory) {
+  const NoGrad no_grad;
+  std::vector<Tensor> out;
+  for (std::size_t i = 0; i < decoder_.layers.size(); ++i)
+    out.push_back(static_cast<DecoderLayer&>(decoder_.layers[i]).keys_values(memory));
+  return out;
+}
+
 Transformer::Cache Transformer::cache(const Tensor& memory, const Tensor& source_lengths,
-                                      i64 capacity) {
-  const NoGrad no_grad;
-  Cache out{.own = {}, .length = 0, .memory = {}, .lengths = source_lengths, .source = {}};
-  for (i64 b = 0; b < memory.shape(0); ++b) out.source.push_back(b);
-  for (std::size_t i = 0; i < decoder_.layers.size(); ++i) {
-    auto& layer = static_cast<DecoderLayer&>(decoder_.layers[i]);
-    out.own.push_back(layer.self_attention().cache(memory.shape(0), capacity));
-    out.memory.push_back(layer.keys_values(memory));
-  }
+                                      i64 rows_each, i64 capacity) {
+  Cache out{.own = {}, .memory = keys_values(memory), .lengths = source_lengths};
+  for (std::size_t i = 0; i < decoder_.layers.size(); ++i)
+    out.own.push_back(static_cast<DecoderLayer&>(decoder_.layers[i])
+                          .self_attention()
+                          .cache(memory.shape(0) * rows_each, capacity));
   return out;
 }
 
-Transformer::Cache Transformer::rows_of(const Cache& from, std::span<const i64> rows) {
-  const auto on_device = [&](std::span<const i64> numbers) {
-    const std::vector<std::int32_t> ids(numbers.begin(), numbers.end());
-    return Tensor::from(ids, {static_cast<i64>(ids.size())}).to(from.lengths.device());
-  };
-  Cache out{.own = {},
-            .length = from.length,
-            .memory = from.memory,
-            .lengths = from.lengths,
-            .source = {}};
-  const Tensor taken = on_device(rows);
-  for (const Tensor& kv : from.own) out.own.push_back(take_rows(kv, taken));
-  std::vector<i64> of_rows, sources;  // sources: one for each run of equal ones
-  for (const i64 r : rows) of_rows.push_back(from.source[static_cast<std::size_t>(r)]);
-  std::ranges::unique_copy(of_rows, std::back_inserter(sources));
-  const std::size_t run = rows.size() / std::max<std::size_t>(1, sources.size());
-  for (std::size_t i = 0; i < of_rows.size(); ++i)
-    if (run * sources.size() != of_rows.size() || of_rows[i] != sources[i / run]) {
-      sources = of_rows;  // runs of several lengths: each row has its own
-      break;
-    }
-  for (std::size_t i = 0; i < of_rows.size(); ++i)
-    out.source.push_back(static_cast<i64>(i * sources.size() / of_rows.size()));
-  std::vector<i64> now(static_cast<std::size_t>(from.lengths.shape(0)));
-  std::iota(now.begin(), now.end(), 0);
-  if (sources == now) return out;
-  const Tensor taken_sources = on_device(sources);
-  out.lengths = take_rows(from.lengths, taken_sources);
-  for (Tensor& t : out.memory) t = take_rows(t, taken_sources);
-  return out;
-}
-
-Tensor Transformer::step(const Tensor& ids, Cache& cache) {
+Tensor Transformer::step(const Tensor& ids, const Cache& cache, const TextPositions& positions) {
   const NoGrad no_grad;
-  check<ShapeError>(ids.rank() == 2 && ids.shape(1) == 1, "transformer: a step takes ids [B, 1], ",
-                    "not ", ids.shape());
-  Stream s{embed(ids, cache.length), {}};
+  check<ShapeError>(ids.rank() == 1 && ids.shape(0) == cache.own[0].shape(0),
+                    "transformer: a step takes one id of each row, [", cache.own[0].shape(0),
+                    "], not ", ids.shape());
+  const i64 rows = ids.shape(0);
+  Stream s{embed(ids.reshape({rows, 1}),
+                 take_rows(sinusoids(), positions.at()).reshape({rows, 1, options_.width})),
+           {}};
   for (std::size_t i = 0; i < decoder_.layers.size(); ++i)
     s = static_cast<DecoderLayer&>(decoder_.layers[i])
-            .apply(s, cache.memory[i], cache.lengths, &cache.own[i], cache.length);
-  ++cache.length;
+            .apply(s, cache.memory[i], cache.lengths, &cache.own[i], &positions);
   return logits(join(decoder_.norm, drop_, s).y.reshape({-1, options_.width}));
 }
 

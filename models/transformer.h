@@ -3,7 +3,6 @@
 // Threads: as Module (nn/module.h); one at a time for a Cache.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "gossamer/models/registry.h"
@@ -53,35 +52,34 @@ class Transformer : public nn::Module {
   Tensor loss(const Tensor& source, const Tensor& source_lengths, const Tensor& inputs,
               const Tensor& labels, float label_smoothing = 0);
 
-  // Keys and values of a translation that grows, of each layer: of its own ids so far, and of the
-  // source.
+  // Keys and values of translations that grow, of each layer. The R rows are those of M sources,
+  // one source after the other, with equally many each.
   struct Cache {
-    std::vector<Tensor> own;  // [B, capacity, 2 width]
-    i64 length = 0;           // ids so far
-    // Each of the M sources is held once: B is a multiple of M, and the rows of a source are
-    // neighbours.
-    std::vector<Tensor> memory;  // [M, S, 2 width]
+    std::vector<Tensor> own;     // of the ids so far: [R, capacity, 2 width]
+    std::vector<Tensor> memory;  // of the sources: [M, S, 2 width]
     Tensor lengths;              // i32 [M]
-    std::vector<i64> source;     // of each row, 0 … M - 1
   };
-  Cache cache(const Tensor& memory, const Tensor& source_lengths, i64 capacity);
-  // Row i goes on with what row rows[i] was. Copies what the rows have so far, and a source only if
-  // others are gone.
-  static Cache rows_of(const Cache&, std::span<const i64> rows);
-  // The logits [B, vocabulary] behind ids [B, 1], which join the cache. Not recorded.
-  Tensor step(const Tensor& ids, Cache&);
+  // Nothing so far, with rows_each rows for a source; memory as encode() gives it.
+  Cache cache(const Tensor& memory, const Tensor& source_lengths, i64 rows_each, i64 capacity);
+  std::vector<Tensor> keys_values(const Tensor& memory);  // Cache::memory
+  // The logits [R, vocabulary] behind one id of each row, i32 [R], which joins the cache where the
+  // positions say. It reads nothing of the host; the caller advances the positions. Not recorded.
+  Tensor step(const Tensor& ids, const Cache&, const TextPositions&);
 
  private:
   class EncoderLayer;
   class DecoderLayer;
   class Stack;
-  Tensor embed(const Tensor& ids, i64 first);
+  // positions: the sinusoids of the ids
+  Tensor embed(const Tensor& ids, const Tensor& positions);
+  Tensor embed_whole(const Tensor& ids);  // [B, T], from the first position on
+  const Tensor& sinusoids();
 
   TransformerOptions options_;
   nn::Embedding& embedding_;
   nn::Dropout& drop_;
   Stack &encoder_, &decoder_;
-  Tensor positions_;  // sinusoids, [positions, width], as the table has its type and device
+  Tensor sinusoids_;  // [positions, width], as the table has its type and device
 };
 
 }  // namespace gossamer::models

@@ -10,6 +10,7 @@
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/lines.h"
+#include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
@@ -86,9 +87,9 @@ class Source {
 };
 
 // Sentences of about one length are translated together. That of no ids is empty.
-std::vector<std::string> translate_lines(const TranslationModel& m,
-                                         const std::vector<Sentence>& lines, std::size_t batch,
-                                         const TranslateOptions& options) {
+std::vector<std::string> translate_lines(models::Translator& translator,
+                                         const data::Tokenizer& tokenizer,
+                                         const std::vector<Sentence>& lines, std::size_t batch) {
   std::vector<std::size_t> order(lines.size());
   std::iota(order.begin(), order.end(), 0u);
   std::erase_if(order, [&](std::size_t i) { return lines[i].empty(); });
@@ -98,9 +99,8 @@ std::vector<std::string> translate_lines(const TranslationModel& m,
     const std::span some = std::span(order).subspan(at, std::min(batch, order.size() - at));
     std::vector<Sentence> sources;
     for (const std::size_t i : some) sources.push_back(lines[i]);
-    const auto found = translate_sentences(*m.net, m.tokenizer->marks(), sources, options);
-    for (std::size_t i = 0; i < some.size(); ++i)
-      out[some[i]] = sentence_text(*m.tokenizer, found[i]);
+    const auto found = translate_sentences(translator, sources);
+    for (std::size_t i = 0; i < some.size(); ++i) out[some[i]] = sentence_text(tokenizer, found[i]);
   }
   return out;
 }
@@ -147,6 +147,7 @@ int translate(const TranslateCommand& c) {
   const TranslationModel m =
       load_translation_model(model, compute_type(config.train.dtype, !device.is_cpu()), device);
   for (const std::string& line : m.notes) say(line);
+  models::Translator translator = translator_of(*m.net, m.tokenizer->marks(), search, say_no_graph);
   Source source(c, m);
   // The first answers come soon; the more lines are sorted by length, the less is padding.
   const auto batch = static_cast<std::size_t>(c.batch);
@@ -155,7 +156,7 @@ int translate(const TranslateCommand& c) {
   std::vector<std::string> out;
   for (std::size_t wanted = each ? 1 : batch;; wanted = std::min(2 * wanted, most)) {
     const std::vector<Sentence> lines = source.next(wanted);
-    for (std::string& line : translate_lines(m, lines, batch, search)) {
+    for (std::string& line : translate_lines(translator, *m.tokenizer, lines, batch)) {
       if (!c.json) print(line + "\n");
       if (c.json || !c.reference.empty()) out.push_back(std::move(line));
     }

@@ -8,12 +8,11 @@
 #include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/text_options.h"
 #include "gossamer/apps/train/weights_keys.h"
-#include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/ops/decode.h"
 #include "gossamer/models/named_options.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/inference.h"
 #include "gossamer/nn/init.h"
 
 namespace gossamer::apps {
@@ -65,11 +64,7 @@ TranslationModel load_translation_model(const ModelSource& source, DType dtype, 
   m.net = std::make_unique<models::Transformer>(*options);
   nn::load(weights, *m.net);
   check_finite(*m.net, m.file);
-  m.net->to(device);
-  if (dtype != DType::f32)
-    m.params = std::make_unique<FlatParams>(m.net->parameters(), m.net->buffers(),
-                                            FlatOptions{.compute = dtype});
-  m.net->eval();
+  m.params = nn::put_on(*m.net, device, dtype);
   m.tokenizer = data::open_tokenizer(m.folder.string());
   const data::Marks marks = m.tokenizer->marks();
   check<IoError>(m.tokenizer->size() <= options->vocabulary, m.file, ": has ", options->vocabulary,
@@ -86,50 +81,26 @@ void check_search(const std::string& command, const TranslateOptions& o) {
                      o.length_penalty, " must be a finite number");
 }
 
-std::vector<Sentence> translate_sentences(models::Transformer& net, const data::Marks& marks,
-                                          const std::vector<Sentence>& sources,
-                                          const TranslateOptions& options) {
-  if (sources.empty()) return {};
-  const NoGrad no_grad;
+models::Translator translator_of(models::Transformer& net, const data::Marks& marks,
+                                 const TranslateOptions& options, GraphFailure on_failure) {
   const Device device = net.parameters().front().tensor.device();
-  const i64 positions = net.options().positions, rows = static_cast<i64>(sources.size());
-  const i64 width = static_cast<i64>(
-      std::ranges::max_element(sources, {}, &Sentence::size)->size());  // of the longest
-  Tensor source = Tensor::full({rows, width}, static_cast<float>(marks.pad), DType::i32);
-  Tensor lengths = Tensor::empty({rows}, DType::i32);
+  return {net,
+          {.beam = options.beam,
+           .length_penalty = options.length_penalty,
+           .begin = marks.begin,
+           .end = marks.end},
+          {.capture = device.is_cpu() ? GraphCapture() : cuda_graph_capture(device),
+           .on_failure = std::move(on_failure)}};
+}
+
+std::vector<Sentence> translate_sentences(models::Translator& translator,
+                                          const std::vector<Sentence>& sources, i64 extra) {
   std::vector<i64> limits;
-  for (i64 row = 0; row < rows; ++row) {
-    const Sentence& s = sources[static_cast<std::size_t>(row)];
-    std::ranges::copy(s, source.as<std::int32_t>() + row * width);
-    lengths.as<std::int32_t>()[row] = static_cast<std::int32_t>(s.size());
-    limits.push_back(std::min(static_cast<i64>(s.size()) + options.extra, positions));
-  }
-  models::BeamSearch beams({.beam = options.beam,
-                            .length_penalty = options.length_penalty,
-                            .begin = marks.begin,
-                            .end = marks.end},
-                           limits);
-  source = source.to(device), lengths = lengths.to(device);
-  auto cache = net.cache(net.encode(source, lengths), lengths, *std::ranges::max_element(limits));
-  i64 in_cache = rows;
-  while (!beams.rows().empty()) {
-    std::vector<i64> parents;
-    Sentence last;
-    bool moved = false;  // a row does not go on with what it was
-    for (const models::BeamSearch::Row& row : beams.rows()) {
-      moved = moved || row.parent != static_cast<i64>(parents.size());
-      parents.push_back(row.parent), last.push_back(row.id);
-    }
-    const i64 count = static_cast<i64>(last.size());
-    if (moved || count != in_cache) cache = models::Transformer::rows_of(cache, parents);
-    in_cache = count;
-    const Likeliest next = likeliest(net.step(Tensor::from(last, {count, 1}).to(device), cache),
-                                     beams.candidates(net.options().vocabulary));
-    const Tensor ids = next.ids.to(Device{}), log_p = next.log_p.to(Device{});
-    beams.advance(ids.span<std::int32_t>(), log_p.span<float>());
-  }
+  for (const Sentence& s : sources)
+    limits.push_back(std::min(static_cast<i64>(s.size()) + extra, translator.positions()));
   std::vector<Sentence> out;
-  for (models::BeamSearch::Hypothesis& h : beams.results()) out.push_back(std::move(h.ids));
+  for (models::BeamSearch::Hypothesis& h : translator.translate(sources, limits))
+    out.push_back(std::move(h.ids));
   return out;
 }
 

@@ -11,8 +11,8 @@
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/data/text/tokenizer.h"
-#include "gossamer/models/beam_search.h"
 #include "gossamer/models/transformer.h"
+#include "gossamer/models/translator.h"
 
 namespace gossamer::apps {
 
@@ -41,10 +41,13 @@ struct TranslateOptions {
 // ConfigError: the options of `command` are out of range.
 void check_search(const std::string& command, const TranslateOptions&);
 using Sentence = std::vector<std::int32_t>;  // ids, with the end mark
-// Translates several sentences at once, on the device of the model. A sentence has at most as many
-// ids as the model has positions.
-std::vector<Sentence> translate_sentences(models::Transformer&, const data::Marks&,
-                                          const std::vector<Sentence>&, const TranslateOptions&);
+// Of the model, on its device; on a GPU its steps become graphs, or it is told why not.
+models::Translator translator_of(models::Transformer&, const data::Marks&, const TranslateOptions&,
+                                 GraphFailure);
+// Translates several sentences at once. A sentence has at most as many ids as the model has
+// positions. extra: as TranslateOptions have it.
+std::vector<Sentence> translate_sentences(models::Translator&, const std::vector<Sentence>&,
+                                          i64 extra = TranslateOptions().extra);
 // The text of ids up to the end mark, or up to a label that counts for nothing. A model that has
 // learnt little may write other marks: they are left out.
 std::string sentence_text(const data::Tokenizer&, std::span<const std::int32_t>);

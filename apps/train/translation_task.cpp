@@ -105,9 +105,8 @@ std::unique_ptr<data::PairLoader> validation_loader(const data::TextPart& pairs,
 }
 
 // Adds the model's translations of a batch.
-void count_bleu(models::Transformer& net, const data::Tokenizer& tokenizer,
-                const data::PairBatch& pairs, const TranslateOptions& search,
-                data::BleuCounts& bleu) {
+void count_bleu(models::Translator& translator, const data::Tokenizer& tokenizer,
+                const data::PairBatch& pairs, i64 extra, data::BleuCounts& bleu) {
   const auto row_of = [](const Tensor& ids, i64 row, i64 length) {
     return std::span(ids.as<std::int32_t>() + row * ids.shape(1), static_cast<std::size_t>(length));
   };
@@ -117,7 +116,7 @@ void count_bleu(models::Transformer& net, const data::Tokenizer& tokenizer,
     const auto ids = row_of(pairs.source, row, pairs.source_lengths.as<std::int32_t>()[row]);
     sources.emplace_back(ids.begin(), ids.end());
   }
-  const auto found = translate_sentences(net, tokenizer.marks(), sources, search);
+  const auto found = translate_sentences(translator, sources, extra);
   for (i64 row = 0; row < rows; ++row)
     bleu.add(sentence_text(tokenizer, found[static_cast<std::size_t>(row)]),
              sentence_text(tokenizer, row_of(pairs.labels, row, pairs.labels.shape(1))));
@@ -135,6 +134,12 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
   nn::StepInputs inputs(device);
   std::vector<Counts> all(nets.size(), Counts{.batch = how.rows});
   std::vector<data::BleuCounts> bleu(nets.size());
+  std::string no_graph;
+  std::vector<models::Translator> translators;
+  for (nn::Module* net : nets)
+    translators.push_back(translator_of(static_cast<models::Transformer&>(*net), tokenizer.marks(),
+                                        how.search,
+                                        [&](const std::string& why) { no_graph = why; }));
   for (i64 step = 0; share.max_batches == 0 || step < share.max_batches; ++step) {
     const data::PairBatch batch = loader->next();
     if (!batch.source.defined()) break;
@@ -146,11 +151,13 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
       all[i].items += static_cast<double>(batch.labelled);
       all[i].loss += static_cast<double>(batch.labelled) * loss;
       // A model that is no number translates nothing; the loss says why.
-      if (std::isfinite(loss)) count_bleu(net, tokenizer, batch, how.search, bleu[i]);
+      if (std::isfinite(loss))
+        count_bleu(translators[i], tokenizer, batch, how.search.extra, bleu[i]);
     }
     inputs.step_ends();
   }
-  for (std::size_t i = 0; i < nets.size(); ++i) all[i].more = bleu[i].numbers();
+  for (std::size_t i = 0; i < nets.size(); ++i)
+    all[i].more = bleu[i].numbers(), all[i].no_graph = no_graph;
   return all;
 }
 

@@ -10,15 +10,20 @@ namespace gossamer {
 // Where each of several texts is, on their device.
 class TextPositions {
  public:
-  TextPositions(i64 texts, Device);       // all at 0
+  TextPositions(i64 texts, Device);  // all at 0
+  i64 texts() const { return texts_; }
+  TextPositions first(i64 texts) const;   // the same, of the first so many
   void move_to(i64 at);                   // all of them
-  void advance();                         // each by one
+  void advance();                         // each by one, those that are not of the first, too
   Tensor at() const { return row(0); }    // i32 [texts]: tokens so far, so where the next one goes
   Tensor seen() const { return row(1); }  // at + 1: how many tokens the next one sees, with itself
 
  private:
-  Tensor row(i64 i) const { return both_.slice(i, i + 1).reshape({both_.shape(1)}); }
-  Tensor both_;  // i32 [2, texts]
+  Tensor row(i64 i) const {
+    return both_.slice(i, i + 1).reshape({both_.shape(1)}).slice(0, texts_);
+  }
+  Tensor both_;  // i32 [2, all texts]
+  i64 texts_;
 };
 
 // Keys and values join a cache. qkv [B, T, 3C] -> q [B, T, C]; row t of k and v of text b becomes

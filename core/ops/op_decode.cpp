@@ -78,8 +78,15 @@ struct AddOne {
 }  // namespace
 
 TextPositions::TextPositions(i64 texts, Device device)
-    : both_(Tensor::empty({2, texts}, DType::i32, device)) {
+    : both_(Tensor::empty({2, texts}, DType::i32, device)), texts_(texts) {
   move_to(0);
+}
+TextPositions TextPositions::first(i64 texts) const {
+  check<ShapeError>(texts >= 0 && texts <= texts_, "TextPositions: the first ", texts, " of ",
+                    texts_);
+  TextPositions out = *this;
+  out.texts_ = texts;
+  return out;
 }
 void TextPositions::move_to(i64 at) {
   both_.slice(0, 1).fill(static_cast<float>(at));

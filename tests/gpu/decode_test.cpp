@@ -8,6 +8,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/models/decoder.h"
+#include "gossamer/models/translator.h"
 
 namespace gossamer::models {
 namespace {
@@ -57,6 +58,48 @@ TEST_F(GpuDecoding, AGraphMakesTheIdsOfEagerStepsAndOfTheCpu) {
     const std::vector<Ids> got = decoded(eager, choice, 70);
     EXPECT_EQ(got, want);
     for (int round = 0; round < 2; ++round) EXPECT_EQ(decoded(graph, choice, 70), got);
+  }
+}
+
+// Sentences of several lengths, so that several graphs are made and batches shrink.
+TEST_F(GpuDecoding, TranslationsByGraphsAreThoseOfEagerStepsAndOfTheCpu) {
+  constexpr std::int32_t kBegin = 1, kEnd = 2;
+  Transformer net({.layers = 2,
+                   .width = 64,
+                   .ff = 128,
+                   .heads = 2,
+                   .vocabulary = 40,
+                   .positions = 60,
+                   .norm_first = true});
+  for (NamedTensor& p : net.parameters())
+    if (p.tensor.rank() == 2)
+      for (float& v : p.tensor.span<float>()) v *= 3;  // far from ties
+  net.eval();
+  std::vector<Ids> sources;
+  std::vector<i64> limits;
+  for (std::int32_t i = 0; i < 12; ++i) {
+    Ids ids;
+    for (std::int32_t t = 0; t < 3 + 4 * i % 37; ++t) ids.push_back(3 + (11 * i + 5 * t) % 37);
+    ids.push_back(kEnd);
+    limits.push_back(static_cast<i64>(ids.size()) + 10);
+    sources.push_back(std::move(ids));
+  }
+  const auto ids_of = [&](Translator& t) {
+    std::vector<Ids> out;
+    for (const auto& h : t.translate(sources, limits)) out.push_back(h.ids);
+    return out;
+  };
+  for (const i64 beam : {1, 4}) {
+    const BeamOptions search{.beam = beam, .begin = kBegin, .end = kEnd};
+    net.to(Device::cpu());
+    Translator there(net, search);
+    const std::vector<Ids> want = ids_of(there);
+    net.to(Device::cuda());
+    Translator eager(net, search),
+        graphs(net, search, {.capture = cuda_graph_capture(Device::cuda())});
+    EXPECT_EQ(ids_of(eager), want);
+    for (int round = 0; round < 3; ++round) EXPECT_EQ(ids_of(graphs), want);
+    EXPECT_GT(graphs.graphs(), 0u);
   }
 }
 

@@ -15,13 +15,15 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/ops/decode.h"
-#include "gossamer/models/beam_search.h"
 #include "gossamer/models/sampling.h"
 #include "gossamer/models/transformer_file.h"
+#include "gossamer/models/translator.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
 #include "support/error_of.h"
+#include "support/repeated_work.h"
+#include "support/use_backend.h"
 
 namespace gossamer::models {
 namespace {
@@ -142,10 +144,12 @@ TEST_P(TransformerModel, GreedyWithACacheEqualsTorchWithout) {
   net.eval();
   const Tensor wanted = get("greedy");
   const i64 length = wanted.shape(1);
-  Transformer::Cache cache = net.cache(net.encode(source, lengths), lengths, length);
-  Tensor ids = Tensor::full({3, 1}, kBegin, DType::i32);
+  const Transformer::Cache cache = net.cache(net.encode(source, lengths), lengths, 1, length);
+  TextPositions positions(3, Device::cpu());
+  Tensor ids = Tensor::full({3}, kBegin, DType::i32);
   for (i64 i = 1; i < length; ++i) {
-    const Tensor logits = net.step(ids, cache);
+    const Tensor logits = net.step(ids, cache, positions);
+    positions.advance();
     for (i64 b = 0; b < 3; ++b) {
       const auto next = largest(logits.slice(b, b + 1).span<float>());
       EXPECT_EQ(next, wanted.as<std::int32_t>()[b * length + i]) << b << " at " << i;
@@ -154,71 +158,67 @@ TEST_P(TransformerModel, GreedyWithACacheEqualsTorchWithout) {
   }
 }
 
+// On each backend, with graphs and without: translator_test.cpp has networks without a file.
 TEST_P(TransformerModel, BeamSearchOfSeveralSentencesIsThatOfOneAtATime) {
   Transformer net = model("trained.");
   net.eval();
-  const NoGrad no_grad;
   std::vector<i64> limits;
-  for (i64 b = 0; b < 3; ++b) limits.push_back(lengths.as<std::int32_t>()[b] + 20);
-  BeamSearch beams({.beam = 4, .length_penalty = 0.6, .begin = kBegin, .end = kEnd}, limits);
-  Transformer::Cache cache = net.cache(net.encode(source, lengths), lengths, 40);
-  while (!beams.rows().empty()) {
-    std::vector<i64> parents;
-    std::vector<std::int32_t> last;
-    for (const BeamSearch::Row& row : beams.rows())
-      parents.push_back(row.parent), last.push_back(row.id);
-    cache = Transformer::rows_of(cache, parents);
-    const Tensor logits = net.step(Tensor::from(last, {static_cast<i64>(last.size()), 1}), cache);
-    const Likeliest next = likeliest(logits, beams.candidates(logits.shape(1)));
-    beams.advance(next.ids.span<std::int32_t>(), next.log_p.span<float>());
+  std::vector<std::vector<std::int32_t>> sources;
+  for (i64 b = 0; b < 3; ++b) {
+    const i64 length = lengths.as<std::int32_t>()[b];
+    limits.push_back(length + 20);
+    const auto* row = source.as<std::int32_t>() + b * source.shape(1);
+    sources.emplace_back(row, row + length);
   }
   const Tensor wanted = get("beam4");
-  const auto found = beams.results();
-  bool greedy = true;
-  for (i64 b = 0; b < 3; ++b) {
-    const auto* row = wanted.as<std::int32_t>() + b * wanted.shape(1);
-    std::vector<std::int32_t> want;
-    for (i64 i = 1; i < wanted.shape(1) && row[i] != kPad; ++i) want.push_back(row[i]);
-    const auto& own = found[static_cast<std::size_t>(b)];
-    EXPECT_EQ(own.ids, want);
-    EXPECT_NEAR(own.score, get("beam4_scores").as<float>()[b], 1e-4);
-    for (std::size_t i = 0; i < std::min<std::size_t>(want.size(), 12); ++i)
-      greedy &=
-          want[i] ==
-          get("greedy").as<std::int32_t>()[b * get("greedy").shape(1) + static_cast<i64>(i) + 1];
-  }
-  EXPECT_FALSE(greedy) << "the beams find something else";
+  for (const std::string& name : backend_names())
+    for (const bool fixed : {false, true}) {
+      SCOPED_TRACE(name + (fixed ? " with graphs" : ""));
+      const UseBackend use(name);
+      RepeatedWork graphs;
+      Translator translator(net, {.beam = 4, .length_penalty = 0.6, .begin = kBegin, .end = kEnd},
+                            {.capture = fixed ? graphs.capture() : GraphCapture()});
+      const auto found = translator.translate(sources, limits);
+      EXPECT_EQ(graphs.launched > 0, fixed);
+      bool greedy = true;
+      for (i64 b = 0; b < 3; ++b) {
+        const auto* row = wanted.as<std::int32_t>() + b * wanted.shape(1);
+        std::vector<std::int32_t> want;
+        for (i64 i = 1; i < wanted.shape(1) && row[i] != kPad; ++i) want.push_back(row[i]);
+        const auto& own = found[static_cast<std::size_t>(b)];
+        EXPECT_EQ(own.ids, want);
+        EXPECT_NEAR(own.score, get("beam4_scores").as<float>()[b], 1e-4);
+        for (std::size_t i = 0; i < std::min<std::size_t>(want.size(), 12); ++i)
+          greedy &= want[i] ==
+                    get("greedy")
+                        .as<std::int32_t>()[b * get("greedy").shape(1) + static_cast<i64>(i) + 1];
+      }
+      EXPECT_FALSE(greedy) << "the beams find something else";
+    }
 }
 
-// Sources with unlike numbers of rows are read by each row by itself.
-TEST_P(TransformerModel, RowsGoOnWithTheirSourceHoweverManyReadIt) {
+TEST_P(TransformerModel, RowsReadTheirSourceHoweverManyThereAre) {
   Transformer net = model("trained.");
   net.eval();
   const NoGrad no_grad;
-  const Transformer::Cache all = net.cache(net.encode(source, lengths), lengths, 8);
-  const auto steps = [&](const std::vector<i64>& first, const std::vector<i64>& then) {
-    Transformer::Cache cache = Transformer::rows_of(all, first);
-    const auto ids = [](std::size_t rows, float id) {
-      return Tensor::full({static_cast<i64>(rows), 1}, id, DType::i32);
-    };
-    net.step(ids(first.size(), 5), cache);
-    cache = Transformer::rows_of(cache, then);
-    return std::pair(net.step(ids(then.size(), 7), cache), cache.memory[0].shape(0));
+  const Tensor memory = net.encode(source, lengths);
+  const auto steps = [&](i64 each) {
+    const Transformer::Cache cache = net.cache(memory, lengths, each, 8);
+    TextPositions positions(3 * each, Device::cpu());
+    net.step(Tensor::full({3 * each}, 5, DType::i32), cache, positions);
+    positions.advance();
+    return net.step(Tensor::full({3 * each}, 7, DType::i32), cache, positions);
   };
-  const auto [alone, own] = steps({0, 1, 2}, {0, 1, 2});
-  EXPECT_EQ(own, 3);
-  const auto [even, shared] = steps({1, 1, 2, 2}, {0, 1, 3, 2});
-  EXPECT_EQ(shared, 2) << "a source once for its rows";
-  const auto [odd, each] = steps({1, 1, 2, 2}, {0, 1, 2});
-  EXPECT_EQ(each, 3);
-  const i64 width = alone.shape(1);
-  for (i64 i = 0; i < width; ++i) {
-    const auto at = [&](const Tensor& t, i64 row) { return t.as<float>()[row * width + i]; };
-    for (const i64 row : {0, 1}) EXPECT_NEAR(at(even, row), at(alone, 1), 1e-4) << i;
-    for (const i64 row : {2, 3}) EXPECT_NEAR(at(even, row), at(alone, 2), 1e-4) << i;
-    for (const i64 row : {0, 1}) EXPECT_NEAR(at(odd, row), at(alone, 1), 1e-4) << i;
-    EXPECT_NEAR(at(odd, 2), at(alone, 2), 1e-4) << i;
-  }
+  const Tensor one = steps(1), four = steps(4);
+  const i64 width = one.shape(1);
+  for (i64 row = 0; row < four.shape(0); ++row)
+    for (i64 i = 0; i < width; ++i)
+      EXPECT_NEAR(four.as<float>()[row * width + i], one.as<float>()[row / 4 * width + i], 1e-4);
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                net.step(Tensor::zeros({2}, DType::i32), net.cache(memory, lengths, 1, 8),
+                         TextPositions(2, Device::cpu()));
+              }),
+              testing::HasSubstr("one id of each row, [3], not [2]"));
 }
 
 TEST_P(TransformerModel, TooLongSentencesAreAnError) {
