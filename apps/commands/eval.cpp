@@ -9,6 +9,7 @@
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/eval_text.h"
+#include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/report/class_report.h"
 #include "gossamer/apps/report/html.h"
@@ -173,10 +174,11 @@ void take_data_of_run(std::vector<std::string>& keys, const ModelSource& model) 
 
 }  // namespace
 
-void say_fewer_at_a_time(const Config& config, const Counts& counts) {
+void say_how_it_ran(const Config& config, const Counts& counts) {
   if (counts.batch < config.eval.batch)
     say(fmt::format("eval.batch = {} needs more memory than there is: {} at a time",
                     config.eval.batch, counts.batch));
+  if (!counts.no_graph.empty()) say_no_graph(counts.no_graph);
 }
 
 int eval(const EvalCommand& command) {
@@ -232,7 +234,7 @@ int eval(const EvalCommand& command) {
   check_finite(counts.loss / counts.items, command.model);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  say_fewer_at_a_time(config, counts);
+  say_how_it_ran(config, counts);
   const std::size_t several = models.nets.size() > 1 ? models.nets.size() : 0;
   const std::string name = several ? fmt::format("mean of {} models", several) : model.name,
                     result = fmt::format("{} on {} images", counts_text(counts),

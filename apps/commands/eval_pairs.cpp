@@ -51,7 +51,7 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
                seconds =
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   check_finite(loss, command.model);
-  say_fewer_at_a_time(config, counts);
+  say_how_it_ran(config, counts);
   const data::Bleu bleu = data::BleuCounts::of(counts.more).bleu();
   if (command.json)
     print(fmt::format("{}\n", JsonObject()

@@ -119,7 +119,7 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   check_finite(counts.loss / counts.items, command.model);
-  say_fewer_at_a_time(config, counts);
+  say_how_it_ran(config, counts);
   const TextScore score =
       text_score(counts.loss / counts.items, counts.items, static_cast<double>(text.text_bytes));
   if (command.json) {

@@ -14,8 +14,8 @@ int eval_text(const EvalCommand&, const ModelSource&, Config, Device);
 // Evaluates a translation model (eval_pairs.cpp).
 int eval_pairs(const EvalCommand&, const ModelSource&, Config, Device);
 
-// Says it if memory did not suffice for eval.batch rows at a time (eval.cpp).
-void say_fewer_at_a_time(const Config&, const Counts&);
+// Says it if memory did not suffice for eval.batch rows at a time, or work for a graph (eval.cpp).
+void say_how_it_ran(const Config&, const Counts&);
 // Sets the configuration up for this task; of the options only those of text may be given.
 void begin_text_evaluation(const EvalCommand&, const std::string& task, Config&);
 

@@ -10,6 +10,8 @@
 #include "gossamer/apps/train/picture_step.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/captured_step.h"
+#include "gossamer/core/input_pass.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/nn/inference.h"
 #include "gossamer/nn/train/classification.h"
@@ -19,28 +21,42 @@ namespace {
 
 constexpr double kLeastProbability = 1e-30;
 
-// The same batch with `size` rows, those after its own zero.
+// The same batch with `size` rows; those after its own are zero, or repeat the last box.
 data::Batch filled_up(const data::Batch& batch, i64 size) {
-  const auto rows = [&](const Tensor& t) {
+  const auto rows = [&](const Tensor& t, bool repeat) {
+    if (!t.defined()) return t;
     std::vector<i64> shape(t.shape().begin(), t.shape().end());
+    const i64 own = shape[0];
     shape[0] = size;
     Tensor out = Tensor::zeros(Shape::of(shape.data(), t.rank()), t.dtype());
-    out.slice(0, t.shape(0)).copy_from(t);
+    out.slice(0, own).copy_from(t);
+    for (i64 i = own; repeat && i < size; ++i) out.slice(i, i + 1).copy_from(t.slice(own - 1, own));
     return out;
   };
-  return {rows(batch.images), rows(batch.labels)};
+  data::Batch out = batch;
+  out.images = rows(batch.images, false);
+  out.labels = rows(batch.labels, false);
+  if (batch.pictures.defined())
+    out.pictures = rows(batch.pictures.reshape({batch.count(), -1}), true).reshape({-1});
+  return out;
 }
 
-// u8 [N, H, W, 3], mirrored left to right.
-Tensor mirrored(const Tensor& images) {
-  const Tensor from = images.to(Device::cpu());
-  Tensor to = Tensor::empty(from.shape(), DType::u8);
-  const i64 width = from.shape(2), rows = from.shape(0) * from.shape(1);
-  const auto* in = from.as<std::uint8_t>();
-  auto* out = to.as<std::uint8_t>();
-  for (i64 row = 0; row < rows; ++row, in += 3 * width, out += 3 * width)
-    for (i64 x = 0; x < width; ++x) std::copy_n(in + 3 * x, 3, out + 3 * (width - 1 - x));
-  return to;
+// Its pictures left to right. u8 [N, H, W, 3] on the host, or boxes, whose table is.
+data::Batch mirrored(const data::Batch& batch) {
+  data::Batch out = batch;
+  if (batch.pictures.defined()) {
+    out.pictures = batch.pictures.clone();
+    auto* const picture = reinterpret_cast<Picture*>(out.pictures.as<std::uint8_t>());
+    for (i64 i = 0; i < batch.count(); ++i) picture[i].flip = !picture[i].flip;
+    return out;
+  }
+  out.images = Tensor::empty(batch.images.shape(), DType::u8);
+  const i64 width = batch.images.shape(2), rows = batch.images.shape(0) * batch.images.shape(1);
+  const auto* in = batch.images.as<std::uint8_t>();
+  auto* to = out.images.as<std::uint8_t>();
+  for (i64 row = 0; row < rows; ++row, in += 3 * width, to += 3 * width)
+    for (i64 x = 0; x < width; ++x) std::copy_n(in + 3 * x, 3, to + 3 * (width - 1 - x));
+  return out;
 }
 
 // Judges the logits of several batches at once, since reading them waits for a GPU.
@@ -110,10 +126,13 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
                                         std::vector<std::string>* damaged,
                                         std::vector<Judgement>* judged) {
   const NoGrad no_grad;
+  std::string no_graph;
   std::vector<nn::Inference> models;
-  for (nn::Module* net : nets) models.emplace_back(*net);
+  for (nn::Module* net : nets)
+    models.emplace_back(
+        *net, GraphOptions{.on_failure = [&](const std::string& why) { no_graph = why; }});
   const Device device = prepare.device;
-  const bool one_size = options.one_size || !device.is_cpu();
+  const bool like_gpu = options.like_gpu || !device.is_cpu();
   data::Loader loader(set, {.batch = options.batch,
                             .size = prepare.size,
                             .resize = prepare.resize,
@@ -122,7 +141,8 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
                             .epoch = data::in_order(options.part, options.parts),
                             .strict = options.strict,
                             .replace_damaged = false,
-                            .pinned = !device.is_cpu()});
+                            .pinned = !device.is_cpu(),
+                            .boxes = like_gpu && prepare.filter == data::Shrink::bilinear});
   const int k = static_cast<int>(std::min<std::size_t>(5, set->classes().size()));
   nn::StepInputs inputs(device);
   std::vector<i64> images;  // of each batch
@@ -137,11 +157,16 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     const data::Batch batch = loader.next();
     if (!batch.labels.defined()) break;
     const i64 n = batch.count();
-    const bool fill = one_size && n < options.batch;
-    const nn::StepBatch brought = step_batch(fill ? filled_up(batch, options.batch) : batch);
-    const data::Batch in = picture_batch(inputs.put(brought, std::array{0.0f}).batch);
-    const Tensor labels = in.labels.slice(0, n), input = prepare(in.images),
-                 mirror = options.flip ? prepare(mirrored(in.images)) : Tensor();
+    const data::Batch whole =
+        like_gpu && n < options.batch ? filled_up(batch, options.batch) : batch;
+    const data::Batch in = picture_batch(inputs.put(step_batch(whole), std::array{0.0f}).batch);
+    const Tensor labels = in.labels.slice(0, n), input = prepare(in);
+    Tensor mirror;
+    if (options.flip) {
+      data::Batch other = mirrored(whole);
+      if (in.bytes.defined()) other.bytes = in.bytes;  // they are there already
+      mirror = prepare(other);
+    }
     std::vector<Tensor> logits;
     for (const nn::Inference& model : models) {
       Tensor own = model(input).slice(0, n);
@@ -161,7 +186,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
   }
   judge.read();
   const Tensor table = results.to(Device::cpu());
-  std::vector<Counts> all(judges, Counts{.batch = options.batch});
+  std::vector<Counts> all(judges, Counts{.batch = options.batch, .no_graph = no_graph});
   const float* numbers = table.as<float>();
   for (const i64 batch : images)
     for (Counts& counts : all) {

@@ -18,6 +18,7 @@ struct Counts {
   // Sums. Items are what a task counts: images, or ids to be guessed.
   double items = 0, top1 = 0, top5 = 0, loss = 0;
   i64 batch = 0;               // rows at a time: fewer than asked for if memory did not suffice
+  std::string no_graph{};      // why a GPU ran the network eagerly, if it did
   std::vector<double> more{};  // further sums of a task, equally many in each worker
   // Adds those of all workers up; all_sum(std::span<double>) does it.
   template <class F>
@@ -37,9 +38,9 @@ struct EvalOptions {
   bool strict = false;      // a damaged image is an error
   bool flip = false;        // the mean of the logits of each image and its mirror image
   bool ensemble = true;     // of several models, see evaluate()
-  // The last, smaller batch is filled up, because a GPU would measure its convolutions anew for
-  // another batch size. On a CPU for tests.
-  bool one_size = false;
+  // As on a GPU, for tests on a CPU: the device resizes, as input_pass() does it, and the last,
+  // smaller batch is filled up, because a GPU would measure its convolutions anew for another size.
+  bool like_gpu = false;
 };
 // Counts every image of the share once, in one pass for all models, which have the same classes.
 // Returns the counts of each alone, and then, if there are several, of their ensemble, which has

@@ -26,8 +26,11 @@ Evaluations::Evaluations(const Plan& plan, Journal& journal, Trainer& trainer)
 }
 
 std::vector<Counts> Evaluations::of_share(std::vector<nn::Module*> nets) const {
-  return trainer_.task.metrics->evaluate(
+  std::vector<Counts> counts = trainer_.task.metrics->evaluate(
       nets, {.part = plan_.place.rank, .parts = plan_.place.size}, false);
+  if (const std::string& why = counts[0].no_graph; !why.empty())
+    journal_.warn("the evaluation ran eagerly, not as a CUDA graph: " + why);
+  return counts;
 }
 
 std::vector<nn::Module*> Evaluations::nets(nn::Module& model) const {

@@ -163,6 +163,8 @@ class Finish {
       o_.warnings.push_back(
           fmt::format("eval.batch = {} needs more memory than there is; evaluated {} at a time",
                       plan_.config.eval.batch, counts.batch));
+    if (!counts.no_graph.empty())
+      o_.warnings.push_back("the evaluation ran eagerly, not as a CUDA graph: " + counts.no_graph);
     const bool summed = together("summing the evaluation", [&] {
       counts.add_up(
           [&](std::span<double> sums) { trainer_.group->collectives().all_reduce_sum(sums); });

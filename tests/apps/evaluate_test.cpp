@@ -57,9 +57,9 @@ TEST(Evaluate, CountsAreThoseOfTheWholeSetInOneBatch) {
   EXPECT_GT(whole.top5, whole.top1);
   EXPECT_LT(whole.top5, 23);
   EXPECT_TRUE(net->training()) << "restored";
-  for (const bool one_size : {false, true})
+  for (const bool like_gpu : {false, true})
     for (const i64 batch : {5, 8}) {
-      const Counts parts = evaluate(*net, set, prepare, {.batch = batch, .one_size = one_size});
+      const Counts parts = evaluate(*net, set, prepare, {.batch = batch, .like_gpu = like_gpu});
       EXPECT_EQ(parts.items, 23);
       EXPECT_EQ(parts.top1, whole.top1);
       EXPECT_EQ(parts.top5, whole.top5);
@@ -178,11 +178,31 @@ TEST(Evaluate, FlipTakesTheMeanWithTheMirrorImage) {
   const Counts plain = evaluate(*net, set, prepare, {.batch = 23}),
                turned = evaluate(*net, mirrored, prepare, {.batch = 23}),
                flip = evaluate(*net, set, prepare, {.batch = 23, .flip = true}),
+               there = evaluate(*net, set, prepare, {.batch = 8, .flip = true, .like_gpu = true}),
                both = evaluate(*net, mirrored, prepare, {.batch = 23, .flip = true});
   EXPECT_NE(plain.loss, turned.loss);
   EXPECT_NEAR(flip.loss, both.loss, 1e-5 * flip.loss);
+  EXPECT_NEAR(flip.loss, there.loss, 1e-4 * flip.loss) << "the device turns them";
   EXPECT_NE(flip.loss, plain.loss);
   EXPECT_LT(flip.loss, (plain.loss + turned.loss) / 2) << "the loss is convex in the logits";
+}
+
+// What a device resizes is within 1/255 of what the host does.
+TEST(Evaluate, PicturesThatTheDeviceResizesGiveNearlyTheSameLoss) {
+  const auto net = models::make("resnet8-cifar", {.classes = 7, .seed = 2});
+  const Pictures prepare{
+      .size = 6, .resize = 7, .mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f}};
+  const auto set = std::make_shared<Noise>();
+  for (const bool flip : {false, true}) {
+    const Counts here = evaluate(*net, set, prepare, {.batch = 23, .flip = flip}),
+                 there = evaluate(*net, set, prepare, {.batch = 9, .flip = flip, .like_gpu = true});
+    EXPECT_EQ(there.items, 23);
+    EXPECT_NEAR(there.loss, here.loss, 2e-2 * here.loss);
+  }
+  Pictures area = prepare;
+  area.filter = data::Shrink::area;  // which a device cannot
+  EXPECT_NEAR(evaluate(*net, set, area, {.batch = 9, .like_gpu = true}).loss,
+              evaluate(*net, set, area, {.batch = 23}).loss, 1e-4);
 }
 
 }  // namespace
