@@ -14,6 +14,7 @@
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/report/trace_player.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/size_text.h"
 #include "gossamer/core/text/listed.h"
 #include "gossamer/dist/method.h"
 
@@ -178,11 +179,15 @@ std::string workers(const RunRecord& run) {
   const bool pictures = run.task == "pictures";
   std::vector<std::string> header{"worker", "gradients",       "exchanges",
                                   "failed", "waited for data", "for communication",
-                                  "time",   "peak memory"};
+                                  "time",   "tensors",         "main memory"};
   if (pictures) header.push_back("damaged images");
   HtmlTable table(header);
   const auto share = [](const Json& w, const char* key) {
     return fmt::format("{:.1f} %", 100 * number(w, key) / number(w, "wall_s"));
+  };
+  const auto memory = [](const Json& w, const char* key) {
+    const double bytes = number(w, key);
+    return bytes >= 0 ? size_text(static_cast<std::size_t>(bytes)) : "";
   };
   for (const Json& w : summary["each_worker"]) {
     if (!w.is_object() || !(number(w, "wall_s") > 0)) continue;
@@ -193,7 +198,8 @@ std::string workers(const RunRecord& run) {
                                    share(w, "data_wait_s"),
                                    share(w, "exposed_s"),
                                    fmt::format("{:.1f} s", number(w, "wall_s")),
-                                   fmt::format("{:.0f} MiB", number(w, "peak_bytes") / 1048576)};
+                                   memory(w, "peak_bytes"),
+                                   memory(w, "resident_bytes")};
     if (pictures) cells.push_back(fmt::format("{:.0f}", number(w, "damaged_images")));
     table.row(cells);
   }

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include <fmt/format.h>
+
 #include "gossamer/apps/machine.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/error.h"
@@ -135,6 +137,15 @@ int data_threads_for(const Config& c, int workers_here) {
   // then the cores are free, but for those that drive GPU and exchanges
   const bool gpu = c.train.device != "cpu" && cuda::device_count() > 0;
   return gpu ? std::clamp(share - 2, 1, 64) : std::clamp(share / 4, 1, 16);
+}
+
+std::string less_memory(const Config& c) {
+  std::string out = fmt::format("a smaller train.batch than {}", c.train.batch);
+  if (c.train.batch % 2 == 0)
+    out = fmt::format("train.batch={} train.accumulate={} takes steps of as many samples by halves",
+                      c.train.batch / 2, 2 * c.train.accumulate);
+  if (c.train.dtype == "f32" && c.train.device != "cpu") out += "; train.dtype=bf16";
+  return out + "; fewer workers of a device leave each of them more";
 }
 
 }  // namespace gossamer::apps

@@ -38,6 +38,9 @@ std::unique_ptr<Optimizer> run_optimizer(const Config&, FlatParams&, int workers
 // caller.
 dist::MethodOptions method_options(const Config&, int per_machine, int workers, double epoch);
 
+// The keys with which a run takes less memory, for messages.
+std::string less_memory(const Config&);
+
 // Threads of each of the workers on this machine.
 int compute_threads_for(const Config&, int workers_here);
 int data_threads_for(const Config&, int workers_here);

@@ -16,6 +16,7 @@
 #include "gossamer/apps/train/result_files.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/size_text.h"
 
 namespace gossamer::apps {
 namespace {
@@ -83,9 +84,8 @@ class Results {
       s.add("loss_scale", trainer_.params->loss_scale()).add("skipped_steps", whole.skipped_steps);
     s.add("damaged_images", damaged)
         .add("batch_norm", o_.batch_norm)
-        .add("peak_bytes_rank0", o_.totals.at(trainer_.group->rank(), RunTotals::peak_bytes))
-        .add("resident_bytes_rank0",
-             o_.totals.at(trainer_.group->rank(), RunTotals::resident_bytes));
+        .add("peak_bytes", most_of_a_worker(RunTotals::peak_bytes))
+        .add("resident_bytes", most_of_a_worker(RunTotals::resident_bytes));
     if (plan_.method().controls) add_control(s, o_.before.control);
     const dist::RealisedRates rates = o_.totals.rates();
     if (plan_.place.size > 1) {
@@ -99,8 +99,8 @@ class Results {
     }
     s.add("each_worker", o_.totals.each_worker());
     if (whole.legs > 1) {
-      std::vector<std::string> of_last_leg{"each_worker", "peak_bytes_rank0",
-                                           "resident_bytes_rank0", "launch", "warnings"};
+      std::vector<std::string> of_last_leg{"each_worker", "peak_bytes", "resident_bytes", "launch",
+                                           "warnings"};
       if (plan_.place.size > 1)
         of_last_leg.insert(of_last_leg.end(), {"edges", "edge_asymmetry", "staleness_mean",
                                                "staleness_max", "repeated_partners"});
@@ -260,6 +260,23 @@ class Results {
     s.raw("best", found.str());
   }
 
+  double most_of_a_worker(RunTotals::Field field) const {
+    double most = 0;
+    for (int r = 0; r < plan_.place.size; ++r) most = std::max(most, o_.totals.at(r, field));
+    return most;
+  }
+  std::string memory_text() const {
+    const auto most = [&](RunTotals::Field field) {
+      return size_text(static_cast<std::size_t>(most_of_a_worker(field)));
+    };
+    const std::string resident = most(RunTotals::resident_bytes),
+                      tensors = most(RunTotals::peak_bytes);
+    return plan_.device.is_cpu()
+               ? fmt::format("at most {} for a worker, {} of it tensors", resident, tensors)
+               : fmt::format("at most {} on the GPU for a worker, and {} of main memory", tensors,
+                             resident);
+  }
+
   void print_results(const RunFigures& leg, const RunFigures& whole, double damaged,
                      const ResultFiles& files) {
     // Rank 0 may be gone, so the worker that writes the files also prints.
@@ -292,6 +309,7 @@ class Results {
       say.note(fmt::format("ema      {}, decay {:g}",
                            trainer_.task.metrics->result(score_of(o_.ema_counts, 0, 0)),
                            plan_.config.train.ema));
+    say.note("memory   " + memory_text());
     if (damaged > 0) {
       const std::string list =
           journal_.folder.writes() ? ": " + journal_.folder.file("bad_images.txt").string() : "";
@@ -317,12 +335,8 @@ class Results {
     } else {
       const double budget = run_samples(plan_.config, plan_.place.size, plan_.epoch);
       say.note(fmt::format(
-          "dry run  peak memory of a worker: {:.0f} MiB resident, {:.0f} MiB of tensors{}; "
-          "the whole run of {:.0f} {} would take about {}; nothing was written",
-          o_.totals.at(trainer_.group->rank(), RunTotals::resident_bytes) / 1048576,
-          o_.totals.at(trainer_.group->rank(), RunTotals::peak_bytes) / 1048576,
-          plan_.device.is_cpu() ? " (part of it)" : " on the GPU", budget, unit,
-          duration_text(budget / rate)));
+          "dry run  the whole run of {:.0f} {} would take about {}; nothing was written", budget,
+          unit, duration_text(budget / rate)));
     }
   }
 

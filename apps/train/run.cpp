@@ -11,9 +11,11 @@
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/milestones.h"
+#include "gossamer/apps/train/options.h"
 #include "gossamer/apps/train/resume_point.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/free_memory.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::apps {
@@ -125,6 +127,10 @@ int run_worker(const Config& config, const WorkerOptions& options, const dist::L
   } catch (const IoError& e) {  // the end has said where its state is
     failed(e);
     throw;
+  } catch (const OutOfMemory& e) {
+    failed(e);
+    say_last_checkpoint(w);
+    fail<OutOfMemory>(e.what(), " In this run: ", less_memory(w.plan.config));
   } catch (const std::exception& e) {
     failed(e);
     say_last_checkpoint(w);

@@ -5,12 +5,12 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <sstream>
 
 #include "gossamer/core/cuda/cuda_check.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/free_memory.h"
 #include "gossamer/core/poison.h"
+#include "gossamer/core/size_text.h"
 
 namespace gossamer::cuda {
 namespace {
@@ -78,8 +78,10 @@ class PinnedSystem final : public Marks {
 // The pools live as long as the process: blocks of static tensors may outlive main().
 struct DeviceMemory {
   explicit DeviceMemory(Device device)
-      : system(device), pool(std::make_shared<CachingPool>(system)) {}
+      : system(device),
+        pool(std::make_shared<CachingPool>(system, CachingPool::Cache::returned, &usage)) {}
   DeviceSystem system;
+  Usage usage;
   std::shared_ptr<CachingPool> pool;
   std::mutex mutex;
   std::vector<std::weak_ptr<CachingPool>> more;  // of graphs
@@ -102,19 +104,8 @@ const std::shared_ptr<CachingPool>& pinned_pool() {
 
 thread_local std::shared_ptr<CachingPool> graph_pool;
 
-std::string size_text(std::size_t bytes) {
-  std::ostringstream text;
-  text.precision(bytes < (std::size_t{1} << 30) ? 0 : 2);
-  text << std::fixed;
-  if (bytes < (std::size_t{1} << 30))
-    text << static_cast<double>(bytes) / 1048576.0 << " MiB";
-  else
-    text << static_cast<double>(bytes) / 1073741824.0 << " GiB";
-  return text.str();
-}
-
 [[noreturn]] void out_of_memory(std::size_t bytes, Device device, const CachingPool& pool) {
-  const MemoryStats stats = pool.stats();
+  const MemoryStats stats = device_stats(device);
   const FreeMemory now = free_memory(device);
   const std::size_t ours = stats.in_use + stats.cached, taken = now.total - now.free,
                     others = taken > ours ? taken - ours : 0;
@@ -124,7 +115,7 @@ std::string size_text(std::size_t bytes) {
       " are in use by tensors (at most ", size_text(stats.peak), " so far), ",
       size_text(stats.cached), " cached in pieces up to ", size_text(pool.largest_free()), ", ",
       size_text(others), " used by the driver and other programs, ", size_text(now.free),
-      " free. Use a smaller batch or bf16 (dtype), or free the GPU of other programs");
+      " free. Use a smaller batch or bf16 (dtype), or free the GPU of other programs.");
 }
 
 std::shared_ptr<Block> block_of(const std::shared_ptr<CachingPool>& pool, void* data,
@@ -141,7 +132,7 @@ std::shared_ptr<Block> block_of(const std::shared_ptr<CachingPool>& pool, void* 
 
 std::shared_ptr<CachingPool> make_pool(Device device) {
   DeviceMemory& memory = memory_of(device);
-  auto pool = std::make_shared<CachingPool>(memory.system, CachingPool::Cache::kept);
+  auto pool = std::make_shared<CachingPool>(memory.system, CachingPool::Cache::kept, &memory.usage);
   const std::scoped_lock lock(memory.mutex);
   std::erase_if(memory.more, [](const auto& p) { return p.expired(); });
   memory.more.push_back(pool);
@@ -165,8 +156,21 @@ std::shared_ptr<Block> allocate_device(std::size_t bytes, Device device) {
   if (memory_is_poisoned()) fill(data, kPoison, block->bytes, current_stream(device));
   return block;
 }
-MemoryStats device_stats(Device device) { return memory_of(device).pool->stats(); }
-void reset_device_peak(Device device) { memory_of(device).pool->reset_peak(); }
+MemoryStats device_stats(Device device) {
+  DeviceMemory& memory = memory_of(device);
+  MemoryStats all = memory.pool->stats();
+  const std::scoped_lock lock(memory.mutex);
+  for (const auto& weak : memory.more)
+    if (const auto pool = weak.lock()) {
+      const MemoryStats stats = pool->stats();
+      all.cached += stats.cached;
+      all.allocations += stats.allocations;
+    }
+  all.in_use = memory.usage.in_use();
+  all.peak = memory.usage.peak();
+  return all;
+}
+void reset_device_peak(Device device) { memory_of(device).usage.reset_peak(); }
 void release_device_cache(Device device) { memory_of(device).pool->release(); }
 
 void record_use(const Block& block, const Stream& stream) {

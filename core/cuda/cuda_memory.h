@@ -22,7 +22,8 @@ class UsePool {
   std::shared_ptr<CachingPool> before_;
 };
 
-// What memory.cpp calls for devices that are not the CPU.
+// What memory.cpp calls for devices that are not the CPU. Stats are of all pools of the device
+// together: what a graph's work needs counts when it is recorded.
 std::shared_ptr<Block> allocate_device(std::size_t bytes, Device);
 MemoryStats device_stats(Device);
 void reset_device_peak(Device);

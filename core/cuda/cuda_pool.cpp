@@ -23,6 +23,13 @@ std::size_t segment_for(std::size_t bytes) {
 
 }  // namespace
 
+void Usage::took(std::size_t bytes) {
+  const std::size_t now = in_use_ += bytes;
+  std::size_t before = peak_;
+  while (before < now && !peak_.compare_exchange_weak(before, now)) {
+  }
+}
+
 CachingPool::~CachingPool() {
   for (Piece* piece : waiting_)
     for (void* mark : piece->marks) system_.drop(mark);
@@ -45,6 +52,7 @@ void* CachingPool::take(std::size_t bytes, void* stream) {
   piece->free = false;
   stats_.in_use += piece->bytes;
   stats_.peak = std::max(stats_.peak, stats_.in_use);
+  if (usage_) usage_->took(piece->bytes);
   return piece->data;
 }
 
@@ -92,6 +100,7 @@ void CachingPool::give(void* data) {
   Piece* const piece = pieces_.at(data).get();
   stats_.in_use -= piece->bytes;
   stats_.cached += piece->bytes;
+  if (usage_) usage_->gave(piece->bytes);
   if (ready(*piece))
     make_free(piece);
   else
@@ -190,9 +199,4 @@ std::size_t CachingPool::largest_free() const {
     if (!list.empty()) largest = std::max(largest, (*list.rbegin())->bytes);
   return largest;
 }
-void CachingPool::reset_peak() {
-  const std::scoped_lock lock(mutex_);
-  stats_.peak = stats_.in_use;
-}
-
 }  // namespace gossamer::cuda

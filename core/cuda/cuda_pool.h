@@ -3,6 +3,7 @@
 // without a GPU.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -26,6 +27,19 @@ class PoolSystem {
   virtual void drop(void* mark) = 0;
 };
 
+// What several pools of one device have out together. Thread-safe.
+class Usage {
+ public:
+  void took(std::size_t bytes);
+  void gave(std::size_t bytes) { in_use_ -= bytes; }
+  std::size_t in_use() const { return in_use_; }
+  std::size_t peak() const { return peak_; }
+  void reset_peak() { peak_ = in_use_.load(); }
+
+ private:
+  std::atomic<std::size_t> in_use_ = 0, peak_ = 0;
+};
+
 // A piece belongs to the stream it was taken for. Given back, it is free for that stream at once,
 // because work there is in order; after used_on(), not before all its marks have passed. It never
 // goes to another stream. Free neighbours of a segment are joined. Thread-safe.
@@ -33,8 +47,9 @@ class CachingPool {
  public:
   // kept: segments stay until the end, since recorded work knows their addresses
   enum class Cache { returned, kept };
-  explicit CachingPool(PoolSystem& system, Cache cache = Cache::returned)
-      : system_(system), cache_(cache) {}
+  // usage: if given, what is taken here counts there too
+  explicit CachingPool(PoolSystem& system, Cache cache = Cache::returned, Usage* usage = nullptr)
+      : system_(system), cache_(cache), usage_(usage) {}
   ~CachingPool();  // frees every segment: no piece may be out
   CachingPool(const CachingPool&) = delete;
   CachingPool& operator=(const CachingPool&) = delete;
@@ -48,7 +63,6 @@ class CachingPool {
   void release();
   MemoryStats stats() const;
   std::size_t largest_free() const;
-  void reset_peak();
 
  private:
   struct Piece {
@@ -78,6 +92,7 @@ class CachingPool {
 
   PoolSystem& system_;
   const Cache cache_;
+  Usage* const usage_;
   mutable std::mutex mutex_;
   std::map<void*, FreeList> free_;                  // by stream
   std::map<void*, std::unique_ptr<Piece>> pieces_;  // by address

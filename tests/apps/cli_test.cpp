@@ -352,16 +352,16 @@ TEST_F(Cli, DryRunTrainsEvaluatesAndWritesNothing) {
   arguments.push_back("--dry-run");
   const Result r = run(arguments);
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_THAT(r.out, AllOf(HasSubstr("dry run"), HasSubstr("peak memory"), HasSubstr("top-1")));
+  EXPECT_THAT(r.out, AllOf(HasSubstr("dry run"), HasSubstr("top-1")));
   EXPECT_FALSE(fs::exists(folder / "runs"));
   // The whole process is larger than its tensors.
-  const std::string memory = r.out.substr(r.out.find("peak memory"));
+  const std::string memory = r.out.substr(std::min(r.out.find("memory   "), r.out.size()));
   int resident = 0, tensors = 0;
   ASSERT_EQ(
-      std::sscanf(memory.c_str(), "peak memory of a worker: %d MiB resident, %d MiB of tensors",
+      std::sscanf(memory.c_str(), "memory   at most %d MiB for a worker, %d MiB of it tensors",
                   &resident, &tensors),
       2)
-      << memory;
+      << r.out;
   EXPECT_GT(resident, tensors);
   EXPECT_GT(tensors, 0);
 }

@@ -478,6 +478,16 @@ TEST(Config, EverySectionIsWrittenOnce) {
   EXPECT_TRUE(seen.contains("[train]") && seen.contains("[control]"));
 }
 
+TEST(Config, WhatTakesLessMemoryIsNamedWithItsKeys) {
+  Config c;
+  c.train.batch = 64;
+  c.train.accumulate = 2;
+  EXPECT_THAT(less_memory(c), HasSubstr("train.batch=32 train.accumulate=4"));
+  EXPECT_THAT(less_memory(c), HasSubstr("train.dtype=bf16"));
+  c.train.batch = 33;
+  EXPECT_THAT(less_memory(c), HasSubstr("a smaller train.batch than 33"));
+}
+
 TEST(Config, WhatIsWrittenReadsBackTheSame) {
   Config c;
   set_key(c, "optim.learning_rate=0.123456789012345");

@@ -211,7 +211,15 @@ TEST_F(Train, TwoWorkersEndWithOneModelByEveryMethod) {
     EXPECT_GE(s["samples"].get<double>(), 192);
     EXPECT_EQ(s["samples"].get<double>(), 8 * s["gradients"].get<double>());
     EXPECT_EQ(s["each_worker"].size(), 2u);
-    for (const Json& row : s["each_worker"]) EXPECT_GT(row["gradients"].get<double>(), 0);
+    double most = 0;
+    for (const Json& row : s["each_worker"]) {
+      EXPECT_GT(row["gradients"].get<double>(), 0);
+      most = std::max(most, row["peak_bytes"].get<double>());
+    }
+    EXPECT_GT(most, 0);
+    EXPECT_EQ(s["peak_bytes"], most) << "the most memory of a worker";
+    EXPECT_GT(s["resident_bytes"], s["peak_bytes"]);
+    EXPECT_THAT(read_text(folder / "runs" / method / "report.html"), HasSubstr("main memory"));
     EXPECT_THAT(s["batch_norm"].get<std::string>(), HasSubstr("re-estimated"));
     const Result e =
         run({"eval", "runs/" + method + "/model.safetensors", "data.val=s/val", "--json"});

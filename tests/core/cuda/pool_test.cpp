@@ -222,6 +222,24 @@ TEST(CachingPool, PiecesOfManyThreadsNeverOverlap) {
   EXPECT_EQ(system.total, 0u);
 }
 
+TEST(CachingPool, TheUseOfSeveralPoolsIsCountedTogether) {
+  FakeSystem system;
+  Usage usage;
+  CachingPool eager(system, CachingPool::Cache::returned, &usage),
+      graph(system, CachingPool::Cache::kept, &usage);
+  void* const weights = eager.take(40 * kMiB, A);
+  void* const work = graph.take(60 * kMiB, A);
+  graph.give(work);
+  void* const later = eager.take(20 * kMiB, A);
+  EXPECT_EQ(usage.in_use(), 60 * kMiB);
+  EXPECT_EQ(usage.peak(), 100 * kMiB) << "the two of the same time";
+  usage.reset_peak();
+  EXPECT_EQ(usage.peak(), 60 * kMiB);
+  eager.give(weights);
+  eager.give(later);
+  EXPECT_EQ(usage.in_use(), 0u);
+}
+
 TEST(NoGpu, EverythingThatNeedsOneSaysWhy) {
   if (device_count() > 0) GTEST_SKIP() << "there is a GPU";
   EXPECT_FALSE(why_none().empty());
