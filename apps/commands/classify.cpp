@@ -4,11 +4,13 @@
 #include <cmath>
 #include <exception>
 #include <filesystem>
+#include <iterator>
 
 #include <fmt/core.h>
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/terminal.h"
@@ -105,12 +107,17 @@ int classify(const ClassifyCommand& command) {
       failed(error, 6);
     }
   };
+  std::vector<std::string> paths;
   for (const std::string& given : images)
-    go_on(given, [&] {
-      for (const std::string& path : pictures_at(given))
-        go_on(path,
-              [&] { classify_one(model, net, command.model, path, command.top, command.json); });
-    });
+    go_on(given, [&] { std::ranges::copy(pictures_at(given), std::back_inserter(paths)); });
+  ProgressLine line("classify", {.total = static_cast<i64>(paths.size()),
+                                 .unit = "images",
+                                 .silent = !progress_is_seen(true)});
+  i64 done = 0;
+  for (const std::string& path : paths) {
+    go_on(path, [&] { classify_one(model, net, command.model, path, command.top, command.json); });
+    line.show(++done);
+  }
   return code;
 }
 

@@ -8,6 +8,7 @@
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/commands/eval_text.h"
 #include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/config_check.h"
@@ -221,12 +222,17 @@ int eval(const EvalCommand& command) {
   const bool judges =
       command.per_class || command.confusion || !command.csv.empty() || !command.html.empty();
   const auto begin = std::chrono::steady_clock::now();
-  const std::vector<Counts> all = evaluate(models.nets, set, model.pictures,
-                                           {.batch = config.eval.batch,
-                                            .threads = data_threads_for(config, 1),
-                                            .strict = config.data.strict_images,
-                                            .flip = command.flip},
-                                           &damaged, judges ? &judged : nullptr);
+  const std::vector<Counts> all = [&] {
+    ProgressLine line("eval",
+                      {.total = set->size(), .unit = "images", .silent = !progress_is_seen(false)});
+    return evaluate(models.nets, set, model.pictures,
+                    {.batch = config.eval.batch,
+                     .threads = data_threads_for(config, 1),
+                     .strict = config.data.strict_images,
+                     .flip = command.flip,
+                     .progress = [&](i64 done) { line.show(done); }},
+                    &damaged, judges ? &judged : nullptr);
+  }();
   const Counts& counts = all.back();
   check<DataError>(counts.items > 0, data::code::damaged_images, "data.val: none of ",
                    damaged.size(),

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/commands/eval_text.h"
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/terminal.h"
@@ -43,10 +44,17 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
                      positions, " ids");
   nn::Module* const one[] = {m.net.get()};
   const auto began = std::chrono::steady_clock::now();
-  const Counts counts = evaluate_pairs(
-      one, set.val.empty() ? set.train : set.val, *m.tokenizer,
-      {.tokens = config.train.batch, .rows = config.eval.batch, .search = search, .length = length},
-      device, {})[0];
+  const data::TextPart& pairs = set.val.empty() ? set.train : set.val;
+  const Counts counts = [&] {
+    ProgressLine line(
+        "eval", {.total = pairs.items, .unit = "sentences", .silent = !progress_is_seen(false)});
+    return evaluate_pairs(one, pairs, *m.tokenizer,
+                          {.tokens = config.train.batch,
+                           .rows = config.eval.batch,
+                           .search = search,
+                           .length = length},
+                          device, {.progress = [&](i64 done) { line.show(done); }})[0];
+  }();
   const double loss = counts.loss / counts.items,
                seconds =
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

@@ -4,10 +4,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <functional>
 
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/terminal.h"
@@ -30,7 +32,7 @@ namespace {
 // that one has predicted does not count again. As in Hugging Face's recipe, the last id of a window
 // is predicted from the others, and nothing from it. The sums over all ids but the first.
 Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 length, i64 stride,
-                        i64 batch, Device device) {
+                        i64 batch, Device device, const std::function<void(i64)>& progress) {
   const NoGrad no_grad;
   Counts counts{.batch = batch};
   const i64 labels = tokens.size() - 1;  // label i is the id behind position i
@@ -54,6 +56,7 @@ Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 l
                                  Tensor::from(wanted, {batch, length}).to(device));
     counts.items += static_cast<double>(counted);
     counts.loss += static_cast<double>(counted) * static_cast<double>(loss.item());
+    progress(done);
   }
   return counts;
 }
@@ -108,14 +111,18 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
                      " must be 1 to data.length = ", length);
   nn::Module* const one[] = {m.net.get()};
   const auto began = std::chrono::steady_clock::now();
-  const Counts counts =
-      stride < length
-          ? with_fitting_batch(config.eval.batch, device,
-                               [&](i64 batch) {
-                                 return evaluate_sliding(*m.net, *text.tokens, length, stride,
-                                                         batch, device);
-                               })
-          : evaluate_text(one, text, set.marks, length, config.eval.batch, device, {})[0];
+  const Counts counts = [&] {
+    ProgressLine line(
+        "eval",
+        {.total = text.tokens->size(), .unit = "tokens", .silent = !progress_is_seen(false)});
+    const auto progress = [&](i64 done) { line.show(done); };
+    if (stride == length)
+      return evaluate_text(one, text, set.marks, length, config.eval.batch, device,
+                           {.progress = progress})[0];
+    return with_fitting_batch(config.eval.batch, device, [&](i64 batch) {
+      return evaluate_sliding(*m.net, *text.tokens, length, stride, batch, device, progress);
+    });
+  }();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   check_finite(counts.loss / counts.items, command.model);

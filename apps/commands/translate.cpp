@@ -9,6 +9,7 @@
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/commands/lines.h"
 #include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/machine.h"
@@ -154,13 +155,17 @@ int translate(const TranslateCommand& c) {
   const bool each = c.lines || source.typed();
   const std::size_t most = each ? 1 : 16 * batch;
   std::vector<std::string> out;
+  ProgressLine line("translate",
+                    {.unit = "sentences", .silent = !progress_is_seen(!c.json) || source.typed()});
+  i64 done = 0;
   for (std::size_t wanted = each ? 1 : batch;; wanted = std::min(2 * wanted, most)) {
     const std::vector<Sentence> lines = source.next(wanted);
-    for (std::string& line : translate_lines(translator, *m.tokenizer, lines, batch)) {
-      if (!c.json) print(line + "\n");
-      if (c.json || !c.reference.empty()) out.push_back(std::move(line));
+    for (std::string& translation : translate_lines(translator, *m.tokenizer, lines, batch)) {
+      if (!c.json) print(translation + "\n");
+      if (c.json || !c.reference.empty()) out.push_back(std::move(translation));
     }
     std::fflush(stdout);
+    line.show(done += static_cast<i64>(lines.size()));
     if (lines.size() < wanted) break;
   }
   JsonObject json;

@@ -152,7 +152,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
   // loss, top-1, top-5 of each
   const Tensor results =
       Tensor::zeros({loader.steps() * static_cast<i64>(judges), 3}, DType::f32, device);
-  i64 row = 0;
+  i64 row = 0, seen = 0;
   for (i64 step = 0; options.max_batches == 0 || step < options.max_batches; ++step) {
     const data::Batch batch = loader.next();
     if (!batch.labels.defined()) break;
@@ -183,6 +183,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     }
     images.push_back(n);
     inputs.step_ends();
+    if (options.progress) options.progress(seen += n);
   }
   judge.read();
   const Tensor table = results.to(Device::cpu());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,6 +42,8 @@ struct EvalOptions {
   // As on a GPU, for tests on a CPU: the device resizes, as input_pass() does it, and the last,
   // smaller batch is filled up, because a GPU would measure its convolutions anew for another size.
   bool like_gpu = false;
+  // told the images so far; after OutOfMemory it begins anew
+  std::function<void(i64)> progress{};
 };
 // Counts every image of the share once, in one pass for all models, which have the same classes.
 // Returns the counts of each alone, and then, if there are several, of their ensemble, which has

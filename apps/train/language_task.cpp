@@ -102,6 +102,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
       all[i].loss += static_cast<double>(windows.labelled) * static_cast<double>(loss.item());
     }
     inputs.step_ends();
+    if (share.progress) share.progress(static_cast<i64>(all[0].items));
   }
   return all;
 }

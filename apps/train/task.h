@@ -105,6 +105,7 @@ class TaskMetrics : public TaskPart {
   struct Share {
     int part = 0, parts = 1;
     i64 max_batches = 0;
+    std::function<void(i64)> progress{};  // told the labels, or pairs, so far
   };
   // Evaluates each model, all in one pass over the data. final: keeps what the files of the run's
   // end show.

@@ -140,6 +140,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     translators.push_back(translator_of(static_cast<models::Transformer&>(*net), tokenizer.marks(),
                                         how.search,
                                         [&](const std::string& why) { no_graph = why; }));
+  i64 pairs_seen = 0;
   for (i64 step = 0; share.max_batches == 0 || step < share.max_batches; ++step) {
     const data::PairBatch batch = loader->next();
     if (!batch.source.defined()) break;
@@ -155,6 +156,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
         count_bleu(translators[i], tokenizer, batch, how.search.extra, bleu[i]);
     }
     inputs.step_ends();
+    if (share.progress) share.progress(pairs_seen += batch.source.shape(0));
   }
   for (std::size_t i = 0; i < nets.size(); ++i)
     all[i].more = bleu[i].numbers(), all[i].no_graph = no_graph;

@@ -6,6 +6,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "gossamer/apps/commands/data_progress.h"
 
 namespace gossamer::apps {
 namespace {
@@ -47,6 +50,29 @@ TEST_F(ProgressLines, TheFirstStepIsShownThenOneAtLeastEveryFiveSeconds) {
                                          Not(HasSubstr("images/s"))),
                                    AllOf(HasSubstr("  6.0%"), HasSubstr(" 10 images/s")),
                                    AllOf(HasSubstr("  7.0%"), HasSubstr("0:30 elapsed"))));
+}
+
+// Of commands that go through data; stderr is no terminal in tests.
+TEST(ProgressLine, SaysHowManyAndHowFastOnceInHalfAMinute) {
+  double now = 0;
+  const auto lines = [&](ProgressLine::Options options) {
+    testing::internal::CaptureStderr();
+    {
+      now = 0;
+      ProgressLine line("eval", options, [&] { return now; });
+      line.show(100);
+      now = 2, line.show(500);
+      now = 20, line.show(600);
+      now = 32, line.show(800);
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(lines({.total = 1000, .unit = "images"}),
+            "eval 500/1000 (50 %)  250 images/s  0:02 left\n"
+            "eval 800/1000 (80 %)  25 images/s  0:08 left\n");
+  EXPECT_EQ(lines({.unit = "ids"}), "eval 500  250 ids/s\neval 800  25 ids/s\n");
+  EXPECT_EQ(lines({.total = 1000, .silent = true}), "");
+  if (isatty(STDERR_FILENO) == 0) EXPECT_FALSE(progress_is_seen(false));
 }
 
 TEST_F(ProgressLines, TheLastLineIsNotPrintedTwice) {
