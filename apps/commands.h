@@ -72,7 +72,7 @@ struct GenerateCommand {
   std::string tokenizer;               // folder; empty: beside the model
   i64 tokens = 200;                    // of each text, at most
   i64 samples = 1;                     // texts of each prompt, drawn from seed, seed + 1 …
-  models::SamplingOptions sampling;
+  Choice sampling;
   i64 seed = 0;
   int threads = 0;            // 0: all cores
   std::string dtype = "f32";  // f32 | bf16 | auto

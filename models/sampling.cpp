@@ -9,20 +9,23 @@
 
 namespace gossamer::models {
 
-void check_sampling(const SamplingOptions& o) {
+void check_choice(const Choice& o) {
   check<ConfigError>(std::isfinite(o.temperature) && o.temperature >= 0,
                      "temperature = ", o.temperature, "; it must be 0 (the likeliest id) or above");
   check<ConfigError>(o.top_k >= 0, "top-k = ", o.top_k, "; it must be 0 (all ids) or more");
   check<ConfigError>(o.top_p > 0 && o.top_p <= 1, "top-p = ", o.top_p,
                      "; it must be above 0, up to 1 (all ids)");
+  check<ConfigError>(o.known >= 0, "known = ", o.known, "; it must be 0 (all ids) or more");
 }
 
 i64 largest(std::span<const float> logits) {
   return std::ranges::max_element(logits) - logits.begin();
 }
 
-i64 sample(std::span<const float> logits, const SamplingOptions& options, double uniform) {
-  check_sampling(options);
+i64 sample(std::span<const float> logits, const Choice& options, double uniform) {
+  check_choice(options);
+  if (options.known > 0 && options.known < static_cast<i64>(logits.size()))
+    logits = logits.first(static_cast<std::size_t>(options.known));
   for (const float v : logits) check(!std::isnan(v), "a logit is not a number");
   const i64 best = largest(logits);
   const double top = static_cast<double>(logits[static_cast<std::size_t>(best)]);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -237,18 +238,16 @@ class Decoders {
 // comes. Where a prompt is longer than the shortest, its ids are taken as they come. A GPU computes
 // the next ids while the last ones are looked at here.
 void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& c,
-          Decoders& decoders) {
+          Decoders& decoders, const std::function<void()>& made_one) {
   const std::int32_t end = m.tokenizer->marks().end;
   const auto growing = [&](const Text& t) { return !t.ended && t.made < c.tokens; };
   models::Decoder& decoder = decoders.of(texts.size());
   std::vector<std::uint64_t> seeds(static_cast<std::size_t>(decoder.texts()));
   for (std::size_t i = 0; i < texts.size(); ++i) seeds[i] = texts[i].seed;
   // Ids that the tokenizer does not have, of a vocabulary that was rounded up, never come.
-  decoder.begin({.temperature = static_cast<float>(std::min(c.sampling.temperature, 1e30)),
-                 .top_k = c.sampling.top_k,
-                 .top_p = c.sampling.top_p,
-                 .known = m.tokenizer->size()},
-                seeds);
+  Choice choice = c.sampling;
+  choice.known = m.tokenizer->size();
+  decoder.begin(choice, seeds);
   Growing group(texts, decoder, !c.no_cache);
   for (std::size_t known = group.asked(); std::ranges::any_of(texts, growing) && stop_signal() == 0;
        ++known) {
@@ -267,6 +266,7 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
         continue;
       }
       ++text.made;
+      made_one();
       std::string piece;
       m.tokenizer->decode(std::span(&next, 1), piece);
       text.out.add(piece);
@@ -276,10 +276,11 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
 
 // Grows them, and prints what has not been shown yet.
 void write_texts(std::span<Text> texts, bool first, bool several, const LanguageModel& m,
-                 const GenerateCommand& c, Decoders& decoders) {
+                 const GenerateCommand& c, Decoders& decoders,
+                 const std::function<void()>& made_one) {
   const auto began = std::chrono::steady_clock::now();
   stop_after_step();  // what has been made until then is printed
-  grow(texts, m, c, decoders);
+  grow(texts, m, c, decoders, made_one);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   i64 made = 0;
@@ -303,7 +304,7 @@ void write_texts(std::span<Text> texts, bool first, bool several, const Language
 }  // namespace
 
 int generate(const GenerateCommand& c) {
-  models::check_sampling(c.sampling);
+  models::check_choice(c.sampling);
   check<ConfigError>(c.tokens >= 1, "generate: --tokens ", c.tokens, "; wanted at least 1");
   check<ConfigError>(c.samples >= 1, "generate: --samples ", c.samples, "; wanted at least 1");
   check<ConfigError>(c.threads >= 0, "generate: --threads ", c.threads, "; wanted at least 1");
@@ -334,13 +335,18 @@ int generate(const GenerateCommand& c) {
   Decoders decoders(*m.net);
   const std::size_t step = decoders.most();
   bool first = true, left_out = false;
+  // One text alone is shown as it grows.
+  ProgressLine line("generate", {.unit = "ids", .silent = !progress_is_seen(true) || !several});
+  i64 ids = 0;
+  const auto made_one = [&] { line.show(++ids); };
   for (;;) {
     install_stop_handlers();  // nothing is lost while a prompt is waited for
     Prompts::Group group = prompts.next(step);
     if (group.texts.empty() && group.wrong.empty()) break;
     for (std::size_t at = 0; at < group.texts.size() && stop_signal() == 0; at += step) {
       const std::size_t count = std::min(step, group.texts.size() - at);
-      write_texts(std::span(group.texts).subspan(at, count), first, several, m, c, decoders);
+      write_texts(std::span(group.texts).subspan(at, count), first, several, m, c, decoders,
+                  made_one);
       first = false;
     }
     if (stop_signal() != 0) return stopped_code();

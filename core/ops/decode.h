@@ -3,6 +3,7 @@
 // Errors and threads: as ops (core/ops.h).
 #pragma once
 
+#include "gossamer/core/ops/choice.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer {
@@ -44,16 +45,6 @@ struct Likeliest {
 };
 Likeliest likeliest(const Tensor& logits, i64 count);
 
-// How an id is chosen from a row of logits; the order is Hugging Face's: temperature, top-k, top-p.
-struct Choice {
-  float temperature = 1;  // logits are divided by it; 0: the id with the largest logit, the lowest
-  i64 top_k = 0;          // only the k largest logits, and those equal to the k-th; 0: all
-  // What is left is cut to the most probable ids whose probabilities sum to at least this, and
-  // those as probable as the last (nucleus sampling, Holtzman et al., ICLR 2020); 1: all.
-  double top_p = 1;
-  i64 known = 0;  // only the first so many ids; 0: all
-  bool operator==(const Choice&) const = default;
-};
 // The random numbers of each row, on the device: draw n of seed s is the n-th of
 // Rng(s).uniform53().
 struct Draws {

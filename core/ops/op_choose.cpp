@@ -3,6 +3,7 @@
 // logits, or how much weight, has each of the 16 digits? The draw then goes down from pieces of the
 // row to one id. Sums are in a fixed order.
 #include <algorithm>
+#include <cmath>
 
 #include "gossamer/core/ops/decode.h"
 #include "gossamer/core/ops/exponential.h"
@@ -234,12 +235,15 @@ void choose_ids(const Tensor& logits, const Choice& choice, const Draws& draws, 
   check<ShapeError>(logits.rank() == 2 && choice.known >= 0 && choice.known <= logits.shape(1), kOp,
                     ": logits are ", logits.shape(), " of ", choice.known,
                     " ids; wanted [B, V] with at least as many columns");
-  check<ShapeError>(choice.temperature >= 0 && choice.temperature <= 1e30f && choice.top_k >= 0 &&
-                        choice.top_p > 0 && choice.top_p <= 1,
+  check<ShapeError>(choice.temperature >= 0 && std::isfinite(choice.temperature) &&
+                        choice.top_k >= 0 && choice.top_p > 0 && choice.top_p <= 1,
                     kOp, ": temperature ", choice.temperature, ", top-k ", choice.top_k, ", top-p ",
-                    choice.top_p, "; wanted 0 to 1e30, 0 or more, above 0 up to 1");
-  // So small a temperature leaves the largest logits only; infinity times 0 would leave none.
-  const float sharpness = choice.temperature > 0 ? std::min(1 / choice.temperature, 1e30f) : 0.0f;
+                    choice.top_p, "; wanted a number from 0, 0 or more, above 0 up to 1");
+  // So small a temperature leaves the largest logits only; infinity times 0 would leave none. So
+  // large a one makes all equal; 0 would mean the largest.
+  const float sharpness = choice.temperature > 0
+                              ? static_cast<float>(std::clamp(1 / choice.temperature, 1e-30, 1e30))
+                              : 0.0f;
   const i64 rows = logits.shape(0), columns = logits.shape(1);
   check_numbers("seeds", draws.seeds, DType::i64, rows, logits);
   check_numbers("counts", draws.counts, DType::i32, rows, logits);

@@ -63,11 +63,8 @@ Ids by_hand(Gpt2& net, const Ids& prompt, const Choice& c, int count) {
   while (static_cast<int>(out.size()) < count) {
     const Tensor logits =
         net.step(Tensor::from(next, {1, static_cast<i64>(next.size())}), cache).to(DType::f32);
-    const std::size_t known = c.known ? static_cast<std::size_t>(c.known) : 40;
-    out.push_back(static_cast<std::int32_t>(sample(
-        logits.span<float>().subspan(0, known),
-        {.temperature = static_cast<double>(c.temperature), .top_k = c.top_k, .top_p = c.top_p},
-        rng.uniform53())));
+    out.push_back(
+        static_cast<std::int32_t>(sample(logits.span<float>().first(40), c, rng.uniform53())));
     next = {out.back()};
   }
   return out;

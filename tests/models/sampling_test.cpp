@@ -16,7 +16,7 @@
 namespace gossamer::models {
 namespace {
 
-std::vector<double> frequencies(const std::vector<float>& logits, const SamplingOptions& o) {
+std::vector<double> frequencies(const std::vector<float>& logits, const Choice& o) {
   constexpr int kDraws = 20000;
   std::vector<double> out(logits.size());
   for (int i = 0; i < kDraws; ++i)  // evenly spaced, so that no chance is left
@@ -62,7 +62,13 @@ TEST(Sampling, ForbiddenIdsNeverCome) {
   EXPECT_EQ(sample(logits, {}, std::nextafter(1.0, 0.0)), 3);
 }
 
+TEST(Sampling, IdsThatAreNotKnownNeverCome) {
+  expect_near(frequencies({1, 1, 9, 9}, {.known = 2}), {.5, .5, 0, 0});
+  EXPECT_EQ(sample(kLogits, {.temperature = 0, .known = 1}, 0), 0);
+}
+
 TEST(Sampling, RefusesWhatMakesNoSense) {
+  EXPECT_THROW(sample(kLogits, {.known = -1}, 0), ConfigError);
   EXPECT_THROW(sample(kLogits, {.temperature = -1}, 0), ConfigError);
   EXPECT_THROW(sample(kLogits, {.top_k = -1}, 0), ConfigError);
   EXPECT_THROW(sample(kLogits, {.top_p = 0}, 0), ConfigError);

@@ -225,13 +225,12 @@ Chosen choose(const Tensor& logits, const Choice& choice, const std::vector<i64>
   return out;
 }
 
-// As the comments of decode.h say, with doubles and a sort.
+// As the comments of choice.h say, with doubles and a sort.
 i64 chosen_by_hand(const float* row, i64 n, const Choice& c, double u) {
   const float top = *std::max_element(row, row + n);
   if (c.temperature == 0) return std::max_element(row, row + n) - row;
   const auto weight = [&](float x) {
-    return std::exp((static_cast<double>(x) - static_cast<double>(top)) /
-                    static_cast<double>(c.temperature));
+    return std::exp((static_cast<double>(x) - static_cast<double>(top)) / c.temperature);
   };
   std::vector<float> sorted(row, row + n);
   std::ranges::sort(sorted, std::greater<>());
@@ -264,6 +263,7 @@ const std::vector<Choice>& choices() {
   static const auto& all = *new std::vector<Choice>{
       {},
       {.temperature = 0},
+      {.temperature = 1e300},
       {.temperature = 0.7f},
       {.top_k = 1},
       {.top_k = 5},
