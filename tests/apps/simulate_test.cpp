@@ -100,6 +100,20 @@ TEST_F(Simulate, EveryModeAnswersInJsonAndInWords) {
   }
 }
 
+// Workers of which exchanges take about as long as gradients, as on one GPU.
+TEST_F(Simulate, ARateFarFromWhatWasAskedIsSaid) {
+  const auto said = [&](const char* rate) {
+    return run({"simulate",    "consensus",   "--workers", "16",        "--pairing",
+                "handshake",   "--compute-s", ".041",      "--compute", "lognormal:0.3",
+                "--bandwidth", "1.2e9",       "--bytes",   "4.47e7",    "--latency-s",
+                "2e-4",        "--seeds",     "2",         "--time",    "100",
+                "--rate",      rate})
+        .out;
+  };
+  EXPECT_THAT(said("1"), Not(HasSubstr("were asked for"))) << ".86 of it is enough";
+  EXPECT_THAT(said("2"), HasSubstr("were reached, 2 were asked for"));
+}
+
 TEST_F(Simulate, ConsensusControlPrintsWhatItKeptAndWhatThatTook) {
   const Json r =
       json({"quadratic", "--graph", "ring", "--workers", "16", "--method", "consensus-control",
