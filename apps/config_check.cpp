@@ -125,11 +125,9 @@ void validate(const Config& c, int workers, int per_machine) {
   require(
       !c.data.size || std::ranges::all_of(c.data.sizes, [&](i64 s) { return s <= *c.data.size; }),
       "data.sizes", key_text("data.sizes").range);
-  const std::vector<std::string> crops{"auto", "none", "pad-crop-flip", "resized-crop-flip"};
-  require(!c.data.augment.empty() && std::ranges::find(crops, c.data.augment[0]) != crops.end(),
-          "data.augment",
-          "a crop (auto, none, pad-crop-flip or resized-crop-flip), alone or followed by steps");
+  require(!c.data.augment.empty(), "data.augment", "a crop, alone or followed by steps");
   named("data.augment", [&] {
+    if (c.data.augment[0] != "auto") data::parse_crop(c.data.augment[0]);
     for (std::size_t i = 1; i < c.data.augment.size(); ++i)
       data::parse_pixel_step(c.data.augment[i]);
   });

@@ -119,7 +119,8 @@ void each_key(C& c, F&& f) {
       "pixels, as OpenCV)",
       Choices{"bilinear", "area"}, of_pictures);
   key("data.augment", c.data.augment,
-      "the crop (auto | none | pad-crop-flip | resized-crop-flip), then steps in order: "
+      "the crop (auto | none | pad-crop-flip:PIXELS:reflect:alternating | "
+      "resized-crop-flip:alternating; the options may be left out), then steps in order: "
       "colour-jitter:B:C:S:H, rand-augment:OPS:MAGNITUDE, trivial-augment-wide, random-erasing:P",
       of_pictures);
   key("data.shard", c.data.shard,

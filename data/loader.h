@@ -22,9 +22,13 @@ struct LoaderOptions {
   int resize = 0;
   Augment augment = Augment::none;
   int pad = Recipe().pad;              // pad_crop_flip
+  bool reflect = Recipe().reflect;     // pad_crop_flip
   float min_area = Recipe().min_area;  // resized_crop_flip
   Shrink filter = Shrink::bilinear;    // of every resize
-  std::vector<PixelStep> steps{};      // after crop and flip, in this order (augment.h)
+  // Which pictures are mirrored: false: half of them, drawn anew in each epoch; true: half of them
+  // in the even epochs, the others in the odd ones (K. Jordan 2024, arXiv 2404.00498).
+  bool alternating = false;
+  std::vector<PixelStep> steps{};  // after crop and flip, in this order (augment.h)
   int threads = 1;
   // batches that are made ahead: at most (ahead + threads) batches are in memory
   int ahead = 4;

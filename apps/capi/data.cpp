@@ -20,15 +20,6 @@ class Set final : public Object {
   std::shared_ptr<const data::Dataset> set_;
 };
 
-data::Augment augment_of(const char* name) {
-  const std::string text = name ? name : "none";
-  if (text == "none") return data::Augment::none;
-  if (text == "pad-crop-flip") return data::Augment::pad_crop_flip;
-  check<ConfigError>(text == "resized-crop-flip", "gsm_loader_options.augment is \"", text,
-                     "\"; there are none, pad-crop-flip and resized-crop-flip");
-  return data::Augment::resized_crop_flip;
-}
-
 data::LoaderOptions loader_options(const gsm_loader_options& o) {
   check_numbers("gsm_loader_options", {{"batch", static_cast<double>(o.batch)},
                                        {"size", o.size},
@@ -42,7 +33,15 @@ data::LoaderOptions loader_options(const gsm_loader_options& o) {
   options.epoch.rank = o.rank;
   options.epoch.seed = o.seed;
   options.epoch.shuffle = options.epoch.drop_last = options.replace_damaged = !o.in_order;
-  options.augment = augment_of(o.augment);
+  try {
+    const data::CropChoice crop = data::parse_crop(o.augment ? o.augment : "none");
+    options.augment = crop.augment;
+    if (crop.pad >= 0) options.pad = crop.pad;
+    options.reflect = crop.reflect;
+    options.alternating = crop.alternating;
+  } catch (const ConfigError& e) {
+    fail<ConfigError>("gsm_loader_options.augment: ", e.what());
+  }
   return options;
 }
 

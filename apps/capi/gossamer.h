@@ -179,7 +179,7 @@ typedef struct gsm_loader_options {
   int32_t rank, world;  // this worker, of so many; 0, 0: alone
   int32_t in_order;     // not 0: for evaluation; the last batch of an epoch may be smaller
   uint64_t seed;        // of order and crops
-  const char* augment;  // none, pad-crop-flip, resized-crop-flip; NULL: none
+  const char* augment;  // as the crop of data.augment, but for auto; NULL: none
 } gsm_loader_options;
 gsm_status gsm_loader_new(gsm_dataset* dataset, const gsm_loader_options* options,
                           gsm_loader** loader);

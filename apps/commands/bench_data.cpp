@@ -72,7 +72,7 @@ struct Buffers {
 
 // The part of a picture that the recipe asks for.
 data::Box wanted_box(data::ImageSize size, const data::Recipe& recipe, Rng& rng) {
-  return data::crop_of(recipe, size, rng).needed();
+  return data::crop_of(recipe, size, data::Mirror::drawn, rng).needed();
 }
 
 struct Kind {

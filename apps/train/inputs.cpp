@@ -177,13 +177,10 @@ std::shared_ptr<const data::Dataset> own_images(const Config& c,
 
 namespace {
 
-data::Augment crop_of(const Config& c, const Pictures& p) {
-  const std::string name = c.data.augment[0] == "auto"
-                               ? (p.train_size <= 64 ? "pad-crop-flip" : "resized-crop-flip")
-                               : c.data.augment[0];
-  return name == "none"            ? data::Augment::none
-         : name == "pad-crop-flip" ? data::Augment::pad_crop_flip
-                                   : data::Augment::resized_crop_flip;
+data::CropChoice crop_of(const Config& c, const Pictures& p) {
+  return data::parse_crop(c.data.augment[0] != "auto" ? c.data.augment[0]
+                          : p.train_size <= 64        ? "pad-crop-flip"
+                                                      : "resized-crop-flip");
 }
 
 // Mixup and CutMix run on the device, after the resize, and do not matter here.
@@ -221,20 +218,22 @@ data::EpochOptions epoch_options(const Config& c, const dist::LaunchInfo& place)
 
 data::LoaderOptions loader_options(const Config& c, const Pictures& p,
                                    const dist::LaunchInfo& place, Device device) {
-  const data::Augment crop = crop_of(c, p);
+  const data::CropChoice crop = crop_of(c, p);
   const int threads_here = place.local_size * (compute_threads_for(c, place.local_size) +
                                                data_threads_for(c, place.local_size));
   data::LoaderOptions o{.batch = c.train.batch,
                         .size = p.train_size,
                         .resize = p.size == p.train_size ? p.resize : 0,
-                        .augment = crop,
-                        .pad = std::max(1, p.train_size / 8),
+                        .augment = crop.augment,
+                        .pad = crop.pad >= 0 ? crop.pad : std::max(1, p.train_size / 8),
+                        .reflect = crop.reflect,
                         .filter = p.filter,
+                        .alternating = crop.alternating,
                         .threads = data_threads_for(c, place.local_size),
                         .epoch = epoch_options(c, place),
                         .strict = c.data.strict_images,
                         .pinned = !device.is_cpu(),
-                        .boxes = resizes_on_device(c, crop, device),
+                        .boxes = resizes_on_device(c, crop.augment, device),
                         // With a core for each thread, low priority would only let other programs
                         // starve the data threads.
                         .background = threads_here > cores()};

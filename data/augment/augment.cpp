@@ -33,6 +33,19 @@ void shift(const std::uint8_t* src, int size, int dx, int dy, std::uint8_t* dst)
                 static_cast<std::size_t>(count) * 3);
 }
 
+// The same; what comes in is the picture mirrored at its edge, without the edge itself (torch's
+// "reflect").
+void shift_reflecting(const std::uint8_t* src, int size, int dx, int dy, std::uint8_t* dst) {
+  const auto at = [size](int i) { return i < 0 ? -i : i >= size ? 2 * (size - 1) - i : i; };
+  for (int y = 0; y < size; ++y)
+    for (int x = 0; x < size; ++x, dst += 3)
+      std::copy_n(src + 3 * (static_cast<std::size_t>(at(y - dy)) * size + at(x - dx)), 3, dst);
+}
+
+bool is_mirrored(Mirror mirror, Rng& rng) {
+  return mirror == Mirror::drawn ? (rng.word() & 1u) != 0 : mirror == Mirror::yes;
+}
+
 }  // namespace
 
 Box random_resized_crop(ImageSize size, Rng& rng, float min_area) {
@@ -81,13 +94,13 @@ Crop centred(ImageSize size, int resize, int side, Shrink filter) {
 
 }  // namespace
 
-Crop crop_of(const Recipe& recipe, ImageSize whole, Rng& rng) {
+Crop crop_of(const Recipe& recipe, ImageSize whole, Mirror mirror, Rng& rng) {
   if (recipe.augment == Augment::none)
     return centred(whole, recipe.resize, recipe.size, recipe.filter);
   if (recipe.augment == Augment::pad_crop_flip)
     return centred(whole, recipe.size, recipe.size, recipe.filter);
   const Box box = random_resized_crop(whole, rng, recipe.min_area);
-  const bool mirrored = rng.word() & 1u;
+  const bool mirrored = is_mirrored(mirror, rng);
   return {box, recipe.size, recipe.size, 0, 0, recipe.size, mirrored, recipe.filter};
 }
 
@@ -106,20 +119,21 @@ void Preparer::resize(const Crop& crop) {
 
 void Preparer::read(const Sample& sample, const Recipe& recipe, Rng& rng) {
   open(sample);
-  resize(crop_of(recipe, reader_.size(), rng));
+  resize(crop_of(recipe, reader_.size(), sample.mirror, rng));
   const bool pads = recipe.augment == Augment::pad_crop_flip;
   made_whole_ = pads || !recipe.steps.empty();
   if (!made_whole_) return;
   made_.resize(recipe.bytes());
   if (pads) {
-    // What is resized already is shifted: black comes in at the edge.
+    // What is resized already is shifted.
     scratch_.resize(recipe.bytes());
     resizer_.finish(scratch_.data());
     const auto reach = static_cast<std::uint32_t>(2 * recipe.pad + 1);
     const int dy = recipe.pad - static_cast<int>(rng.below(reach)),
               dx = recipe.pad - static_cast<int>(rng.below(reach));
-    shift(scratch_.data(), recipe.size, dx, dy, made_.data());
-    if (rng.word() & 1u) flip(made_.data(), recipe.size);
+    const auto move = recipe.reflect ? shift_reflecting : shift;
+    move(scratch_.data(), recipe.size, dx, dy, made_.data());
+    if (is_mirrored(sample.mirror, rng)) flip(made_.data(), recipe.size);
   } else {
     resizer_.finish(made_.data());
   }
@@ -137,7 +151,7 @@ void Preparer::finish(std::uint8_t* dst) {
 Picture Preparer::read_box(const Sample& sample, const Recipe& recipe, Rng& rng, std::size_t most,
                            std::vector<std::uint8_t>& out) {
   open(sample);
-  const Crop crop = crop_of(recipe, reader_.size(), rng);
+  const Crop crop = crop_of(recipe, reader_.size(), sample.mirror, rng);
   const Box box = crop.needed();
   const std::size_t bytes = static_cast<std::size_t>(box.width) * 3 * box.height;
   if (bytes > most) {

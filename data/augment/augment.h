@@ -54,6 +54,16 @@ void check_step(const PixelStep&);
 // The crop. none: resize the shorter side, then the centre (evaluation).
 enum class Augment { none, pad_crop_flip, resized_crop_flip };
 
+// A crop as texts say it.
+struct CropChoice {
+  Augment augment = Augment::none;
+  int pad = -1;                               // pad_crop_flip: pixels; below 0: not said
+  bool reflect = false, alternating = false;  // as in Recipe and LoaderOptions
+};
+// "none", "pad-crop-flip:PIXELS:reflect:alternating", "resized-crop-flip:alternating"; what is
+// behind the names may be left out. ConfigError.
+CropChoice parse_crop(const std::string& text);
+
 // What is done to each image: its crop (and flip), then the steps in their order. All draw from one
 // generator, the image's own.
 struct Recipe {
@@ -63,6 +73,7 @@ struct Recipe {
   float min_area = 0.08f;  // resized_crop_flip: smallest part of the picture's area
   Shrink filter = Shrink::bilinear;
   std::vector<PixelStep> steps{};
+  bool reflect = false;  // pad_crop_flip: the picture mirrored at its edge comes in, not black
   // of one image
   std::size_t bytes() const {
     return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * 3;

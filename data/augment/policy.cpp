@@ -206,6 +206,35 @@ void check_step(const PixelStep& step) {
   }
 }
 
+CropChoice parse_crop(const std::string& text) {
+  std::vector<std::string> words;
+  std::istringstream in(text);
+  for (std::string word; std::getline(in, word, ':');) words.push_back(word);
+  const std::string name = words.empty() ? "" : words[0];
+  CropChoice out;
+  const bool pads = name == "pad-crop-flip";
+  if (pads)
+    out.augment = Augment::pad_crop_flip;
+  else if (name == "resized-crop-flip")
+    out.augment = Augment::resized_crop_flip;
+  bool known = name == "none" || out.augment != Augment::none;
+  for (std::size_t i = 1; i < words.size() && known; ++i) {
+    const std::string& word = words[i];
+    const char* const last = word.data() + word.size();
+    if (word == "alternating")
+      out.alternating = known = out.augment != Augment::none;
+    else if (word == "reflect")
+      out.reflect = known = pads;
+    else
+      known = pads && out.pad < 0 && std::from_chars(word.data(), last, out.pad).ptr == last &&
+              out.pad >= 0 && !word.empty();
+  }
+  check<ConfigError>(known, "\"", text,
+                     "\" is no crop; use none, pad-crop-flip:PIXELS:reflect:alternating or "
+                     "resized-crop-flip:alternating; what is behind the names may be left out");
+  return out;
+}
+
 PixelStep parse_pixel_step(const std::string& text) {
   std::vector<std::string> words;
   std::istringstream in(text);

@@ -15,12 +15,16 @@
 
 namespace gossamer::data {
 
+// Whether a picture is mirrored left to right, where a recipe flips.
+enum class Mirror { drawn, no, yes };
+
 // A sample as a data set gives it. raw.width > 0: the bytes are pixels of that size, u8 [height,
 // width, 3]; else an encoded image.
 struct Sample {
   std::span<const std::byte> bytes;
   std::string name;  // for messages
   ImageSize raw{};
+  Mirror mirror = Mirror::drawn;
 };
 
 // Makes one image at a time: read() or read_box() draws the crop, then reads what the crop needs.
@@ -52,7 +56,7 @@ class Preparer {
 
 // Which part of a picture of this size the recipe takes, and what becomes of it. pad_crop_flip: the
 // picture before it is shifted.
-Crop crop_of(const Recipe&, ImageSize whole, Rng&);
+Crop crop_of(const Recipe&, ImageSize whole, Mirror, Rng&);
 
 // Inception-style crop: area in [min_area, 1] of the image, aspect in [3/4, 4/3]; ten tries, then
 // the centre (torchvision).

@@ -37,6 +37,9 @@ Recipe recipe_of(const LoaderOptions& o, int size) {
                      " after the start; it must be 1 … ", o.size, ", for which there is memory");
   check<ConfigError>(o.pad >= 0 && o.pad <= 4096, "loader: pad ", o.pad,
                      " is not a number of pixels");
+  check<ConfigError>(!o.reflect || o.pad < o.size, "loader: pad ", o.pad,
+                     " reflects more than the ", o.size,
+                     " pixels of a picture; pad must be smaller");
   check<ConfigError>(o.min_area > 0 && o.min_area <= 1, "loader: min_area ", o.min_area,
                      "; it must be above 0 and at most 1");
   const int whole = o.resize ? o.resize : usual_resize(o.size);
@@ -48,8 +51,8 @@ Recipe recipe_of(const LoaderOptions& o, int size) {
   const auto scaled = [&](int full) {
     return static_cast<int>((i64{full} * size + o.size / 2) / o.size);
   };
-  return {o.augment, size,   std::max(size, scaled(whole)), scaled(o.pad), o.min_area,
-          o.filter,  o.steps};
+  return {o.augment, size,     std::max(size, scaled(whole)), scaled(o.pad), o.min_area, o.filter,
+          o.steps,   o.reflect};
 }
 
 std::size_t box_bytes_of(const LoaderOptions& o) {

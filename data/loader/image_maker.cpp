@@ -15,6 +15,13 @@ namespace {
 
 constexpr int kTries = 64;
 
+// Alternating: keyed by the image, not by its place, so that it is another way round each time.
+Mirror mirror_of(const LoaderOptions& o, i64 index, i64 epoch) {
+  if (!o.alternating) return Mirror::drawn;
+  const std::uint64_t first = mix(o.epoch.seed, static_cast<std::uint64_t>(index));
+  return ((first ^ static_cast<std::uint64_t>(epoch)) & 1) != 0 ? Mirror::yes : Mirror::no;
+}
+
 }  // namespace
 
 ImageMaker::ImageMaker(std::shared_ptr<const Dataset> set, const LoaderOptions& o)
@@ -45,7 +52,8 @@ void ImageMaker::make(const ImagePlace& at, const Recipe& recipe, ImageInHand& o
             static_cast<std::uint64_t>(at.position));
     try {
       out.label = set_->label(index);
-      const Sample sample{set_->bytes(index, out.file), set_->name(index), raw_};
+      const Sample sample{set_->bytes(index, out.file), set_->name(index), raw_,
+                          mirror_of(options_, index, at.epoch)};
       if (box_bytes_)
         out.picture = out.preparer.read_box(sample, recipe, rng, box_bytes_, out.pixels);
       else

@@ -120,7 +120,7 @@ TEST(Recipe, MistakesAreNamedWithTheirKey) {
   EXPECT_EQ(error({"data.augment=resized-crop-flip,rand-augment:2:9,random-erasing:0.1"}),
             "no error");
   EXPECT_THAT(error({"data.augment=rand-augment:2:9"}),
-              HasSubstr("data.augment = [\"rand-augment:2:9\"]; it must be a crop"));
+              HasSubstr("data.augment: \"rand-augment:2:9\" is no crop; use none, pad-crop"));
   EXPECT_THAT(
       error({"data.augment=auto,cutout"}),
       HasSubstr(

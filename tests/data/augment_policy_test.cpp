@@ -265,6 +265,23 @@ TEST(PixelOperations, WorkOnPicturesOfAnySize) {
             }
 }
 
+TEST(Crops, AreReadFromTheirTexts) {
+  EXPECT_EQ(parse_crop("none").augment, Augment::none);
+  EXPECT_EQ(parse_crop("pad-crop-flip").pad, -1);
+  const CropChoice all = parse_crop("pad-crop-flip:2:reflect:alternating");
+  EXPECT_EQ(all.augment, Augment::pad_crop_flip);
+  EXPECT_EQ(all.pad, 2);
+  EXPECT_TRUE(all.reflect && all.alternating);
+  const CropChoice resized = parse_crop("resized-crop-flip:alternating");
+  EXPECT_EQ(resized.augment, Augment::resized_crop_flip);
+  EXPECT_TRUE(resized.alternating && !resized.reflect);
+  for (const char* wrong :
+       {"", "pad", "none:alternating", "resized-crop-flip:reflect", "resized-crop-flip:4",
+        "pad-crop-flip:-1", "pad-crop-flip:2:3", "pad-crop-flip:2x", "pad-crop-flip:99999999999"})
+    EXPECT_THAT(error_of<ConfigError>([&] { parse_crop(wrong); }), HasSubstr("is no crop"))
+        << wrong;
+}
+
 TEST(PixelSteps, AreReadFromTheirTexts) {
   const auto jitter = std::get<ColourJitter>(parse_pixel_step("colour-jitter:0.4:0.3:0.2:0.1"));
   EXPECT_EQ(jitter.brightness, 0.4);

@@ -272,6 +272,34 @@ TEST(ReadImage, EqualsDecodingResizingAndCropping) {
             std::string::npos);
 }
 
+// The picture of 3 x 3 pixels, shifted by 1 to the right and down, is that of torch's
+// F.pad(…, mode="reflect"), cropped.
+TEST(PadCropFlip, ReflectsThePictureAtItsEdge) {
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < 9; ++i) pixels.insert(pixels.end(), 3, static_cast<std::uint8_t>(i));
+  const Recipe recipe{
+      .augment = Augment::pad_crop_flip, .size = 3, .resize = 3, .pad = 1, .reflect = true};
+  const std::vector<int> moved[] = {{4, 3, 4, 1, 0, 1, 4, 3, 4},   // right and down
+                                    {0, 1, 2, 3, 4, 5, 6, 7, 8},   // not at all
+                                    {4, 5, 4, 7, 8, 7, 4, 5, 4}};  // left and up
+  std::vector<int> seen(3);
+  Preparer preparer;
+  for (int n = 0; n < 200; ++n) {
+    std::vector<std::uint8_t> out(27);
+    Rng rng(1, static_cast<std::uint64_t>(n));
+    preparer.read({.bytes = std::as_bytes(std::span(pixels)),
+                   .name = "raw",
+                   .raw = {3, 3},
+                   .mirror = Mirror::no},
+                  recipe, rng);
+    preparer.finish(out.data());
+    std::vector<int> got;
+    for (std::size_t i = 0; i < 27; i += 3) got.push_back(out[i]);
+    for (std::size_t k = 0; k < 3; ++k) seen[k] += got == moved[k];
+  }
+  for (const int count : seen) EXPECT_NEAR(count, 200 / 9, 15) << "a ninth each";
+}
+
 // A recipe on raw pixels of one size: what comes out is moved or mirrored input.
 TEST(PadCropFlip, ShiftsByAtMostThePadAndMirrors) {
   const Image image = pattern(16, 16);
