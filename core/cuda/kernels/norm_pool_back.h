@@ -87,14 +87,17 @@ struct NormPoolBackInput {
       const i64 at = (window + (k < 2 ? 0 : wo) + k % 2) * cols + p.col;
       cell.dy[k].load(dy + at, p.count);
 #ifdef __CUDA_ARCH__
-      if constexpr (whole) {
-        cell.taps[k] = *reinterpret_cast<const std::uint64_t*>(taken + at);
-        continue;
-      }
+      constexpr bool at_once = whole;
+#else
+      constexpr bool at_once = false;
 #endif
-      GOSSAMER_ROLL
-      for (int j = 0; j < p.count; ++j)
-        cell.taps[k] ^= static_cast<std::uint64_t>(taken[at + j] ^ 255) << (8 * j);
+      if constexpr (at_once) {
+        cell.taps[k] = *reinterpret_cast<const std::uint64_t*>(taken + at);
+      } else {
+        GOSSAMER_ROLL
+        for (int j = 0; j < p.count; ++j)
+          cell.taps[k] ^= static_cast<std::uint64_t>(taken[at + j] ^ 255) << (8 * j);
+      }
     }
     GOSSAMER_UNROLL
     for (int k = 0; k < 4; ++k)
