@@ -4,16 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <span>
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/free_memory.h"
-#include "gossamer/core/memory.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/random.h"
 #include "gossamer/models/registry.h"
@@ -126,49 +122,6 @@ TEST(Evaluate, TakesFewerImagesAtATimeIfMemoryDoesNotSuffice) {
   small.most = 0;
   EXPECT_THROW(evaluate(small, set, prepare, {.batch = 16}), OutOfMemory);
 }
-
-#if !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)  // they need more address space than any limit
-// This much memory is left while it lives.
-class MemoryLimit {
- public:
-  explicit MemoryLimit(std::size_t left) {
-    release_cached();
-    getrlimit(RLIMIT_AS, &old_);
-    rlimit small = old_;
-    std::size_t pages = 0;
-    std::ifstream("/proc/self/statm") >> pages;
-    small.rlim_cur = pages * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) + left;
-    setrlimit(RLIMIT_AS, &small);
-  }
-  ~MemoryLimit() { setrlimit(RLIMIT_AS, &old_); }
-  MemoryLimit(const MemoryLimit&) = delete;
-  MemoryLimit& operator=(const MemoryLimit&) = delete;
-
- private:
-  rlimit old_{};
-};
-
-TEST(Evaluate, TakesAsManyImagesAsTheMemoryThatIsLeftSufficesFor) {
-  const auto net = models::make("resnet8-cifar", {.classes = 7, .seed = 2});
-  const auto set = std::make_shared<Noise>();
-  const Pictures prepare{
-      .size = 8, .resize = 8, .mean = {.5f, .5f, .5f}, .std = {.25f, .25f, .25f}};
-  const Counts all = evaluate(*net, set, prepare, {.batch = 23});
-  // the first convolution's outputs take 64 MiB
-  constexpr i64 kTooMany = i64{1} << 14;
-  Counts some;
-  {
-    const MemoryLimit limit(std::size_t{160} << 20);
-    some = evaluate(*net, set, prepare, {.batch = kTooMany, .one_size = true});
-  }
-  EXPECT_LT(some.batch, kTooMany);
-  EXPECT_GT(some.batch, kTooMany / 64) << "no fewer than needed";
-  EXPECT_EQ(some.items, 23);
-  EXPECT_EQ(some.top1, all.top1);
-  EXPECT_EQ(evaluate(*net, set, prepare, {.batch = kTooMany, .one_size = true}).batch, kTooMany);
-}
-#endif
 
 TEST(Evaluate, AnEnsembleHasTheMeanOfTheProbabilities) {
   const auto one = models::make("resnet8-cifar", {.classes = 7, .seed = 2}),
