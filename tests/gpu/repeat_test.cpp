@@ -91,7 +91,7 @@ TEST_F(GpuRepeats, EveryConvolutionOfTheModels) {
       std::vector<Tensor> got;
       for (int run = 0; run < 2; ++run) {
         result.fill(.5f);
-        engine.run(p, x.data(), w.data(), y.data());
+        engine.run(p, {.x = x.data(), .w = w.data(), .y = y.data()});
         got.push_back(result.to(Device::cpu()));
         if (run == 0) got.back() = got.back().clone();
       }
