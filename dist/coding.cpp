@@ -84,9 +84,9 @@ Coded::Coded(Coding coding, i64 values, Tensor error)
                     error_.defined() ? error_.numel() : 0, " values for ", values);
 }
 
-void Coded::encode(Tensor values) { encode(values, values, true); }
+void Coded::encode(const Tensor& values) { encode(values, values, true); }
 
-void Coded::encode(const Tensor& values, Tensor sent) { encode(values, sent, false); }
+void Coded::encode(const Tensor& values, const Tensor& sent) { encode(values, sent, false); }
 
 void Coded::encode(const Tensor& values, const Tensor& sent, bool keep) {
   const i64 n = values.numel();
@@ -124,7 +124,7 @@ void Coded::keep_error(const Tensor& values, const Tensor& sent) {
   });
 }
 
-void Coded::decode(Coding coding, const Tensor& bytes, Tensor values) {
+void Coded::decode(Coding coding, const Tensor& bytes, const Tensor& values) {
   const i64 n = values.numel();
   check<ShapeError>(bytes.numel() == coded_bytes(coding, n), "decode: ", bytes.numel(),
                     " bytes for ", n, " values; wanted ", coded_bytes(coding, n));

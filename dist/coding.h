@@ -24,14 +24,14 @@ class Coded {
   Coded(Coding, i64 values, Tensor error = {});
   // bytes() <- codes of `values` [n] f32, and values <- what they stand for, which is what the
   // receiver gets.
-  void encode(Tensor values);
+  void encode(const Tensor& values);
   // The same in two halves, where a checkpoint may come before what was sent is used, and a resumed
   // run sends it again: sent <- what the codes stand for; keep_error() when it is used.
-  void encode(const Tensor& values, Tensor sent);
+  void encode(const Tensor& values, const Tensor& sent);
   void keep_error(const Tensor& values, const Tensor& sent);
   // values <- what codes, from the peer's encode(), stand for. NaN where the sender had no finite
   // number.
-  static void decode(Coding, const Tensor& codes, Tensor values);
+  static void decode(Coding, const Tensor& codes, const Tensor& values);
   const Tensor& bytes() const { return bytes_; }  // u8 [coded_bytes()]
   Coding coding() const { return coding_; }
 

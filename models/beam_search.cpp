@@ -9,7 +9,7 @@
 
 namespace gossamer::models {
 
-BeamSearch::BeamSearch(BeamOptions options, std::vector<i64> limits) : options_(options) {
+BeamSearch::BeamSearch(BeamOptions options, const std::vector<i64>& limits) : options_(options) {
   check<ConfigError>(options.beam >= 1, "beam = ", options.beam, "; it must be 1 or more");
   check<ConfigError>(std::isfinite(options.length_penalty), "the length penalty is ",
                      options.length_penalty);

@@ -35,7 +35,7 @@ class BeamSearch {
     std::int32_t id;  // last one, the input of the next step
   };
   // limits: the most ids of each sentence's translation, the end mark counted.
-  BeamSearch(BeamOptions, std::vector<i64> limits);
+  BeamSearch(BeamOptions, const std::vector<i64>& limits);
   // The rows of the sentences that are not done, in the sentences' order. Empty: all are done.
   const std::vector<Row>& rows() const { return rows_; }
   // How many ids of each row advance() wants: even if half of them end, enough go on.

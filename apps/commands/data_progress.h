@@ -12,8 +12,8 @@ namespace gossamer::apps {
 class ProgressLine {
  public:
   struct Options {
-    i64 total = -1;         // below 0: not known
-    std::string unit = "";  // "images": what is counted, for the speed
+    i64 total = -1;      // below 0: not known
+    std::string unit{};  // "images": what is counted, for the speed
     bool silent = false;
   };
   // seconds: a clock; empty: since now

@@ -40,7 +40,7 @@ int one_of(const std::set<int>& ranks, const Json& e) {
 }
 // It goes to the other workers.
 std::string address(const Json& e) {
-  const std::string given = text(e, "address");
+  std::string given = text(e, "address");
   const std::size_t port = given.rfind(':') + 1;
   std::uint16_t number = 0;
   const auto [end, error] =

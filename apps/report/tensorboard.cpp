@@ -36,14 +36,14 @@ std::string field(int number, double value) {
          little_endian(std::bit_cast<std::uint64_t>(value));
 }
 std::string field(int number, float value) {
-  return varint(static_cast<std::uint64_t>(number << 3 | 5)) +
+  return varint(static_cast<std::uint64_t>(number) << 3 | 5) +
          little_endian(std::bit_cast<std::uint32_t>(value));
 }
 std::string field(int number, std::uint64_t value) {
-  return varint(static_cast<std::uint64_t>(number << 3)) + varint(value);
+  return varint(static_cast<std::uint64_t>(number) << 3) + varint(value);
 }
 std::string field(int number, const std::string& bytes) {
-  return varint(static_cast<std::uint64_t>(number << 3 | 2)) + varint(bytes.size()) + bytes;
+  return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(bytes.size()) + bytes;
 }
 
 double unix_time() {

@@ -138,7 +138,7 @@ void check_not_read(const ModelSource& source, const std::string& option, const 
 }
 
 std::map<std::string, std::string> model_header(const ModelSource& source) {
-  const auto header = nn::read_weights_header(source.files[0]);
+  auto header = nn::read_weights_header(source.files[0]);
   if (!source.of_workers) return header;
   if (auto model = nn::model_header_in(header); !model.empty()) return model;
   for (const char* name : {"model.safetensors", "best.safetensors"})  // beside an older checkpoint
@@ -170,7 +170,7 @@ nn::Weights read_model(const ModelSource& source) {
 }
 
 std::string task_of(const ModelSource& source) {
-  if (const std::string said = task_in(model_header(source)); !said.empty()) return said;
+  if (std::string said = task_in(model_header(source)); !said.empty()) return said;
   if (says_model_type(source.beside))
     return "language";  // of another kind: who reads it refuses it
   const auto weights = models::gpt2_weights(read_model(source));

@@ -141,7 +141,7 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   std::string current() const {
     return metadata_ ? "__metadata__" : header.entries.empty() ? "" : header.entries.back().name;
   }
-  bool stop(std::string text) {
+  bool stop(const std::string& text) {
     problem = printable(text, 1000);
     return false;
   }

@@ -142,11 +142,11 @@ bool HuffmanTable<kind>::assign(const std::uint8_t* counts, const std::uint8_t* 
 template <Coefficients kind>
 HuffmanEntry HuffmanTable<kind>::find(std::uint32_t sixteen_bits) const {
   for (int length = kLook + 1; length <= 16; ++length)
-    if (sixteen_bits < end_[static_cast<std::size_t>(length)])
-      return entry_of(
-          symbols_[static_cast<std::size_t>(offset_[static_cast<std::size_t>(length)] +
-                                            static_cast<int>(sixteen_bits >> (16 - length)))],
-          length);
+    if (sixteen_bits < end_[static_cast<std::size_t>(length)]) {
+      const int at = offset_[static_cast<std::size_t>(length)] +
+                     static_cast<int>(sixteen_bits >> (16 - length));
+      return entry_of(symbols_[static_cast<std::size_t>(at)], length);
+    }
   return {0, 64, 0};
 }
 
