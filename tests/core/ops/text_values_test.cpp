@@ -75,7 +75,7 @@ TEST_P(TiedTable, GetsTheSumOfBothGradientsInItsWindow) {
     head_loss(embedding(ids, rows), head, labels).backward();
     expect_near(params.windows(params.grads())[0].tensor,
                 add(rows.grad().to(DType::f32), head.grad().to(DType::f32)),
-                type == DType::f32 ? 1e-6f : 4e-3f);
+                type == DType::f32 ? 1e-6f : 0x1p-7f);  // both, below 2, are rounded to bf16
   }
 }
 
