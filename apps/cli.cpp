@@ -196,7 +196,8 @@ void add_graph(CLI::App& app, int& code) {
   a.add_option("name", c.name,
                "ring, chain, complete, star, tree, exponential, hypercube, torus, "
                "random-regular:4, aer:8 (workers a node), file:PATH (lines \"a b [rate]\"); "
-               "rounds: ring-matching, one-peer-exp, one-peer-exp-directed")
+               "rounds: base:2 (at most 2 others), epidemic:4 (4 random others), ring-matching, "
+               "one-peer-exp, one-peer-exp-directed")
       ->required();
   a.add_option("workers", c.workers, "number of workers")->required();
   a.add_option("--rate", c.rate,

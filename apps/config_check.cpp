@@ -144,7 +144,7 @@ void validate(const Config& c, int workers, int per_machine) {
   // Synchronous methods may also follow rounds that no graph has (one-peer-exp …).
   const dist::MethodTraits& method = dist::method_traits(c.train.method);
   const bool in_rounds = method.synchronous;
-  if (!dist::known_graph(c.train.graph))
+  if (in_rounds ? !dist::known_rounds(c.train.graph) : !dist::known_graph(c.train.graph))
     one_of("train.graph", c.train.graph, in_rounds ? dist::rounds_names() : dist::graph_names());
   const i64 scale = c.train.loss_scale.value_or(1);
   require((scale & (scale - 1)) == 0, "train.loss_scale",

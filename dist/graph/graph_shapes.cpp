@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <unordered_set>
@@ -127,16 +126,6 @@ Edges aer(const Request& r) {
 }
 
 // ----- random regular
-
-template <class T>
-T whole_number(const Name& name, std::string_view text, const char* example) {
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  check<ConfigError>(error == std::errc() && end == text.data() + text.size(), "graph ", name.base,
-                     ":", name.argument, ": \"", std::string(text),
-                     "\" is not a whole number; write for example ", example);
-  return value;
-}
 
 // Begins with a regular circulant and exchanges the ends of random pairs of edges, which keeps
 // every degree ("switch chain").

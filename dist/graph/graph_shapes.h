@@ -2,10 +2,12 @@
 // rounds.cpp.
 #pragma once
 
+#include <charconv>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "gossamer/core/error.h"
 #include "gossamer/dist/graph/graph.h"
 
 namespace gossamer::dist::shapes {
@@ -15,6 +17,17 @@ struct Name {
   std::string base, argument;
 };
 Name split(const std::string& name);
+// A number of the argument. ConfigError, with an example of the whole name, if it is none.
+template <class T>
+T whole_number(const Name& name, std::string_view text, const char* example) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  check<ConfigError>(error == std::errc() && end == text.data() + text.size(), "graph ", name.base,
+                     ":", name.argument, ": \"", std::string(text),
+                     "\" is not a whole number; write for example ", example);
+  return value;
+}
+
 bool known(const std::string& base);
 std::vector<std::string> names();  // that need no argument
 

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <mutex>
 #include <numeric>
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/random.h"
+#include "gossamer/dist/graph/base_rounds.h"
 #include "gossamer/dist/graph/graph_shapes.h"
 
 namespace gossamer::dist {
@@ -180,9 +183,109 @@ class AlternatingExpRing final : public Named {
   int nodes_, per_node_;
 };
 
+class Base final : public Named {
+ public:
+  Base(const std::string& name, std::vector<std::vector<Round>> rounds)
+      : Named(name, static_cast<int>(rounds[0].size()), static_cast<i64>(rounds.size())),
+        rounds_(std::move(rounds)) {}
+
+  static std::shared_ptr<const Rounds> make(const shapes::Name& parts, const std::string& name,
+                                            int n) {
+    int most = 1;
+    if (!parts.argument.empty())
+      most = shapes::whole_number<int>(parts, parts.argument, "base:2 (2 others in a round)");
+    check<ConfigError>(most >= 1, "graph ", name, ": ", most,
+                       " others in a round; at least 1 is needed");
+    return std::make_shared<Base>(name, base_rounds(n, most));
+  }
+
+ private:
+  Round mix(int worker, int k) const override { return rounds_[at(k)][at(worker)]; }
+  const std::vector<std::vector<Round>> rounds_;
+};
+
+// The workers stand on a circle, in an order that is drawn anew for each round, and each is joined
+// with the `degree` nearest places. How much a round brings them together on average depends on
+// the trace of W^2 alone, since all orders are equally likely; so it is as much as with graphs
+// drawn from all regular ones.
+class Epidemic final : public Named {
+ public:
+  Epidemic(const std::string& name, int n, int degree, std::uint64_t seed)
+      : Named(name, n, degree < n - 1 ? kRounds : 1), degree_(degree), seed_(seed) {}
+
+  static std::shared_ptr<const Rounds> make(const shapes::Name& parts, const std::string& name,
+                                            int n) {
+    int degree = std::min(2, n - 1);
+    std::uint64_t seed = 0;
+    const std::string& argument = parts.argument;
+    const std::size_t colon = argument.find(':');
+    if (!argument.empty())
+      degree = shapes::whole_number<int>(parts, std::string_view(argument).substr(0, colon),
+                                         "epidemic:4 (4 neighbours)");
+    if (colon != std::string::npos)
+      seed =
+          shapes::whole_number<std::uint64_t>(parts, std::string_view(argument).substr(colon + 1),
+                                              "epidemic:4:7 (4 neighbours, seed 7)");
+    const auto want = [&](bool ok, const std::string& wanted) {
+      check<ConfigError>(ok, "graph ", name, ": ", n, " workers with ", degree,
+                         " neighbours each; ", wanted);
+    };
+    want(n == 1 ? degree == 0 : degree >= 1, "at least 1 neighbour is needed");
+    want(degree < n, "there are only " + std::to_string(n - 1) + " others");
+    want(degree % 2 == 0 || n % 2 == 0,
+         "one of the two numbers must be even, since every edge has two ends");
+    return std::make_shared<Epidemic>(name, n, degree, seed);
+  }
+
+ private:
+  static constexpr i64 kRounds = 1024;
+  struct Order {
+    std::vector<int> place_of, worker_at;
+  };
+
+  Round mix(int worker, int k) const override {
+    const std::shared_ptr<const Order> order = order_of(k);
+    const int n = workers(), place = order->place_of[at(worker)];
+    Round r;
+    r.own = 1.0 / (degree_ + 1);
+    const auto join = [&](int other) {
+      r.in.push_back({order->worker_at[at((other % n + n) % n)], r.own});
+    };
+    for (int hop = 1; hop <= degree_ / 2; ++hop) join(place + hop), join(place - hop);
+    if (degree_ % 2) join(place + n / 2);
+    std::ranges::sort(r.in, {}, &Neighbour::worker);
+    r.out = r.in;
+    return r;
+  }
+
+  // Mostly all workers of one round are asked for, one after the other.
+  std::shared_ptr<const Order> order_of(int k) const {
+    const std::scoped_lock lock(mutex_);
+    if (order_ && round_ == k) return order_;
+    auto order = std::make_shared<Order>();
+    order->worker_at = range(0, workers());
+    Rng random(seed_, kStream + static_cast<std::uint64_t>(k));
+    for (int i = workers() - 1; i > 0; --i)
+      std::swap(order->worker_at[at(i)],
+                order->worker_at[random.below(static_cast<std::uint32_t>(i) + 1)]);
+    order->place_of.resize(at(workers()));
+    for (int place = 0; place < workers(); ++place)
+      order->place_of[at(order->worker_at[at(place)])] = place;
+    round_ = k;
+    return order_ = order;
+  }
+
+  static constexpr std::uint64_t kStream = 0x656c00000000ull;
+  const int degree_;
+  const std::uint64_t seed_;
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const Order> order_;
+  mutable int round_ = -1;
+};
+
 const std::vector<std::string>& own_names() {  // beside those of the graphs
-  static const auto& names =
-      *new std::vector<std::string>{"one-peer-exp", "one-peer-exp-directed", "ring-matching"};
+  static const auto& names = *new std::vector<std::string>{
+      "base", "epidemic", "one-peer-exp", "one-peer-exp-directed", "ring-matching"};
   return names;
 }
 
@@ -195,6 +298,8 @@ std::vector<std::string> rounds_names() {
 }
 
 bool known_rounds(const std::string& name) {
+  const std::string base = shapes::split(name).base;
+  if (base == "base" || base == "epidemic") return true;
   return known_graph(name) || std::ranges::find(own_names(), name) != own_names().end();
 }
 
@@ -205,6 +310,8 @@ std::shared_ptr<const Rounds> make_rounds(const std::string& name, int n, int pe
   if (name == "one-peer-exp-directed") return std::make_shared<OnePeerExpDirected>(n);
   if (name == "complete") return std::make_shared<Complete>(n);
   const shapes::Name parts = shapes::split(name);
+  if (parts.base == "base") return Base::make(parts, name, n);
+  if (parts.base == "epidemic") return Epidemic::make(parts, name, n);
   if (parts.base == "aer") {
     const int inside = shapes::workers_per_node(parts, n, per_node);
     return std::make_shared<AlternatingExpRing>(name, n / inside, inside);
@@ -213,7 +320,7 @@ std::shared_ptr<const Rounds> make_rounds(const std::string& name, int n, int pe
     std::string known;
     for (const std::string& each : rounds_names()) known += each + ", ";
     fail<ConfigError>("graph \"", name, "\" is unknown; known are: ", known,
-                      "random-regular:D, aer:L, file:PATH");
+                      "random-regular:D, aer:L, base:K, epidemic:S, file:PATH");
   }
   return std::make_shared<Fixed>(make_graph(name, n, 1, per_node));
 }

@@ -29,6 +29,7 @@ struct Round {
   // the workers that need its value, with W_ji: their shares of it; ascending. own + these: 1.
   // Symmetric rounds: the same as `in`
   std::vector<Neighbour> out;
+  bool operator==(const Round&) const = default;
 };
 
 class Rounds {
@@ -57,6 +58,14 @@ class Rounds {
 //                          workers each (Decent-DP, ICLR 2025): `per_node` if no :L is given.
 //                          Exact mean after 2 log2(n/L) rounds; in each, half of the pairs of
 //                          nodes use the network.
+//   base, base:K           Base-(K+1) graph: the exact mean of any n after few rounds, in which
+//                          each worker meets at most K others (1 if no :K is given);
+//                          base_rounds.h.
+//   epidemic, epidemic:S, epidemic:S:SEED
+//                          EL-Oracle (de Vos et al. 2023, arXiv 2310.01972): in each round a
+//                          random graph in which all have S neighbours (2 if no :S is given),
+//                          weights 1/(S+1). The squared distance to the mean shrinks to (1 -
+//                          S/(n-1))/(S+1) of it, on average. After 1,024 rounds they repeat.
 // ConfigError: an unknown name (lists the known), n that the name can't have (says which it can).
 std::shared_ptr<const Rounds> make_rounds(const std::string& name, int n, int per_node = 1);
 // a fixed graph, Metropolis weights; a worker without edges keeps what it has
