@@ -23,10 +23,12 @@ const MethodRow& find(const std::string& name) {
   return row;
 }
 
-// ConfigError if these rounds do not exist, or if they are directed and the method needs others.
-void check_rounds(const MethodTraits& traits, int workers, const MethodOptions& o) {
-  if (o.rounds.empty() || (workers < 2 && known_rounds(o.rounds))) return;
-  const auto rounds = make_rounds(o.rounds, workers, o.workers_per_node);
+// ConfigError if these rounds do not exist, or if the method needs others.
+void check_rounds(const MethodTraits& traits, const Graph& graph, const MethodOptions& o) {
+  if (graph.n < 2 && (o.rounds.empty() || known_rounds(o.rounds))) return;
+  const auto rounds =
+      o.rounds.empty() ? make_rounds(graph) : make_rounds(o.rounds, graph.n, o.workers_per_node);
+  method_row(stepping_method(traits.name, o.settings)).check_rounds(*rounds);
   const MethodTraits& steps = method_traits(stepping_method(traits.name, o.settings));
   check<ConfigError>(!rounds->directed() || steps.directed, traits.name, ": rounds \"", o.rounds,
                      "\" are directed, and only ",
@@ -142,7 +144,7 @@ void check_method(const std::string& name, const std::string& optimizer, const G
                        names.empty() ? " none" : names);
   row.check(options.settings);
   if (traits.synchronous) {
-    check_rounds(traits, group.size(), options);
+    check_rounds(traits, graph, options);
   } else if (!options.replay.empty()) {
     check_record(record_path(options.replay, group.rank()));
   } else if (group.size() > 1) {

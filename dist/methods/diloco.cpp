@@ -30,11 +30,12 @@ MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
   MethodRow row = row_with<Options>(traits);
   row.simulated_settings = settings_with<PeriodOptions>;
   row.formula = [with, name = traits.name](const Settings& s) {
-    return std::make_unique<Diloco>(with, s.as<Options>(name));
+    const auto own = s.as<Options>(name);
+    return std::make_unique<Diloco>(with, own, factor_of(own));
   };
   row.make = [with, traits](const MethodContext& context) {
     const auto own = context.options.settings.as<Options>(traits.name);
-    return std::make_unique<DilocoMethod>(traits, context, Diloco(with, own), own, factor_of(own));
+    return std::make_unique<DilocoMethod>(traits, context, Diloco(with, own, factor_of(own)), own);
   };
   return row;
 }
@@ -48,18 +49,18 @@ MethodRow noloco_row() {
   return row_with_outer_steps<NolocoOptions>(With::neighbours, {.name = "noloco"});
 }
 
-Diloco::Diloco(With all_or_neighbours, const DilocoOptions& o)
+Diloco::Diloco(With all_or_neighbours, const DilocoOptions& o, double consensus_factor)
     : with(all_or_neighbours),
       period(o.period),
       outer(with == With::all
                 ? OuterStep::nesterov(o.outer_rate, o.outer_momentum.value_or(0.9))
-                : OuterStep::heavy_ball(o.outer_rate, o.outer_momentum.value_or(0.5))) {}
+                : OuterStep::heavy_ball(o.outer_rate, o.outer_momentum.value_or(0.5))),
+      factor(consensus_factor) {}
 
 DilocoMethod::DilocoMethod(const MethodTraits& traits, const MethodContext& context,
-                           const Diloco& formula, const DilocoOptions& own, double consensus_factor)
+                           const Diloco& formula, const DilocoOptions& own)
     : SynchronousMethod(traits, context, std::make_unique<Diloco>(formula),
                         {.pieces = fragments_of(context.params, own.fragments),
-                         .consensus_factor = consensus_factor,
                          .keeps_bf16_error = formula.with == With::all}),
       formula_(formula),
       own_(own),

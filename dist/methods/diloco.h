@@ -75,8 +75,9 @@ struct NolocoOptions : DilocoOptions, ConsensusFactor {
 class Diloco final : public RoundFormula {
  public:
   enum class With { all, neighbours };
-  Diloco(With, const DilocoOptions&);
+  Diloco(With, const DilocoOptions&, double consensus_factor);
   bool has_outer_steps() const override { return true; }
+  double consensus_factor() const override { return factor; }
   // A step with one fragment and no delay.
   void step(RoundWorker& worker, i64 k) const override {
     worker.update();
@@ -88,13 +89,13 @@ class Diloco final : public RoundFormula {
   const With with;
   const i64 period;
   const OuterStep outer;
+  const double factor;  // of mixing with neighbours
 };
 
 // The formula by fragments, which may travel beside own steps.
 class DilocoMethod final : public SynchronousMethod {
  public:
-  DilocoMethod(const MethodTraits&, const MethodContext&, const Diloco&, const DilocoOptions&,
-               double consensus_factor);
+  DilocoMethod(const MethodTraits&, const MethodContext&, const Diloco&, const DilocoOptions&);
   // none in a group of one
   std::vector<NamedTensor> state() override;
 

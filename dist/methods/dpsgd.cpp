@@ -8,8 +8,8 @@ namespace {
 
 RoundTraffic traffic_of(const MethodContext& with, const DpsgdOptions& o) {
   if (!o.overlap || with.group.size() < 2 || with.params.size() == 0)
-    return {{{0, with.params.size()}}, o.consensus_factor};
-  return {with.params.buckets(o.bucket_bytes()), o.consensus_factor};
+    return {{{0, with.params.size()}}};
+  return {with.params.buckets(o.bucket_bytes())};
 }
 
 // The row of D-PSGD, or of a method that is D-PSGD under another name.
@@ -62,7 +62,8 @@ MethodRow accum_adam_row() {
 
 DpsgdMethod::DpsgdMethod(const MethodTraits& traits, const MethodContext& with,
                          const DpsgdOptions& options)
-    : SynchronousMethod(traits, with, std::make_unique<MixingFormula>(options.overlap),
+    : SynchronousMethod(traits, with,
+                        std::make_unique<MixingFormula>(options.overlap, options.consensus_factor),
                         traffic_of(with, options)),
       overlap_(options.overlap) {
   if (!overlap_) return;

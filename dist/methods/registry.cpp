@@ -17,6 +17,9 @@ MethodRow allreduce_row();
 MethodRow dpsgd_row();
 MethodRow dpsgd_atc_row();  // for the simulator: without overlap
 MethodRow sgp_row();
+MethodRow qg_dsgdm_row();
+MethodRow d2_row();
+MethodRow exact_diffusion_row();
 MethodRow local_sgd_row();
 MethodRow diloco_row();
 MethodRow noloco_row();
@@ -26,19 +29,14 @@ MethodRow accum_adam_row();  // with accumulated Adam (Decent-DP)
 
 const std::vector<MethodRow>& method_rows() {
   static const auto& rows = *new std::vector<MethodRow>{
-      a2cid2_row(),
-      adpsgd_row(),
-      published_row(),
-      allreduce_row(),
-      dpsgd_row(),
-      dpsgd_atc_row(),
-      sgp_row(),
-      local_sgd_row(),
-      diloco_row(),
-      noloco_row(),
-      consensus_control_row(),
-      dadam_row(),
-      accum_adam_row(),
+      a2cid2_row(),    adpsgd_row(),
+      published_row(), allreduce_row(),
+      dpsgd_row(),     dpsgd_atc_row(),
+      sgp_row(),       qg_dsgdm_row(),
+      d2_row(),        exact_diffusion_row(),
+      local_sgd_row(), diloco_row(),
+      noloco_row(),    consensus_control_row(),
+      dadam_row(),     accum_adam_row(),
   };
   return rows;
 }

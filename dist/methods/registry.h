@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method_context.h"
 #include "gossamer/dist/rounds/step.h"
 
@@ -28,6 +29,8 @@ struct MethodRow {
   std::function<std::vector<NamedSetting>(const Settings& given)> simulated_settings = none;
   // ConfigError for settings that it can't take.
   std::function<void(const Settings&)> check = [](const Settings&) {};
+  // ConfigError for rounds that it can't take.
+  std::function<void(const Rounds&)> check_rounds = [](const Rounds&) {};
   std::function<std::unique_ptr<Method>(const MethodContext&)> make{};  // none: simulated only
   // What a worker does in a step, if the method has rounds.
   std::function<std::unique_ptr<RoundFormula>(const Settings&)> formula{};

@@ -23,8 +23,7 @@ MethodRow sgp_row() {
 }
 
 SgpMethod::SgpMethod(const MethodTraits& traits, const MethodContext& with, const SgpOptions& o)
-    : SynchronousMethod(traits, with, std::make_unique<Sgp>(o.overlap),
-                        {{{0, with.params.size()}}, o.consensus_factor}),
+    : SynchronousMethod(traits, with, std::make_unique<Sgp>(o.overlap, o.consensus_factor)),
       weight_(Tensor::full({1}, 1)) {}
 
 void SgpMethod::update() {

@@ -12,6 +12,8 @@ class CountOfRounds final : public RoundWorker {
   void mix_ahead() override { ++rounds; }
   void average() override {}
   void outer_step(const OuterStep&) override {}
+  void blend(Vector, double, double, Vector) override {}
+  double learning_rate() const override { return 0; }
 
   i64 rounds = 0;
 };

@@ -3,6 +3,9 @@
 // simulation (simulation/rounds.cpp), or the clocks of a time line (simulation/timeline.cpp). Pure.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "gossamer/core/dtype.h"
 
 namespace gossamer::dist {
@@ -16,6 +19,21 @@ struct OuterStep {
 
   static OuterStep heavy_ball(double rate, double mu) { return {rate, mu, 0, 1}; }
   static OuterStep nesterov(double rate, double mu) { return {rate, mu, 1, mu}; }
+};
+
+// The vectors of a worker, each as long as its model.
+enum class Vector {
+  model,     // x
+  gradient,  // g; settled, so any pass over it is right
+  velocity,  // what SGD with momentum keeps: update() makes it momentum * velocity + g
+  first,     // the formula's own: own_vectors()[0] …
+  second
+};
+struct OwnVector {
+  std::string name;  // in checkpoints; empty: it is used within a step only
+  // It begins at 0, and again where rounds begin anew: what it holds of the dead would never leave
+  // it.
+  bool cleared = true;
 };
 
 // What a worker can do within a step. x is its model.
@@ -32,6 +50,9 @@ class RoundWorker {
   virtual void average() = 0;  // x <- mean of all workers' x
   // o and v are updated with x in the place of m; x <- o. Of a formula with has_outer_steps().
   virtual void outer_step(const OuterStep&) = 0;
+  // to <- a to + b from, two different vectors; b from alone where a is 0, whatever `to` held
+  virtual void blend(Vector to, double a, double b, Vector from) = 0;
+  virtual double learning_rate() const = 0;  // of this step
 };
 
 class RoundFormula {
@@ -45,13 +66,19 @@ class RoundFormula {
   // Mixing goes by columns, and weights keep the mean (mixing.h): rounds may be directed.
   virtual bool is_push_sum() const { return false; }
   virtual bool has_outer_steps() const { return false; }
+  // phi in [0, 1]: rounds do x <- (1 - phi) x + phi W x (mixing.h)
+  virtual double consensus_factor() const { return 1; }
+  virtual std::vector<OwnVector> own_vectors() const { return {}; }
+  virtual bool uses_velocity() const { return false; }
 };
 
 // A gradient step and a round of mixing; with overlap the round is that of the step before.
 class MixingFormula : public RoundFormula {
  public:
-  explicit MixingFormula(bool overlap) : overlap_(overlap) {}
+  explicit MixingFormula(bool overlap, double consensus_factor = 1)
+      : overlap_(overlap), consensus_factor_(consensus_factor) {}
   bool sends_ahead() const override { return overlap_; }
+  double consensus_factor() const override { return consensus_factor_; }
   void step(RoundWorker& worker, i64) const override {
     if (overlap_) worker.mix_ahead();
     worker.update();
@@ -60,6 +87,7 @@ class MixingFormula : public RoundFormula {
 
  private:
   const bool overlap_;
+  const double consensus_factor_;
 };
 
 // Of mixing, in the first steps of a run: the number of the round that comes next.

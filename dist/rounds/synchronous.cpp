@@ -42,6 +42,13 @@ Tensor coding_error(const MethodContext& with, const RoundTraffic& traffic) {
   return keeps && with.group.size() > 1 ? Tensor::zeros({1, with.params.size()}) : Tensor();
 }
 
+Tensor velocity_of(const char* method, Optimizer& optimizer) {
+  for (const NamedTensor& each : optimizer.state())
+    if (each.name == "momentum") return each.tensor.reshape({-1});
+  fail<ConfigError>("method ", method, " steers the momentum of SGD, and the optimizer ",
+                    optimizer.name(), " has none; take sgd");
+}
+
 std::vector<Coded> codes_of(const MethodContext& with, const std::vector<FlatRange>& pieces,
                             const Tensor& error) {
   const Coding coding = coding_of(with.options.payload);
@@ -71,9 +78,10 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       traits_(traits),
       formula_(std::move(formula)),
       graph_(with.graph),
-      consensus_factor_(traffic.consensus_factor),
       pieces_(traffic.pieces),
       error_(coding_error(with, traffic)),
+      own_vectors_(formula_->own_vectors()),
+      velocity_(formula_->uses_velocity() ? velocity_of(name(), optimizer_) : Tensor()),
       exchange_(group_, slots(), Seconds(options_.exchange_timeout_s),
                 codes_of(with, pieces_, error_), [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group_.size())),
@@ -84,6 +92,8 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
   check<ConfigError>(slots() < 1 << kSlotBits, name(), ": the parameters are cut into ", slots(),
                      " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
   std::iota(members_.begin(), members_.end(), 0);
+  for (std::size_t i = 0; i < own_vectors_.size(); ++i)
+    own_.push_back(Tensor::zeros({1, params_.size()}, DType::f32, params_.values().device()));
   adopt_members();
   k_ = steps_before();
   next_ = rounds_in_steps(*formula_, k_);
@@ -99,6 +109,8 @@ SynchronousMethod::~SynchronousMethod() {
 std::vector<NamedTensor> SynchronousMethod::state() {
   std::vector<NamedTensor> all = outer_.state();
   if (error_.defined()) all.push_back({kPayloadError, error_});
+  for (std::size_t i = 0; i < own_.size(); ++i)
+    if (!own_vectors_[i].name.empty()) all.push_back({own_vectors_[i].name, own_[i]});
   return all;
 }
 
@@ -143,6 +155,40 @@ void SynchronousMethod::end_step() {
 void SynchronousMethod::local_step() {
   const i64 k = k_++;  // first: rounds that begin anew begin at 0
   formula_->step(*this, k);
+  if (std::exchange(changed_copy_, false)) params_.refresh();
+}
+
+Tensor SynchronousMethod::vector(Vector which) const {
+  switch (which) {
+    case Vector::model:
+      return params_.values();
+    case Vector::gradient:
+      return params_.grads();
+    case Vector::velocity:
+      return velocity_;
+    default:
+      return own_.at(static_cast<std::size_t>(which) - static_cast<std::size_t>(Vector::first))
+          .reshape({-1});
+  }
+}
+
+void SynchronousMethod::blend(Vector to, double a, double b, Vector from) {
+  Tensor changed = vector(to);
+  const Tensor added = vector(from);
+  if (a == 0) {
+    changed.copy_from(added);
+    if (b != 1) scale(changed, static_cast<float>(b));
+  } else if (a == 1) {
+    axpy(changed, static_cast<float>(b), added);
+  } else {
+    weighted_sum(changed, static_cast<float>(a), static_cast<float>(b), added);
+  }
+  changed_copy_ = changed_copy_ || to == Vector::model;
+}
+
+void SynchronousMethod::begin_anew() {
+  for (std::size_t i = 0; i < own_.size(); ++i)
+    if (own_vectors_[i].cleared) own_[i].zero();
 }
 
 void SynchronousMethod::average_gradients() {
@@ -157,6 +203,7 @@ void SynchronousMethod::update() {
 void SynchronousMethod::mix() {
   mix_round();
   params_.refresh();
+  changed_copy_ = false;
 }
 
 void SynchronousMethod::mix_ahead() {
@@ -200,7 +247,7 @@ Round SynchronousMethod::next_round() {
   Round round = rounds_->round(place, k);
   for (Neighbour& n : round.in) n.worker = rank_at(n.worker);
   for (Neighbour& n : round.out) n.worker = rank_at(n.worker);
-  return with_consensus_factor(std::move(round), consensus_factor_);
+  return with_consensus_factor(std::move(round), formula_->consensus_factor());
 }
 
 void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece,
@@ -296,6 +343,14 @@ void SynchronousMethod::mix(int slot, Tensor values) {
       shares += weight;
     }
     axpy(values, static_cast<float>(-shares), sent);
+    return;
+  }
+  // x + sum_j W_ij (x_j - x): where workers agree, that changes no bit. A formula that sums what
+  // mixing does to x would otherwise sum how the same products are rounded in every round.
+  if (!own_.empty()) {
+    for (auto& [weight, received] : others) axpy(received, -1, values);
+    for (const auto& [weight, difference] : others)
+      axpy(values, static_cast<float>(weight), difference);
     return;
   }
   // by rank: the same bits in every run, and in pieces as in one

@@ -27,7 +27,6 @@ namespace gossamer::dist {
 // What a method in rounds adds to its formula.
 struct RoundTraffic {
   std::vector<FlatRange> pieces;  // of values(), in the order in which they are exchanged
-  double consensus_factor = 1;    // phi in [0, 1]: x <- (1 - phi) x + phi W x
   // Coded in bf16, too, it sends later what rounding took. (In int8 all methods do.)
   bool keeps_bf16_error = false;
 };
@@ -75,13 +74,15 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   void mix_ahead() override;
   void average() override;
   void outer_step(const OuterStep&) override;
+  void blend(Vector to, double a, double b, Vector from) override;
+  double learning_rate() const final { return learning_rate_; }
 
   virtual void launch_all(const Round&);  // every piece of values()
   // Mixes what is on its way; also at the end, since some others may have done so.
   virtual void mix_pending();
   // keep_part_of_gossip(): what it means for values()
   virtual double part_of_values(double part) { return part; }
-  virtual void begin_anew() {}  // rounds begin at 0 with the living
+  virtual void begin_anew();  // rounds begin at 0 with the living
   // Whether two that exchange may both do without (usual_distance.h). False where what one sends is
   // lost if the other does not take it, or where all must take the same.
   virtual bool may_refuse() const { return true; }
@@ -121,7 +122,6 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   i64 steps_before() const;  // resume: steps that were done
   // a resumed run begins with the exchange that its checkpoint was waiting for
   void resume_ahead();
-  double learning_rate() const { return learning_rate_; }
   FlatRange everything() const { return {0, params_.size()}; }
 
   FlatParams& params_;
@@ -136,6 +136,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   // All living workers meet. If they came for the same thing (and tag), `work` is done; if not, or
   // if someone was lost, rounds begin anew.
   // patience: as Membership::run(), for the first to come.
+  Tensor vector(Vector) const;
   bool meet(Purpose, FunctionRef<void(Collectives&)> work, int tag = 0,
             Seconds patience = Seconds(0));
   bool refuses(int slot, const RoundExchange::Part&) const;
@@ -152,9 +153,12 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   const MethodTraits traits_;
   const std::unique_ptr<RoundFormula> formula_;
   const Graph graph_;
-  const double consensus_factor_;
   const std::vector<FlatRange> pieces_;
   const Tensor error_;  // of coding, of all pieces, f32 [1, n]; undefined: there is none
+  std::vector<OwnVector> own_vectors_;  // the formula's: what they are, and the tensors, f32 [1, n]
+  std::vector<Tensor> own_;
+  Tensor velocity_;            // the optimizer's; undefined if the formula does not use it
+  bool changed_copy_ = false;  // x has changed since the compute copy was made
   RoundExchange exchange_;
   std::shared_ptr<const Rounds> rounds_;  // none when alone
   // ascending; by_rank: whether rounds_ counts ranks, not places in here

@@ -8,6 +8,7 @@
 #include "gossamer/dist/methods/mixing_options.h"
 #include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/consensus_controller.h"
+#include "gossamer/dist/rounds/mixing.h"
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {
@@ -24,9 +25,9 @@ struct SparseRound {
   std::vector<Entry> entries;
 
   SparseRound() = default;
-  SparseRound(const Rounds& rounds, i64 k) : first{0} {
+  SparseRound(const Rounds& rounds, i64 k, double consensus_factor) : first{0} {
     for (int i = 0; i < rounds.workers(); ++i) {
-      const Round r = rounds.round(i, k);
+      const Round r = with_consensus_factor(rounds.round(i, k), consensus_factor);
       own.push_back(r.own);
       for (const Neighbour& j : r.in)
         entries.push_back({static_cast<std::uint32_t>(j.worker), j.weight});
@@ -66,7 +67,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
       x_.insert(x_.end(), start.begin(), start.end());
     }
     mixed_.resize(x_.size());
-    if (problem) momentum_.assign(x_.size(), 0.0), all_gradients_.resize(x_.size());
+    momentum_.assign(x_.size(), 0.0), all_gradients_.resize(x_.size());
     if (const std::string& optimizer = plan.row->traits.optimizer; !optimizer.empty()) {
       second_.assign(momentum_.size(), 0.0), sum_ = second_;
       if (optimizer.starts_with("accum-"))
@@ -74,6 +75,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
                            .as<PeriodOptions>(plan.options.method)
                            .period;
     }
+    own_.assign(formula_.own_vectors().size(), std::vector<double>(x_.size()));
     if (formula_.has_outer_steps()) outer_ = x_, velocity_.assign(x_.size(), 0.0);
     weight_.assign(static_cast<std::size_t>(workers_), 1.0);
     mixed_weight_ = weight_;
@@ -202,6 +204,25 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
       x_[k] = outer_[k] -= by.rate * std::fma(by.velocity, v, by.way * way);
     }
   }
+  void blend(Vector to, double a, double b, Vector from) override {
+    std::vector<double>& changed = vector(to);
+    const std::vector<double>& added = vector(from);
+    for (std::size_t k = 0; k < changed.size(); ++k)
+      changed[k] = (a == 0 ? 0 : a * changed[k]) + b * added[k];
+  }
+  double learning_rate() const override { return plan_.options.learning_rate; }
+  std::vector<double>& vector(Vector which) {
+    switch (which) {
+      case Vector::model:
+        return x_;
+      case Vector::gradient:
+        return all_gradients_;
+      case Vector::velocity:
+        return momentum_;
+      default:
+        return own_[static_cast<std::size_t>(which) - static_cast<std::size_t>(Vector::first)];
+    }
+  }
   // Each worker sends about two models' worth of data and receives as much.
   void count_all_reduce() {
     exchanges_half_ += 2 * (static_cast<i64>(workers_) - 1);
@@ -210,8 +231,9 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
 
   const SparseRound& round() {
     const i64 period = plan_.rounds->period(), k = round_ % period;
-    if (period > kMostRoundsKept) return anew_ = SparseRound(*plan_.rounds, k);
-    if (static_cast<i64>(kept_.size()) <= k) kept_.emplace_back(*plan_.rounds, k);
+    const double phi = formula_.consensus_factor();
+    if (period > kMostRoundsKept) return anew_ = SparseRound(*plan_.rounds, k, phi);
+    if (static_cast<i64>(kept_.size()) <= k) kept_.emplace_back(*plan_.rounds, k, phi);
     return kept_[static_cast<std::size_t>(k)];
   }
 
@@ -224,6 +246,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   std::vector<double> x_, mixed_, all_gradients_, momentum_;  // [workers, dims]
   std::vector<double> second_, sum_;      // of Adam; momentum_ is its first moment
   std::vector<double> outer_, velocity_;  // of outer steps
+  std::vector<std::vector<double>> own_;  // of the formula
   std::optional<i64> accumulated_;        // steps of accumulated Adam's moments
   // push-sum: x_ is u, the model is u / weight
   std::vector<double> weight_, mixed_weight_;

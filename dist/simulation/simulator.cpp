@@ -163,6 +163,7 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
     plan.rounds = make_rounds(name, o.workers, o.machines.node_size);
   else if (synchronous)
     plan.rounds = make_rounds(plan.graph);
+  if (synchronous) row.check_rounds(*plan.rounds);
   check<ConfigError>(
       synchronous || !plan.rounds || in_pairs(*plan.rounds),
       "simulate: pairing matching by the rounds ", o.rounds,

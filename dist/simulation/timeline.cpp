@@ -125,6 +125,8 @@ class Synchronous final : private RoundWorker {
   void mix_ahead() override { mix_with(began_); }
   void update() override {}
   void outer_step(const OuterStep&) override {}
+  void blend(Vector, double, double, Vector) override {}
+  double learning_rate() const override { return plan_.options.learning_rate; }
 
   // Bucket b of the gradients is ready when its part of backward is done on all workers.
   void all_reduce(int buckets) {

@@ -156,6 +156,8 @@ const Trial kTrials[] = {
     {.method = "sgp", .rounds = "one-peer-exp-directed"},
     {.method = "sgp", .rounds = "one-peer-exp-directed", .overlap = false},
     {.method = "sgp", .rounds = "star"},
+    {.method = "qg-dsgdm", .rounds = "ring"},
+    {.method = "exact-diffusion", .rounds = "ring"},
     {.method = "local-sgd", .rounds = "ring"},
     {.method = "diloco", .rounds = "ring"},
     {.method = "noloco", .rounds = "ring-matching"},

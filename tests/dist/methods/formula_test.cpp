@@ -10,7 +10,8 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr int kWorkers = 4, kDims = 3, kSteps = 23;
+// Five: on an even ring d2 is refused.
+constexpr int kWorkers = 5, kDims = 3, kSteps = 23;
 constexpr double kRate = .1;
 
 // Of worker i in coordinate k: where its own function is least.

@@ -71,12 +71,15 @@ INSTANTIATE_TEST_SUITE_P(
                     Drill{"diloco", "ring"}, Drill{"noloco", "one-peer-exp"},
                     Drill{.method = "diloco", .rounds = "ring", .delay = 2},
                     Drill{.method = "noloco", .rounds = "one-peer-exp", .delay = 2},
+                    Drill{"qg-dsgdm", "ring"}, Drill{"exact-diffusion", ""},
+                    Drill{"dpsgd", "base:2"}, Drill{"dpsgd", "epidemic:2"},
                     Drill{"consensus-control", "ring"}),
     [](const auto& test) {
       std::string name = test.param.method + "_" + test.param.rounds +
                          (test.param.overlap ? "" : "_atc") +
                          (test.param.delay > 0 ? "_delay" : "");
       std::ranges::replace(name, '-', '_');
+      std::ranges::replace(name, ':', '_');
       return name;
     });
 
