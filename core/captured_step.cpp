@@ -64,7 +64,7 @@ GraphCapture with_ready_gradients(FlatParams& params, GraphCapture capture) {
 }
 
 void CapturedStep::run(const Input& input, const StepWork& work) {
-  if (!options_.enabled) return work();
+  if (!options_.graphs.capture) return work();
   std::vector<Place> places;
   for (const Tensor& t : input.tensors) places.push_back({t.data(), t.dtype()});
   Known& k = use(input.shape, std::move(places));
@@ -76,7 +76,7 @@ void CapturedStep::run(const Input& input, const StepWork& work) {
 }
 
 Tensor CapturedStep::run(const Tensor& x, const std::function<Tensor(const Tensor&)>& f) {
-  if (!options_.enabled) return f(x);
+  if (!options_.graphs.capture) return f(x);
   Known& k = use(x.shape(), {{nullptr, x.dtype()}});
   if (!k.graph && deserves_graph(k)) {
     const Tensor in = Tensor::empty(x.shape(), x.dtype(), x.device());
@@ -93,6 +93,11 @@ Tensor CapturedStep::run(const Tensor& x, const std::function<Tensor(const Tenso
 std::size_t CapturedStep::graphs() const {
   return static_cast<std::size_t>(
       std::ranges::count_if(known_, [](const Known& k) { return k.graph.has_value(); }));
+}
+
+void CapturedStep::forget() {
+  known_.clear();
+  runs_ = 0;
 }
 
 // Counts a use of the shape.
@@ -140,7 +145,7 @@ void CapturedStep::capture(Known& k, std::vector<Tensor> inputs, const StepWork&
   std::unique_ptr<CapturedGraph> graph;
   std::string why;
   try {
-    graph = options_.capture(work);
+    graph = options_.graphs.capture(work);
   } catch (const DeviceError& e) {
     why = e.what();
   }
@@ -155,10 +160,11 @@ void CapturedStep::capture(Known& k, std::vector<Tensor> inputs, const StepWork&
     k.graph = {std::move(graph), std::move(inputs), nullptr, std::move(increments)};
     return;
   }
-  options_.enabled = false;
+  options_.graphs.capture = nullptr;
   for (Known& other : known_) other.graph.reset();
-  check<DeviceError>(options_.on_failure != nullptr, "work cannot be captured as a graph: ", why);
-  options_.on_failure(why);
+  check<DeviceError>(options_.graphs.on_failure != nullptr,
+                     "work cannot be captured as a graph: ", why);
+  options_.graphs.on_failure(why);
 }
 
 void CapturedStep::launch(const Graph& g) {

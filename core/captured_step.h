@@ -2,7 +2,7 @@
 // first steps with inputs of one shape run eagerly: kernels are measured and memory is allocated
 // then. The most frequent shapes have a graph each.
 //
-//   CapturedStep step({.capture = cuda_graph_capture(device), .counters = net.counters()});
+//   CapturedStep step({.graphs = {cuda_graph_capture(device)}, .counters = net.counters()});
 //   for (…) step.run({batch.shape(), {batch}}, [&] { /* forward, backward */ });
 //   for (…) y = step.run(x, [&](const Tensor& in) { return net(in); });
 //
@@ -37,7 +37,7 @@ using GraphFailure = std::function<void(const std::string& why)>;
 
 struct GraphOptions {
   GraphCapture capture{};     // empty: everything runs eagerly
-  GraphFailure on_failure{};  // empty: DeviceError
+  GraphFailure on_failure{};  // empty: a failure is a DeviceError
 };
 
 // CUDA graphs, launched on the stream that is current at the launch. All graphs of one GraphCapture
@@ -50,14 +50,12 @@ GraphCapture with_ready_gradients(FlatParams& params, GraphCapture);
 class CapturedStep {
  public:
   struct Options {
-    bool enabled = true;  // false: every step runs eagerly
-    GraphCapture capture;
+    GraphOptions graphs{};
     // i64 on the host, advanced by host code in the work: each launch advances them as one run does
-    std::vector<Tensor> counters;
+    std::vector<Tensor> counters{};
     // What all steps read or write beside their input, such as parameters: a graph fits as long as
     // none of them is bound to other memory.
-    std::vector<Tensor> fixed;
-    GraphFailure on_failure;  // empty: DeviceError
+    std::vector<Tensor> fixed{};
   };
   explicit CapturedStep(Options options) : options_(std::move(options)) {}
 
@@ -72,6 +70,9 @@ class CapturedStep {
   // launch lies in the graph's, until the next launch.
   Tensor run(const Tensor& x, const std::function<Tensor(const Tensor&)>& f);
   std::size_t graphs() const;
+  // The work does something else from now on: its graphs go. If it could not be captured, it stays
+  // eager.
+  void forget();
 
   static constexpr int kEagerSteps = 3;  // with one shape, before its graph is captured
   static constexpr std::size_t kMostGraphs = 8;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
@@ -14,28 +15,20 @@ Tensor zeros(i64 count, DType type, Device device) { return Tensor::zeros({count
 
 }  // namespace
 
-Decoder::Decoder(Gpt2& net, i64 texts, GraphCapture capture)
+Decoder::Decoder(Gpt2& net, i64 texts, GraphOptions graphs)
     : net_(net),
-      capture_(std::move(capture)),
       device_(net.parameters().front().tensor.device()),
       cache_(net.cache(texts)),
       positions_(texts, device_),
       draws_{zeros(texts, DType::i64, device_), zeros(texts, DType::i32, device_)},
       ids_(zeros(texts, DType::i32, device_)),
       given_(zeros(texts, DType::i32, device_)),
-      step_(captured_step()) {}
-
-CapturedStep Decoder::captured_step() const {
-  CapturedStep::Options options;
-  options.enabled = capture_ != nullptr;
-  options.capture = capture_;
-  return CapturedStep(std::move(options));
-}
+      step_({.graphs = std::move(graphs)}) {}
 
 void Decoder::begin(const Choice& choice, std::span<const std::uint64_t> seeds) {
   check<ShapeError>(static_cast<i64>(seeds.size()) == texts(), "Decoder: ", seeds.size(),
                     " seeds for ", texts(), " texts");
-  if (!(choice == choice_)) step_ = captured_step();
+  if (!(choice == choice_)) step_.forget();
   choice_ = choice;
   Tensor all = Tensor::empty({texts()}, DType::i64);
   for (i64 i = 0; i < texts(); ++i)

@@ -20,9 +20,8 @@ namespace gossamer::models {
 class Decoder {
  public:
   using Ids = std::vector<std::int32_t>;
-  // capture: how a step becomes a graph after some eager ones; empty: never. DeviceError from
-  // step(): it cannot.
-  Decoder(Gpt2&, i64 texts, GraphCapture capture = {});
+  // graphs: of steps, after some eager ones.
+  Decoder(Gpt2&, i64 texts, GraphOptions graphs = {});
   i64 texts() const { return ids_.numel(); }
   i64 positions() const { return net_.options().positions; }
   i64 length() const { return cache_.length; }  // ids of each text that were read
@@ -44,14 +43,11 @@ class Decoder {
   void choose(const Tensor& logits);
   void send();
 
-  CapturedStep captured_step() const;
-
   struct Sent {
     std::shared_ptr<Block> ids;  // on the host
     cuda::Event done;
   };
   Gpt2& net_;
-  GraphCapture capture_;
   Device device_;
   Gpt2::Cache cache_;
   TextPositions positions_;

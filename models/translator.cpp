@@ -15,14 +15,6 @@ constexpr i64 kMultiple = 16;  // of the lengths that graphs see
 
 i64 next_multiple(i64 n) { return (n + kMultiple - 1) / kMultiple * kMultiple; }
 
-CapturedStep::Options capture_options(GraphOptions graphs) {
-  CapturedStep::Options out;
-  out.enabled = graphs.capture != nullptr;
-  out.capture = std::move(graphs.capture);
-  out.on_failure = std::move(graphs.on_failure);
-  return out;
-}
-
 }  // namespace
 
 Translator::Translator(Transformer& net, const BeamOptions& options, GraphOptions graphs)
@@ -30,7 +22,7 @@ Translator::Translator(Transformer& net, const BeamOptions& options, GraphOption
       options_(options),
       device_(net.parameters().front().tensor.device()),
       fixed_(graphs.capture != nullptr),
-      step_(capture_options(std::move(graphs))),
+      step_({.graphs = std::move(graphs)}),
       positions_(options.beam, device_) {}
 
 // A number of sentences. Graphs see powers of two only.

@@ -89,6 +89,7 @@ Tensor FoldedSteps::run(const Tensor& input) const {
 
 // The launches of some hundred kernels take longer than a few pictures need.
 struct Inference::Graphs {
+  explicit Graphs(GraphOptions graphs) : step({.graphs = std::move(graphs)}) {}
   std::mutex mutex;
   CapturedStep step;
 };
@@ -116,11 +117,9 @@ void Inference::fold(Module& net, const GraphOptions& graphs) {
                        "inference: a layer is in training mode; call eval() on the network first");
   const std::vector<NamedTensor> state = net.state();
   const Device device = device_of(net);
-  CapturedStep::Options options;
-  options.capture = graphs.capture;
-  options.on_failure = graphs.on_failure;
-  if (!options.capture && !device.is_cpu()) options.capture = cuda_graph_capture(device);
-  if (options.capture) graphs_.reset(new Graphs{{}, CapturedStep(std::move(options))});
+  GraphOptions own = graphs;
+  if (!own.capture && !device.is_cpu()) own.capture = cuda_graph_capture(device);
+  if (own.capture) graphs_ = std::make_unique<Graphs>(std::move(own));
   // oneDNN's ReLU makes 0 of a NaN, and a model that has diverged must show it.
   if (std::ranges::all_of(state, is_finite))
     net.fold(steps_, FoldedSteps::kInput);

@@ -18,6 +18,7 @@
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/commands/lines.h"
+#include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
@@ -202,17 +203,24 @@ class Growing {
 };
 
 // A decoder for so many texts, whose graph serves group after group: on a GPU batches are powers of
-// two.
+// two. If a step cannot be captured, it says why and goes on without graphs.
 class Decoders {
  public:
   explicit Decoders(models::Gpt2& net)
-      : net_(net), device_(net.parameters().front().tensor.device()) {}
+      : net_(net), device_(net.parameters().front().tensor.device()) {
+    if (device_.is_cpu()) return;
+    graphs_ = {cuda_graph_capture(device_), [this](const std::string& why) {
+                 say_no_graph(why);
+                 graphs_.capture = nullptr;  // of the decoders to come
+               }};
+  }
+  Decoders(const Decoders&) = delete;
+  Decoders& operator=(const Decoders&) = delete;
   models::Decoder& of(std::size_t texts) {
     const auto batch = static_cast<i64>(device_.is_cpu() ? texts : std::bit_ceil(texts));
     if (!decoder_ || decoder_->texts() != batch) {
       decoder_.reset();  // its memory serves the next one
-      decoder_ = std::make_unique<models::Decoder>(
-          net_, batch, device_.is_cpu() ? GraphCapture() : cuda_graph_capture(device_));
+      decoder_ = std::make_unique<models::Decoder>(net_, batch, graphs_);
     }
     return *decoder_;
   }
@@ -231,6 +239,7 @@ class Decoders {
  private:
   models::Gpt2& net_;
   Device device_;
+  GraphOptions graphs_;
   std::unique_ptr<models::Decoder> decoder_;
 };
 

@@ -12,8 +12,8 @@
 
 namespace gossamer::apps {
 
-nn::GradientStep::Graph step_graph(const std::string& cuda_graph, GraphCapture capture,
-                                   std::function<void(const std::string&)> log) {
+GraphOptions step_graph(const std::string& cuda_graph, GraphCapture capture,
+                        std::function<void(const std::string&)> log) {
   if (cuda_graph == "off") return {};
   return {.capture = std::move(capture),
           .on_failure = [must = cuda_graph == "on", log = std::move(log)](const std::string& why) {

@@ -13,8 +13,8 @@ namespace gossamer::apps {
 
 // cuda_graph: as train.cuda_graph. auto: a step is captured as a graph where that is possible; on:
 // it is a ConfigError where it is not; off: never. log: gets a line that says why it is not.
-nn::GradientStep::Graph step_graph(const std::string& cuda_graph, GraphCapture,
-                                   std::function<void(const std::string&)> log = {});
+GraphOptions step_graph(const std::string& cuda_graph, GraphCapture,
+                        std::function<void(const std::string&)> log = {});
 
 class Milestones;
 class StepLog;

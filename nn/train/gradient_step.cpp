@@ -22,24 +22,19 @@ std::vector<Tensor> memory_of(const Module& net, const FlatParams& params) {
   return out;
 }
 
-CapturedStep::Options capture_options(GradientStep::Graph graph, const Module& net,
-                                      FlatParams& params) {
-  const bool enabled = graph.capture != nullptr;
-  return {.enabled = enabled,
-          .capture = enabled ? with_ready_gradients(params, std::move(graph.capture)) : nullptr,
-          .counters = net.counters(),
-          .fixed = memory_of(net, params),
-          .on_failure = std::move(graph.on_failure)};
+CapturedStep::Options captured(GraphOptions graphs, const Module& net, FlatParams& params) {
+  if (graphs.capture) graphs.capture = with_ready_gradients(params, std::move(graphs.capture));
+  return {.graphs = std::move(graphs), .counters = net.counters(), .fixed = memory_of(net, params)};
 }
 
 }  // namespace
 
-GradientStep::GradientStep(Parts parts, Graph graph, bool like_gpu)
+GradientStep::GradientStep(Parts parts, GraphOptions graphs, bool like_gpu)
     : parts_(std::move(parts)),
       inputs_(parts_.params.values().device(), like_gpu),
       losses_(parts_.params.values().device(), like_gpu),
-      first_graph_(capture_options(graph, parts_.net, parts_.params)),
-      later_graph_(capture_options(std::move(graph), parts_.net, parts_.params)),
+      first_graph_(captured(graphs, parts_.net, parts_.params)),
+      later_graph_(captured(std::move(graphs), parts_.net, parts_.params)),
       buffers_(counters_of(parts_.net)) {
   buffers_.push_back(parts_.params.buffers());
 }

@@ -63,13 +63,8 @@ class GradientStep {
     std::function<void()> before_backward = {};
     int batches = 1;  // of one gradient, which is the mean of theirs
   };
-  struct Graph {
-    GraphCapture capture = {};  // empty: all steps run eagerly
-    GraphFailure on_failure = {};
-  };
   // like_gpu: behaves on a CPU as on a GPU, for tests.
-  GradientStep(Parts, Graph, bool like_gpu = false);
-  explicit GradientStep(Parts parts) : GradientStep(std::move(parts), Graph()) {}
+  explicit GradientStep(Parts, GraphOptions graphs = {}, bool like_gpu = false);
 
   // The batch of the next compute(). Brought right after a compute(), which on a GPU only enqueues
   // its work, it is copied on a stream of its own beside that work (step_inputs.h).

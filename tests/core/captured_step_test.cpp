@@ -33,18 +33,18 @@ struct Training {
         for (const float* x : inputs) t.sum += *x;
       }
     };
-    return {.enabled = enabled,
-            .capture = [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
-              if (!fails.empty()) fail<DeviceError>(fails);
-              ++captured, ++alive;
-              const float before = sum;
-              work();
-              sum = before;
-              return std::make_unique<Fake>(*this);
-            },
+    const auto capture = [this](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+      if (!fails.empty()) fail<DeviceError>(fails);
+      ++captured, ++alive;
+      const float before = sum;
+      work();
+      sum = before;
+      return std::make_unique<Fake>(*this);
+    };
+    return {.graphs = {.capture = enabled ? GraphCapture(capture) : nullptr,
+                       .on_failure = [this](const std::string& why) { told.push_back(why); }},
             .counters = {counter},
-            .fixed = {parameter},
-            .on_failure = [this](const std::string& why) { told.push_back(why); }};
+            .fixed = {parameter}};
   }
   void run(const std::vector<Tensor>& inputs, i64 rows = 4) {
     reading.clear();
@@ -190,27 +190,38 @@ TEST(CapturedStep, WorkThatCannotBeCapturedRunsEagerlyFromThenOn) {
   EXPECT_EQ(t.sum, 6);
   EXPECT_EQ(*t.counter.as<i64>(), 6);
   EXPECT_EQ(t.step.graphs(), 0u);
+  t.step.forget();
+  for (int k = 1; k <= 6; ++k) t.run(1);
+  EXPECT_EQ(t.told.size(), 1u) << "it is not tried again";
+}
+
+TEST(CapturedStep, WorkThatDoesSomethingElseIsCapturedAnew) {
+  Training t;
+  for (int k = 0; k < 5; ++k) t.run(1);
+  EXPECT_EQ(t.captured, 1);
+  t.step.forget();
+  EXPECT_EQ(t.alive, 0);
+  for (int k = 0; k < CapturedStep::kEagerSteps; ++k) t.run(1);
+  EXPECT_EQ(t.captured, 1);
+  t.run(1);
+  EXPECT_EQ(t.captured, 2);
 }
 
 TEST(CapturedStep, TheListenerMayThrow) {
-  CapturedStep strict({.enabled = true,
-                       .capture = [](const StepWork&) -> std::unique_ptr<CapturedGraph> {
-                         fail<DeviceError>("it waits");
-                       },
-                       .counters = {},
-                       .fixed = {},
-                       .on_failure = [](const std::string& why) { fail<ConfigError>(why); }});
+  CapturedStep strict(
+      {.graphs = {.capture = [](const StepWork&) -> std::unique_ptr<CapturedGraph> {
+                    fail<DeviceError>("it waits");
+                  },
+                  .on_failure = [](const std::string& why) { fail<ConfigError>(why); }}});
   const auto step = [&] { strict.run({{4}, {}}, [] {}); };
   for (int k = 0; k < CapturedStep::kEagerSteps; ++k) step();
   EXPECT_THAT(error_of<ConfigError>(step), HasSubstr("it waits"));
 }
 
 TEST(CapturedStep, WithoutAListenerAFailureIsAnError) {
-  CapturedStep::Options options;
-  options.capture = [](const StepWork&) -> std::unique_ptr<CapturedGraph> {
-    fail<DeviceError>("it waits");
-  };
-  CapturedStep step(std::move(options));
+  CapturedStep step({.graphs = {[](const StepWork&) -> std::unique_ptr<CapturedGraph> {
+                       fail<DeviceError>("it waits");
+                     }}});
   for (int k = 0; k < CapturedStep::kEagerSteps; ++k) step.run({{4}, {}}, [] {});
   EXPECT_THAT(error_of<DeviceError>([&] { step.run({{4}, {}}, [] {}); }), HasSubstr("it waits"));
 }
@@ -233,7 +244,7 @@ TEST(CapturedStep, AFunctionOfATensorHasItsInputAndResultInTheMemoryOfItsGraph) 
     return made[1];
   };
   CapturedStep::Options options;
-  options.capture = [&](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
+  options.graphs.capture = [&](const StepWork& work) -> std::unique_ptr<CapturedGraph> {
     ++captured;
     work();
     made[1].fill(NAN);  // nothing was computed
@@ -251,7 +262,7 @@ TEST(CapturedStep, AFunctionOfATensorHasItsInputAndResultInTheMemoryOfItsGraph) 
   EXPECT_EQ(calls, 2 * (CapturedStep::kEagerSteps + 1));
 }
 
-TEST(CapturedStep, DisabledItRunsAllStepsEagerly) {
+TEST(CapturedStep, WithoutACaptureAllStepsRunEagerly) {
   Training off(false);
   for (int k = 0; k < 6; ++k) off.run(1);
   EXPECT_EQ(off.captured, 0);

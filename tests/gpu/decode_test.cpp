@@ -54,7 +54,7 @@ TEST_F(GpuDecoding, AGraphMakesTheIdsOfEagerStepsAndOfTheCpu) {
     Decoder there(net, 4);
     const std::vector<Ids> want = decoded(there, choice, 70);
     net.to(Device::cuda());
-    Decoder eager(net, 4), graph(net, 4, cuda_graph_capture(Device::cuda()));
+    Decoder eager(net, 4), graph(net, 4, {cuda_graph_capture(Device::cuda())});
     const std::vector<Ids> got = decoded(eager, choice, 70);
     EXPECT_EQ(got, want);
     for (int round = 0; round < 2; ++round) EXPECT_EQ(decoded(graph, choice, 70), got);
@@ -110,7 +110,7 @@ TEST_F(GpuDecoding, IdsPerSecondOfGpt2) {
   const FlatParams params(net.parameters(), net.buffers(), {.compute = DType::bf16});
   net.eval();
   for (const i64 texts : {1, 32}) {
-    Decoder d(net, texts, cuda_graph_capture(Device::cuda()));
+    Decoder d(net, texts, {cuda_graph_capture(Device::cuda())});
     decoded(d, {.top_k = 40}, 10);
     const auto began = std::chrono::steady_clock::now();
     decoded(d, {.top_k = 40}, 512);

@@ -91,7 +91,7 @@ TEST(Decoder, AGraphMakesTheIdsOfEagerSteps) {
     const UseBackend use(name);
     Net m;
     RepeatedWork graphs;
-    Decoder eager(m.net, 3), graph(m.net, 3, graphs.capture());
+    Decoder eager(m.net, 3), graph(m.net, 3, {graphs.capture()});
     for (int round = 0; round < 2; ++round)  // the graph serves the next texts, too
       EXPECT_EQ(decoded(graph, kPrompts, kDrawn, 20), decoded(eager, kPrompts, kDrawn, 20));
     EXPECT_EQ(graphs.captured, 1);
@@ -106,9 +106,26 @@ TEST(Decoder, AGraphMakesTheSameIdsIn16Bits) {
   Net m;
   FlatParams params(m.net.parameters(), m.net.buffers(), {.compute = DType::bf16});
   RepeatedWork graphs;
-  Decoder eager(m.net, 3), graph(m.net, 3, graphs.capture());
+  Decoder eager(m.net, 3), graph(m.net, 3, {graphs.capture()});
   EXPECT_EQ(decoded(graph, kPrompts, kDrawn, 20), decoded(eager, kPrompts, kDrawn, 20));
   EXPECT_EQ(graphs.captured, 1);
+}
+
+TEST(Decoder, GoesOnWithoutAGraphAndSaysWhy) {
+  Net m;
+  RepeatedWork graphs;
+  graphs.fails = "a step waits for the device";
+  std::vector<std::string> told;
+  const GraphOptions options{graphs.capture(),
+                             [&](const std::string& why) { told.push_back(why); }};
+  Decoder eager(m.net, 3), graph(m.net, 3, options);
+  EXPECT_EQ(decoded(graph, kPrompts, kDrawn, 20), decoded(eager, kPrompts, kDrawn, 20));
+  EXPECT_EQ(decoded(graph, kPrompts, {}, 20), decoded(eager, kPrompts, {}, 20));
+  EXPECT_EQ(told, std::vector<std::string>{graphs.fails}) << "once, though the choice changed";
+  EXPECT_EQ(graphs.launched, 0);
+  Decoder silent(m.net, 3, {graphs.capture()});
+  EXPECT_THAT(error_of<DeviceError>([&] { decoded(silent, kPrompts, kDrawn, 20); }),
+              HasSubstr(graphs.fails));
 }
 
 TEST(Decoder, ATextDoesNotSeeTheOthers) {
@@ -123,7 +140,7 @@ TEST(Decoder, ATextDoesNotSeeTheOthers) {
 TEST(Decoder, GivenIdsStandInThePlaceOfChosenOnes) {
   Net m;
   RepeatedWork graphs;
-  Decoder two(m.net, 2, graphs.capture()), one(m.net, 1);
+  Decoder two(m.net, 2, {graphs.capture()}), one(m.net, 1);
   const Ids prompt{3, 1, 4, 1, 5, 9, 2};
   const std::vector<std::uint64_t> seeds{8, 3};
   two.begin(kDrawn, seeds);
