@@ -6,6 +6,7 @@
 #include "gossamer/core/cuda/fused.h"
 #include "gossamer/core/cuda/stem.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/ops/kernel.h"
 
 namespace gossamer {
 namespace {
@@ -41,14 +42,23 @@ class CudaEmulated final : public FusedBackend {
 
  protected:
   bool convolves_in_pairs(const ConvGeometry& g, DType) const override { return stem::fits(g); }
-  // sums in f32, as the vendor has them
+  // Sums in f32, as the vendor has them, and like there no more memory than the result's in f32.
   bool conv_with_tail(const ConvGeometry& g, const Tensor& x, const Tensor& w, const Tensor& bias,
                       const Tensor& add, bool relu, Tensor& y) override {
-    Tensor sums = Tensor::empty(y.shape());
-    engine_of(g).conv(g, x.to(DType::f32), w.to(DType::f32), sums);
-    if (add.defined()) accumulate(sums, add);
-    const Tensor all = gossamer::add(sums, bias.to(DType::f32));
-    y.copy_from((relu ? gossamer::relu(all) : all).to(y.dtype()));
+    const auto in_f32 = [](const Tensor& t) {
+      return t.dtype() == DType::f32 ? t : t.to(DType::f32);
+    };
+    Tensor sums = y.dtype() == DType::f32 ? y : Tensor::empty(y.shape());
+    engine_of(g).conv(g, in_f32(x), in_f32(w), sums);
+    with_floating(y.dtype(), "conv_with_tail", [&]<class T>() {
+      const float* const sum = sums.as<float>();
+      const T *const offset = bias.as<T>(), *const added = add.defined() ? add.as<T>() : nullptr;
+      T* const to = y.as<T>();
+      for (i64 i = 0; i < y.numel(); ++i) {
+        const float v = sum[i] + (added ? load(added, i) : 0.0f) + load(offset, i % g.k);
+        store(to, i, relu && 0.0f > v ? 0.0f : v);  // in this order a NaN stays NaN
+      }
+    });
     return true;
   }
 
