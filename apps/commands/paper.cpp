@@ -36,6 +36,7 @@ const char* verdict(const Compared& row) {
 std::string count(const PaperPage& page) {
   int judged = 0, hold = 0;
   for (const Compared& row : page.rows) judged += row.judged(), hold += row.judged() && row.holds();
+  if (judged == 0) return "This page judges no numbers";
   return fmt::format("{} of {} numbers hold", hold, judged);
 }
 

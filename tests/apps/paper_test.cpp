@@ -136,6 +136,9 @@ TEST_F(PaperTest, TheAccuracyOfMethodsAndGraphsIsMadeByRunsThatGoOn) {
   EXPECT_EQ(fs::last_write_time(log("a2cid2-ring-3")), written);
   EXPECT_TRUE(fs::exists(log("adpsgd-complete-3")));
   EXPECT_EQ(Json::parse(again.out)["rows"].size(), page["rows"].size());
+  std::vector<std::string> text = command;
+  std::erase(text, "--json");
+  EXPECT_THAT(run(text).out, HasSubstr("This page judges no numbers; computed in"));
   // a table of different runs would compare nothing
   command.push_back("train.batch=4");
   EXPECT_THAT(run(command).err, HasSubstr("train.batch = 4: the run runs/cifar-accuracy/"));
