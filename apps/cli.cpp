@@ -323,7 +323,9 @@ void add_bench(CLI::App& app, int& code) {
   }
   {
     CLI::App& a = *bench.add_subcommand(
-        "inference", "Images a second and latency of a model folded for inference");
+        "inference",
+        "Images a second and latency of a model folded for inference: of pixels that lie ready on "
+        "the device, then from bytes on the host, which the device prepares, as in eval");
     BenchInferenceOptions& c = run_on(a, bench_inference, code);
     a.add_option("--model", c.model, "of those that `gossamer doctor` lists; or a run, a file ...")
         ->capture_default_str();

@@ -16,13 +16,13 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/model_source.h"
+#include "gossamer/apps/train/picture_input.h"
 #include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/captured_step.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/text/json.h"
-#include "gossamer/data/augment/augment.h"
 #include "gossamer/data/files.h"
 #include "gossamer/nn/inference.h"
 
@@ -48,9 +48,7 @@ std::vector<std::string> pictures_at(const std::string& path) {
 
 void classify_one(const LoadedModel& model, const nn::Inference& net, const std::string& model_file,
                   const std::string& path, int top, bool json) {
-  const Tensor image =
-      data::read_image(path, model.pictures.resize, model.pictures.size, model.pictures.filter);
-  const Tensor p = softmax(net(model.pictures(image)).to(Device::cpu()));
+  const Tensor p = softmax(net(read_picture(path, model.pictures)).to(Device::cpu()));
   const std::span<const float> values = p.span<float>();
   check<IoError>(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }), model_file,
                  ": its outputs for ", path, " are not numbers; are its weights?");

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "gossamer/apps/train/fitting_batch.h"
+#include "gossamer/apps/train/picture_input.h"
 #include "gossamer/apps/train/picture_step.h"
 #include "gossamer/apps/train/task.h"
 #include "gossamer/core/autograd.h"
@@ -142,7 +143,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
                             .strict = options.strict,
                             .replace_damaged = false,
                             .pinned = !device.is_cpu(),
-                            .boxes = like_gpu && prepare.filter == data::Shrink::bilinear});
+                            .boxes = device_resizes(prepare, like_gpu)});
   const int k = static_cast<int>(std::min<std::size_t>(5, set->classes().size()));
   nn::StepInputs inputs(device);
   std::vector<i64> images;  // of each batch

@@ -180,13 +180,36 @@ Picture Preparer::read_box(const Sample& sample, const Recipe& recipe, Rng& rng,
           .flip = crop.mirrored};
 }
 
-Tensor read_image(const std::string& path, int resize, int crop, Shrink filter) {
-  centre_crop({1, 1}, resize, crop);  // checks the sizes before the file is read
+namespace {
+
+std::vector<std::byte> encoded(const std::string& path) {
   const File file(path);
   check_encoded_size(file.size(), path);
   std::vector<std::byte> bytes(file.size());
   file.read(0, bytes);
-  return read_image(bytes, path, resize, crop, filter);
+  return bytes;
+}
+
+}  // namespace
+
+Tensor read_image(const std::string& path, int resize, int crop, Shrink filter) {
+  centre_crop({1, 1}, resize, crop);  // checks the sizes before the file is read
+  return read_image(encoded(path), path, resize, crop, filter);
+}
+
+ImageBox read_box(const std::string& path, int resize, int crop, std::size_t most) {
+  centre_crop({1, 1}, resize, crop);
+  const std::vector<std::byte> file = encoded(path);
+  Preparer preparer;
+  Rng unused(0);
+  std::vector<std::uint8_t> pixels;
+  const Picture picture =
+      preparer.read_box({file, path}, {.size = crop, .resize = resize}, unused, most, pixels);
+  ImageBox out{Tensor::empty({static_cast<i64>(pixels.size())}, DType::u8),
+               Tensor::empty({static_cast<i64>(sizeof picture)}, DType::u8)};
+  std::ranges::copy(pixels, out.bytes.as<std::uint8_t>());
+  std::memcpy(out.picture.data(), &picture, sizeof picture);
+  return out;
 }
 
 Tensor read_image(std::span<const std::byte> bytes, const std::string& name, int resize, int crop,

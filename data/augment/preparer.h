@@ -69,4 +69,11 @@ struct CentreCrop {
 };
 CentreCrop centre_crop(ImageSize, int resize, int crop);
 
+// read_image() (augment.h) for a device that resizes: input_pass() makes [1, crop, crop, 3] of it.
+// `most` as in Preparer::read_box(). DataError names the file.
+struct ImageBox {
+  Tensor bytes, picture;  // u8
+};
+ImageBox read_box(const std::string& path, int resize, int crop, std::size_t most);
+
 }  // namespace gossamer::data

@@ -1,5 +1,7 @@
 // data.resize_on: pictures that the loader resizes against boxes that the step resizes, in the loop
 // of `gossamer train` and in the whole program.
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -8,11 +10,15 @@
 #include "apps/program.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/train/loop.h"
+#include "gossamer/apps/train/picture_input.h"
 #include "gossamer/apps/train/picture_step.h"
+#include "gossamer/core/autograd.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/ops.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
+#include "support/error_of.h"
 #include "support/fake_graphs.h"
 #include "support/use_backend.h"
 
@@ -181,6 +187,43 @@ TEST_F(ResizeOn, ByAreaIsAnotherModelWhoseFileSaysSo) {
   ASSERT_EQ(eval.code, 0) << eval.err;
   EXPECT_EQ(Json::parse(eval.out)["loss"],
             Json::parse(read_text(folder / "runs/area/summary.json"))["loss"]);
+}
+
+// Of the input, what is stated is 1/255 of a picture's value, before it is divided by std.
+TEST_F(ResizeOn, APictureThatIsClassifiedIsNearlyTheSameWhereTheDeviceResizesIt) {
+  nn::seed_initialisation(3);
+  const auto net =
+      models::resnet({.blocks = {1, 1}, .widths = {8, 16}, .imagenet_stem = false, .classes = 5});
+  net->eval();
+  const NoGrad no_grad;
+  Pictures prepare{.size = 24, .resize = 28, .mean = {.5f, .4f, .3f}, .std = {.25f, .25f, .25f}};
+  const auto gap = [](const Tensor& a, const Tensor& b) {
+    float most = 0;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(a.numel()); ++i)
+      most = std::max(most, std::abs(a.span<float>()[i] - b.span<float>()[i]));
+    return most;
+  };
+  for (const auto& entry : fs::recursive_directory_iterator(shapes() / "val")) {
+    if (!entry.is_regular_file()) continue;
+    const std::string path = entry.path().string();
+    SCOPED_TRACE(path);
+    const Tensor host = read_picture(path, prepare), want = softmax((*net)(host));
+    for (const char* backend : {"cpu", "cuda_emulated"}) {
+      const UseBackend use(backend);
+      const Tensor device = read_picture(path, prepare, true);
+      ASSERT_EQ(device.shape(), (Shape{1, 24, 24, 3}));
+      EXPECT_GT(gap(device, host), 0) << "the device rounds once, the host twice";
+      EXPECT_LT(gap(device, host), 1.01f / 255 / .25f);
+      EXPECT_LT(gap(softmax((*net)(device)), want), 1e-2f);
+    }
+    Pictures small = prepare, area = prepare;
+    small.size = small.resize = 8;  // what needs more room is resized by the host
+    EXPECT_LT(gap(read_picture(path, small, true), read_picture(path, small)), 1e-5f);
+    area.filter = data::Shrink::area;  // which no device does
+    EXPECT_EQ(gap(read_picture(path, area, true), read_picture(path, area)), 0);
+  }
+  EXPECT_THAT(error_of([&] { read_picture((folder / "none.jpg").string(), prepare, true); }),
+              HasSubstr("none.jpg"));
 }
 
 // The whole program, resized by the step on the CPU.
