@@ -211,8 +211,11 @@ void each_key(C& c, F&& f) {
       "forward and backward as one CUDA graph: auto | on (an error if that is impossible) | off",
       Choices{"auto", "on", "off"}, Own{});
   key("train.plans", c.train.plans,
-      "file of measured convolution plans of a GPU; auto: gossamer/plans.json in the user's cache "
-      "folder; none: no file",
+      "file that keeps what was chosen by measuring on a GPU (how each convolution, product of "
+      "matrices and gradient of attention is computed), so that the next start measures nothing; "
+      "auto: gossamer/plans.json in the user's cache folder; none: no file. With "
+      "train.deterministic nothing is measured: the file keeps the first plan of each convolution "
+      "that is right and adds in a fixed order, apart from measured ones",
       Own{});
   key("train.threads", c.train.threads,
       "compute threads of each worker; auto: cores of this machine / its workers",
