@@ -92,9 +92,12 @@ TEST_P(Folded, ComputesWhatTheNetworkComputes) {
   if (name == "resnet18" || name == "resnet8-cifar") EXPECT_LT(gap(name, DType::bf16), 0.03);
 }
 
-// Two images at 224 pixels hold 6.4 MB in each of the largest activations. On every backend: what
-// waits for its last reader, the sum's and the result's are three of these.
+// Two images at 224 pixels hold 6.4 MB in each of the largest activations, of which three live at
+// once. On the emulated GPU the CPU's engine, in the vendor's place, transforms the weights of a 3
+// x 3 convolution in each call: 36 numbers for each of 512 x 512 filters.
 TEST(Inference, ActivationsAreReused) {
+  const bool transforms = std::string(backend(Device::cpu()).name()) == "cuda_emulated";
+  const std::size_t most = (std::size_t{24} << 20) + (transforms ? 36 * 512 * 512 * 4 : 0);
   const auto net = models::make("resnet50", {.classes = 11});
   net->eval();
   const nn::Inference folded(*net);
@@ -103,7 +106,7 @@ TEST(Inference, ActivationsAreReused) {
   const std::size_t before = memory_stats().in_use;
   reset_peak();
   folded(x);
-  EXPECT_LT(memory_stats().peak - before, std::size_t{24} << 20);
+  EXPECT_LT(memory_stats().peak - before, most);
 }
 
 // As nn/module.h and nn/inference.h say.
