@@ -106,7 +106,7 @@ struct Config {
     double restart_after_s = 1;
     std::string inject, transport = dist::GpuOptions().transport, wire = "f32",
                         payload = dist::MethodOptions().payload;
-    bool read_memory = dist::JoinOptions().read_memory;
+    bool read_memory = dist::JoinOptions().read_memory, open = dist::JoinOptions().open;
     i64 nccl_ctas = dist::GpuOptions().nccl_ctas;
   } dist;
 

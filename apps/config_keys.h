@@ -361,6 +361,10 @@ void each_key(C& c, F&& f) {
       "workers of one machine exchange by reading each other's memory, where the system allows it; "
       "false: over TCP, as between machines",
       Own{});
+  key("dist.open", c.dist.open,
+      "true: workers for which nobody gave a token do without a secret, so anybody who reaches a "
+      "port can join and ruin the model",
+      Own{});
   key("dist.nccl_ctas", c.dist.nccl_ctas,
       "multiprocessors for NCCL: 2 for a network, 4 or 8 for NVLink; 0: NCCL decides",
       Range::from_to(0, 32), Own{});

@@ -196,15 +196,17 @@ gsm_status gsm_loader_free(gsm_loader* loader);
 // mpirun, by their variables; alone otherwise. Waits at most 60 s for the others.
 gsm_status gsm_group_join_env(gsm_group** group);
 // The same without a launcher: rank 0 to size - 1; worker 0 listens at host:port. All give the same
-// token, a secret of their own.
+// token, a secret of at least 128 bits, as `openssl rand -hex 16` prints.
 gsm_status gsm_group_join(int32_t rank, int32_t size, const char* host, int32_t port,
                           const char* token, gsm_group** group);
 // Either of these, with all that may be said; NULL: as gsm_group_join_env.
 typedef struct gsm_join_options {
   size_t struct_size;  // set it to sizeof(gsm_join_options)
   int32_t rank, size;
-  const char* host;  // NULL: these five come from the launcher
+  const char* host;  // NULL: these four come from the launcher
   int32_t port;
+  // As above. NULL: of token_file, or the launcher's; else, if host is of the loopback, a secret of
+  // this user is used, which the library keeps in XDG_RUNTIME_DIR or /tmp
   const char* token;
   // of this machine, "eth0" or "10.0.0.2"; NULL: it is found. Not used if host is of the loopback
   const char* network;
@@ -214,6 +216,9 @@ typedef struct gsm_join_options {
   // not 0: this worker was killed and is started again, while the others go on without it. It takes
   // over the parameters of another one. With a2cid2 and adpsgd; worker 0 must live.
   int32_t restarted;
+  const char* token_file;  // its first word is the token; nobody else may read it (mode 600)
+  // not 0: without a token the workers do without a secret: whoever reaches a port can join
+  int32_t open;
 } gsm_join_options;
 gsm_status gsm_group_join_with(const gsm_join_options* options, gsm_group** group);
 // n workers in this process, one for each thread; groups: room for n.

@@ -6,6 +6,7 @@
 #include "gossamer/core/text/printable.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/net/launch.h"
+#include "gossamer/dist/net/token.h"
 
 namespace gossamer::capi {
 
@@ -80,17 +81,15 @@ dist::Graph graph_of(const std::string& name, bool in_rounds, int workers) {
 
 dist::LaunchInfo launch_info(const gsm_join_options& o) {
   if (!o.host) return dist::launch_info();
-  check_given("gsm_join_options.token", o.token);
   check<ArgumentError>(o.size >= 1 && o.rank >= 0 && o.rank < o.size, "worker ", o.rank, " of ",
                        o.size, "; ranks are 0 to size - 1");
   check<ArgumentError>(o.port >= 1 && o.port <= 65535, "port ", o.port, "; wanted 1 to 65535");
-  check<ArgumentError>(*o.token || o.size == 1, "the token is empty; give all workers one secret");
   dist::LaunchInfo info;
   info.rank = info.local_rank = o.rank;
   info.size = info.local_size = o.size;
   info.host = o.host;
   info.port = o.port;
-  info.token = o.token;
+  info.job = info.host + ":" + std::to_string(o.port);
   info.source = "gsm_group_join";
   info.local = info.host == "127.0.0.1" || info.host == "localhost" || info.host == "::1";
   return info;
@@ -101,6 +100,14 @@ gsm_group* join(const gsm_join_options& o) {
                                      {"collective_timeout_s", o.collective_timeout_s},
                                      {"dead_after_s", o.dead_after_s}});
   dist::LaunchInfo info = launch_info(o);
+  check<ArgumentError>(!o.token || !o.token_file,
+                       "token and token_file are both given; give one of them");
+  if (o.token) {
+    check<ArgumentError>(*o.token || o.size == 1,
+                         "the token is empty; give all workers one secret");
+    info.token = o.token;
+  }
+  if (o.token_file) info.token = dist::token_of_file("token_file", o.token_file);
   if (o.network) info.interface = o.network;
   if (o.restarted) info.rejoin = true;
   check<ArgumentError>(!o.restarted || !o.host || o.rank != 0,
@@ -108,6 +115,7 @@ gsm_group* join(const gsm_join_options& o) {
                        "found through it; start all again");
   dist::JoinOptions options;
   options.on_wait = options.on_refused = log_line;
+  options.open = o.open != 0;
   if (o.join_timeout_s > 0) options.connect_timeout_s = o.join_timeout_s;
   if (o.collective_timeout_s > 0) options.collective_timeout_s = o.collective_timeout_s;
   if (o.dead_after_s > 0) options.dead_after_s = o.dead_after_s;

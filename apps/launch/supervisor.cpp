@@ -12,7 +12,6 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,6 +21,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/launch.h"
+#include "gossamer/dist/net/token.h"
 
 namespace gossamer::apps {
 namespace {
@@ -34,16 +34,6 @@ double seconds_since(Clock::time_point t) {
 Clock::time_point in_seconds(double s) {
   return Clock::now() +
          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
-}
-
-std::string random_token() {
-  unsigned char bytes[16];
-  check<DistError>(
-      getrandom(bytes, sizeof bytes, 0) == sizeof bytes,
-      "the system gave no random numbers for the token of this run: ", std::strerror(errno));
-  std::string token;
-  for (const unsigned char b : bytes) token += fmt::format("{:02x}", b);
-  return token;
 }
 
 // The part of our environment that workers on other hosts need: settings of this program and of its
@@ -62,7 +52,7 @@ std::map<std::string, std::string> environment_to_pass_on() {
 class Supervisor {
  public:
   explicit Supervisor(const Launch& launch)
-      : launch_(launch), hosts_(launch.hosts), token_(random_token()) {
+      : launch_(launch), hosts_(launch.hosts), token_(dist::new_token()) {
     if (hosts_.empty())
       hosts_ = {Host{.name = "localhost", .slots = launch.workers, .address = "", .here = true}};
     for (const int h : place_workers(hosts_, launch.workers))

@@ -13,7 +13,10 @@ namespace gossamer::apps {
 
 Plan::Plan(Config given, const WorkerOptions& how, const dist::LaunchInfo& where,
            const std::optional<ResumePoint>& resume)
-    : config(std::move(given)), options(how), place(where), device(worker_device(config, where)) {
+    : config(std::move(given)),
+      options(how),
+      place(dist::with_token(where, config.dist.open)),
+      device(worker_device(config, where)) {
   if (!resume) return;
   start_samples = resume->samples;
   earlier = resume->figures;
@@ -48,7 +51,7 @@ i64 Plan::board_step(double samples) const {
 
 std::string Plan::run_id() const {
   if (place.size == 1) return std::to_string(getpid());
-  return fmt::format("{:016x}", std::hash<std::string>()(place.token));
+  return dist::run_number(place);
 }
 
 }  // namespace gossamer::apps

@@ -16,6 +16,12 @@
 
 namespace gossamer::apps {
 
+// What is said at the start and in the summary of such a run.
+constexpr const char* kOpenText =
+    "this run has no secret (dist.open=true): anybody who reaches a worker's port can join it, "
+    "take "
+    "its model and ruin it";
+
 struct WorkerOptions {
   bool dry_run = false;  // a few steps; nothing is written
   bool json = false;     // the summary goes to stdout as JSON, all other lines to stderr

@@ -187,6 +187,7 @@ class Results {
   }
 
   void add_warnings(JsonObject& s, const ResultFiles& files, double failed) {
+    if (plan_.place.open) o_.warnings.push_back(kOpenText);
     if (const long lost = journal_.folder.lost_lines(); lost > 0)
       o_.warnings.push_back(fmt::format("{} lines of log.jsonl were not written", lost));
     if (failed > 0)

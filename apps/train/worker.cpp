@@ -86,11 +86,9 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
                               compute_threads()));
     if (!plan.options.json)
       for (const std::string& line : table) progress.note(line);
-    if (plan.place.derived_token && !plan.place.local)
-      progress.note(
-          fmt::format("token    derived from what {} gives, which others may know; on a shared "
-                      "network set GOSSAMER_TOKEN_FILE to a file of mode 600",
-                      plan.place.source));
+    if (!plan.place.token_file.empty())
+      progress.note("token    made of this user's secret in " + plan.place.token_file);
+    if (plan.place.open) progress.warn(kOpenText);
   } else {
     progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
   }

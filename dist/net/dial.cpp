@@ -64,8 +64,8 @@ void Dial::greet() {
         self->link_->write_bytes(
             greeting::hello(self->token_, nonce(challenge), self->hello_, own, self->called_));
         self->said_hello_ = true;
-        self->link_->read_bytes(sizeof(SipCode), [self, challenge, own](const std::string& failed,
-                                                                        const wire::Bytes& proof) {
+        self->link_->read_bytes(sizeof(Code), [self, challenge, own](const std::string& failed,
+                                                                     const wire::Bytes& proof) {
           if (!self->done_) return;
           if (!failed.empty()) return self->end(Answer::Kind::no_handshake, failed);
           self->check(challenge, wire::Bytes(own.begin(), own.end()), proof);

@@ -125,7 +125,7 @@ void Door::judge(const std::shared_ptr<Guest>& guest, const wire::Bytes& said,
   if (wrong != nullptr) return refuse(*guest, wrong);
   if (hello.kind != wire::Kind::hello || !arrived_) return refuse(*guest, "not a hello");
   const greeting::Nonce theirs = greeting::nonce_of(bytes);
-  const SipCode proof = greeting::answer(token_, challenge, theirs, rank_);
+  const Code proof = greeting::answer(token_, challenge, theirs, rank_);
   guest->link->write_bytes(wire::Bytes(proof.begin(), proof.end()));
   arrived_(hello, guest->link, greeting::connection_id(token_, challenge, theirs));
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include <openssl/crypto.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -14,14 +15,14 @@ namespace gossamer::dist::greeting {
 namespace {
 
 // Each code has a purpose of its own, so that none can be sent back in another's place.
-SipCode code(const wire::Token& token, std::uint8_t purpose, std::uint32_t door,
-             std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
+Code code(const wire::Token& token, std::uint8_t purpose, std::uint32_t door,
+          std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
   wire::Bytes message{purpose};
   for (int shift = 0; shift < 32; shift += 8)
     message.push_back(static_cast<std::uint8_t>(door >> shift));
   message.insert(message.end(), a.begin(), a.end());
   message.insert(message.end(), b.begin(), b.end());
-  return siphash(token, message);
+  return hmac(token, message);
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ wire::Bytes hello(const wire::Token& token, const Nonce& challenge, const wire::
                   const Nonce& own, std::uint32_t called) {
   wire::Bytes out = wire::encode(frame);
   out.insert(out.end(), own.begin(), own.end());
-  const SipCode proof = code(token, 'd', called, challenge, out);
+  const Code proof = code(token, 'd', called, challenge, out);
   out.insert(out.end(), proof.begin(), proof.end());
   return out;
 }
@@ -54,7 +55,8 @@ wire::Bytes hello(const wire::Token& token, const Nonce& challenge, const wire::
 bool proves(const wire::Token& token, const Nonce& challenge,
             std::span<const std::uint8_t, kHelloBytes> bytes, std::uint32_t door) {
   const auto meant_for = [&](std::uint32_t called) {
-    return same(code(token, 'd', called, challenge, bytes.first(kHelloBytes - 16)), bytes.last(16));
+    return same(code(token, 'd', called, challenge, bytes.first(kHelloBytes - sizeof(Code))),
+                bytes.last(sizeof(Code)));
   };
   return meant_for(door) || meant_for(kAnyone);
 }
@@ -65,20 +67,17 @@ Nonce nonce_of(std::span<const std::uint8_t, kHelloBytes> bytes) {
   return nonce;
 }
 
-SipCode answer(const wire::Token& token, const Nonce& challenge, const Nonce& dialer,
-               std::uint32_t door) {
+Code answer(const wire::Token& token, const Nonce& challenge, const Nonce& dialer,
+            std::uint32_t door) {
   return code(token, 'a', door, dialer, challenge);
 }
 
 bool same(std::span<const std::uint8_t> a, std::span<const std::uint8_t> b) {
-  if (a.size() != b.size()) return false;
-  unsigned difference = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) difference |= static_cast<unsigned>(a[i] ^ b[i]);
-  return difference == 0;
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 std::uint64_t connection_id(const wire::Token& token, const Nonce& challenge, const Nonce& dialer) {
-  const SipCode c = code(token, 'c', 0, challenge, dialer);
+  const Code c = code(token, 'c', 0, challenge, dialer);
   std::uint64_t id = 0;
   for (std::size_t i = 0; i < 8; ++i) id |= static_cast<std::uint64_t>(c[i]) << (8 * i);
   return id;

@@ -7,20 +7,20 @@
 //   door   -> dialer   code over (own bytes of the dialer, challenge, the worker that answers);
 //                      then frames
 //
-// The codes are SipHash-2-4-128 under the token, so it never travels; fresh random bytes on both
+// The codes are HMAC-SHA-256 under the token, so it never travels; fresh random bytes on both
 // sides make every code good for one connection only. Both name the worker at the door: a stranger
 // who listens where a dead worker did can't let another worker's door, or the caller's own, answer
 // for it. What follows is neither encrypted nor signed: an attacker who can change packets on the
 // wire is not kept out.
 #pragma once
 
-#include "gossamer/dist/net/siphash.h"
+#include "gossamer/dist/net/hmac.h"
 #include "gossamer/dist/net/wire.h"
 
 namespace gossamer::dist::greeting {
 
 using Nonce = std::array<std::uint8_t, 16>;
-constexpr std::size_t kHelloBytes = wire::kFrameBytes + 32;
+constexpr std::size_t kHelloBytes = wire::kFrameBytes + sizeof(Nonce) + sizeof(Code);
 constexpr std::uint32_t kAnyone = 0xffffffff;  // as the worker that is called: whoever answers
 
 Nonce fresh();                 // from the kernel's generator; DistError when it has none
@@ -34,7 +34,7 @@ bool proves(const wire::Token&, const Nonce& challenge, std::span<const std::uin
             std::uint32_t door);
 Nonce nonce_of(std::span<const std::uint8_t, kHelloBytes>);
 
-SipCode answer(const wire::Token&, const Nonce& challenge, const Nonce& dialer, std::uint32_t door);
+Code answer(const wire::Token&, const Nonce& challenge, const Nonce& dialer, std::uint32_t door);
 bool same(std::span<const std::uint8_t>, std::span<const std::uint8_t>);  // constant time
 
 // The name of this connection: both ends know it, nobody else can guess it.

@@ -2,47 +2,19 @@
 // environment.
 #include "gossamer/dist/net/launch.h"
 
-#include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/launch_sources.h"
 #include "gossamer/dist/net/process_group.h"
+#include "gossamer/dist/net/token.h"
 
 namespace gossamer::dist {
 namespace {
-
-// The first word of a file that only its owner may read.
-std::string token_from(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  check<ConfigError>(fd >= 0, "GOSSAMER_TOKEN_FILE=", path, ": ", std::strerror(errno));
-  struct stat about {};
-  char text[4096];
-  const bool known = fstat(fd, &about) == 0;
-  const ssize_t length = known && S_ISREG(about.st_mode) ? read(fd, text, sizeof text) : -1;
-  close(fd);
-  check<ConfigError>(length >= 0, "GOSSAMER_TOKEN_FILE=", path, ": it is no file that can be read");
-  std::ostringstream mode;
-  mode << std::oct << (about.st_mode & 0777);
-  check<ConfigError>((about.st_mode & 077) == 0, "GOSSAMER_TOKEN_FILE=", path, " has mode 0",
-                     mode.str(), ": others can read or change the job's secret; chmod 600 ", path);
-  check<ConfigError>(about.st_uid == geteuid() || about.st_uid == 0, "GOSSAMER_TOKEN_FILE=", path,
-                     " belongs to another user (", about.st_uid,
-                     "), who knows the job's secret; make one of your own");
-  std::istringstream in(std::string(text, static_cast<std::size_t>(length)));
-  std::string token;
-  check<ConfigError>(static_cast<bool>(in >> token), "GOSSAMER_TOKEN_FILE=", path,
-                     " is empty; for example: openssl rand -hex 16 > ", path);
-  return token;
-}
 
 std::vector<std::string> list(const char* name) {
   std::vector<std::string> items;
@@ -59,13 +31,12 @@ void read_extras(LaunchInfo& info) {
   } else if (info.local) {
     info.host = "127.0.0.1";
   }
-  info.derived_token = true;
   if (const auto token = variable("GOSSAMER_TOKEN")) {
     info.token = *token;
-    info.derived_token = false;
+    const std::string why = weakness(info.token);
+    check<ConfigError>(why.empty(), "GOSSAMER_TOKEN ", why);
   } else if (const auto file = variable("GOSSAMER_TOKEN_FILE")) {
-    info.token = token_from(*file);
-    info.derived_token = false;
+    info.token = token_of_file("GOSSAMER_TOKEN_FILE", *file);
   }
   info.interface = variable("GOSSAMER_INTERFACE").value_or("");
   info.rejoin = number("GOSSAMER_REJOIN").value_or(0) != 0;
@@ -145,7 +116,7 @@ std::unique_ptr<Group> join(const LaunchInfo& info, const JoinOptions& options) 
   if (info.size == 1) return solo_group();
   check<ConfigError>(info.port >= 1 && info.port <= 65535, "the rendezvous port is ", info.port,
                      ": must be 1 to 65535");
-  return process_group(info, options);
+  return process_group(with_token(info, options.open), options);
 }
 
 }  // namespace gossamer::dist

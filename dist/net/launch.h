@@ -17,10 +17,12 @@ struct LaunchInfo {
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::string host = "127.0.0.1";  // where worker 0 listens
   int port = 0;
-  // shared secret of the job: GOSSAMER_TOKEN, a file, or derived from what the launcher gives
+  // Shared secret of the job: GOSSAMER_TOKEN, or the first word of the file GOSSAMER_TOKEN_FILE.
+  // Empty: see with_token().
   std::string token;
-  bool derived_token =
-      false;  // from what the launcher gives: who knows the job's id can compute it
+  std::string job;         // what the launcher gives: the same for all workers, and no secret
+  std::string token_file;  // by with_token(): the secret of this user, of which `token` was made
+  bool open = false;       // by with_token(): there is no secret
   // whose variables were used: "gossamer", "torchrun", "slurm", "openmpi", "hydra"; "alone": none
   std::string source = "alone";
   // all workers run on this machine: nobody listens on anything but the loopback
@@ -40,6 +42,13 @@ struct LaunchInfo {
 // Reads GOSSAMER_*, RANK/WORLD_SIZE/…, SLURM_*, OMPI_COMM_WORLD_*, PMI_*, in this order.
 // ConfigError on half-set or senseless values.
 LaunchInfo launch_info();
+// The place with a token. One that was given stays; it must hold 128 bits. Without one: on one
+// machine it is made of `job` and a secret of this user (token.h); elsewhere ConfigError says how
+// to make one and carry it to all workers. open: without one, the workers do without a secret, on
+// one machine or several: whoever knows `job` and reaches a port can join. join() calls it.
+LaunchInfo with_token(LaunchInfo, bool open);
+// A name of the job with this token, the same on all workers, which does not give the token away.
+std::string run_number(const LaunchInfo&);
 // The numeric address of this machine on which this worker listens, whose doors the others are told
 // of: the loopback when `local`; the address of `interface`; else the address from which packets to
 // worker 0's host leave. "0.0.0.0" where that can't be told (worker 0, whose own name means the
@@ -59,6 +68,8 @@ struct JoinOptions {
   // Workers of one machine exchange by reading each other's memory, where the machine allows it
   // (memory_edge.h); false: over TCP, as between machines.
   bool read_memory = true;
+  // with_token(): a job for which nobody gave a token does without a secret
+  bool open = false;
   // DistError after being cut off from all others for so long (but not if all others have ended)
   double alone_after_s = 60;
   std::function<void(const std::string&)> on_wait;

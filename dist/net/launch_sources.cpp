@@ -72,7 +72,7 @@ void read_mpi_host(const std::string& job, const std::string& launcher, LaunchIn
       info.local_size,
       " of them on this host: set GOSSAMER_RENDEZVOUS=host:port of worker 0 and pass it on");
   info.port = port_from(job);
-  info.token = job;
+  info.job = job;
 }
 
 // The nearest of our ancestors whose name starts with `name`: the same for all workers of a host,
@@ -119,7 +119,7 @@ bool read_gossamer(LaunchInfo& info) {
   check<ConfigError>(
       info.size == 1 || variable("GOSSAMER_RENDEZVOUS"), "GOSSAMER_WORLD=", info.size,
       " but GOSSAMER_RENDEZVOUS is not set: set it to host:port of worker 0 for all workers");
-  info.token = "gossamer " + variable("GOSSAMER_RENDEZVOUS").value_or("");
+  info.job = "gossamer " + variable("GOSSAMER_RENDEZVOUS").value_or("");
   return true;
 }
 
@@ -143,8 +143,8 @@ bool read_torchrun(LaunchInfo& info) {
     // Somebody started the workers by hand: nobody else's machine can reach this address.
     if (!variable("LOCAL_WORLD_SIZE")) info.local = is_loopback(info.host);
   }
-  info.token = "torchrun " + variable("TORCHELASTIC_RUN_ID").value_or("") + " " + info.host + ":" +
-               std::to_string(info.port);
+  info.job = "torchrun " + variable("TORCHELASTIC_RUN_ID").value_or("") + " " + info.host + ":" +
+             std::to_string(info.port);
   return true;
 }
 
@@ -182,7 +182,7 @@ bool read_slurm(LaunchInfo& info) {
                        "SLURM_PROCID is set but SLURM_STEP_NODELIST is not: start with srun, or "
                        "set GOSSAMER_RENDEZVOUS");
   info.port = port_from("slurm " + job);
-  info.token = "slurm " + job + " " + std::to_string(getuid());
+  info.job = "slurm " + job + " " + std::to_string(getuid());
   return true;
 }
 

@@ -18,7 +18,7 @@ int integer(const std::string& what, const std::string& text);  // ConfigError n
 bool is_loopback(const std::string& host);
 void read_host_port(const std::string& name, const std::string& text, std::string& host, int& port);
 
-// Each fills what its launcher says and leaves `token` derived from it; false: it did not start us.
+// Each fills what its launcher says; false: it did not start us.
 // ConfigError on half-set values.
 bool read_gossamer(LaunchInfo&);
 bool read_torchrun(LaunchInfo&);

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "gossamer/core/text/printable.h"
-#include "gossamer/dist/net/siphash.h"
+#include "gossamer/dist/net/hmac.h"
 
 namespace gossamer::dist::wire {
 namespace {
@@ -156,25 +156,7 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   return nullptr;
 }
 
-Token make_token(const std::string& text) {
-  auto digit = [](char c) -> int {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-  };
-  Token token{};
-  if (text.size() == 32 &&
-      std::all_of(text.begin(), text.end(), [&](char c) { return digit(c) >= 0; })) {
-    for (std::size_t i = 0; i < 16; ++i)
-      token[i] = static_cast<std::uint8_t>(digit(text[2 * i]) * 16 + digit(text[2 * i + 1]));
-    return token;
-  }
-  // spreads, does not hide
-  constexpr Token kSpreading{'G', 'o', 's', 's', 'a', 'm', 'e', 'r',
-                             ' ', 't', 'o', 'k', 'e', 'n', 's', '.'};
-  return siphash(kSpreading, to_bytes(text));
-}
+Token make_token(const std::string& text) { return hmac(to_bytes(text), to_bytes("gossamer job")); }
 
 Bytes encode_table(const std::vector<Address>& table) {
   Bytes out(4);

@@ -17,11 +17,11 @@ namespace gossamer::dist::wire {
 constexpr std::size_t kFrameBytes = 64;
 // a longer one is refused before anything is allocated
 constexpr std::size_t kMaxPayload = 64 * 1024;
-constexpr std::uint8_t kVersion = 6;
+constexpr std::uint8_t kVersion = 7;
 constexpr std::uint32_t kMostRanks = 1024;  // that a frame may name; see kMaxWorkers
 
 using Bytes = std::vector<std::uint8_t>;
-using Token = std::array<std::uint8_t, 16>;
+using Token = std::array<std::uint8_t, 32>;  // a key
 
 enum class Kind : std::uint8_t {
   hello = 1,  // first frame of the dialer: rank, world, listening port, purpose, life
@@ -74,8 +74,7 @@ Bytes encode(const Frame&, std::span<const std::uint8_t> payload = {});
 // refused.
 const char* decode(std::span<const std::uint8_t, kFrameBytes>, Frame& frame);
 
-// 32 hexadecimal digits stand for themselves; any other text is hashed (a short text stays as
-// guessable as it is).
+// The key that a secret text stands for.
 Token make_token(const std::string& text);
 
 Bytes encode_table(const std::vector<Address>&);

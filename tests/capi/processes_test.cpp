@@ -68,7 +68,7 @@ struct Worker {
     join.size = 3;
     join.host = "127.0.0.1";
     join.port = port;
-    join.token = "of this test";
+    join.token = "00112233445566778899aabbccddeeff";
     join.dead_after_s = 60;  // not for want of a core; a killed one closes its connections
     join.restarted = restarted;
     gsm_group* group = nullptr;

@@ -254,7 +254,7 @@ void WrongCalls::add_calls() {
     wrong.size = 2;
     wrong.host = "127.0.0.1";
     wrong.port = 1000;
-    wrong.token = "t";
+    wrong.token = "00112233445566778899aabbccddeeff";
     switch (any(5)) {
       case 0:
         wrong.struct_size = one_of<size_t>({0, 3, 4097});
@@ -263,7 +263,7 @@ void WrongCalls::add_calls() {
         wrong.rank = one_of({-1, 2});
         break;
       case 2:
-        wrong.token = one_of<const char*>({nullptr, ""});
+        wrong.token = one_of({"", "too short"});
         break;
       case 3:
         wrong.join_timeout_s = one_of({-1., double(NAN)});

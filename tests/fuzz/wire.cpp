@@ -1,7 +1,8 @@
 // libFuzzer: bytes of a stranger through everything that reads them on the control connection: the
 // greeting, and then the frames as a connection reads them, one after the other.
 //
-// sources: wire greeting siphash printable utf8
+// sources: wire greeting hmac printable utf8
+// libraries: -lcrypto
 #include <algorithm>
 #include <array>
 #include <cmath>

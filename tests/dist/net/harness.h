@@ -20,7 +20,8 @@ namespace gossamer::dist::testing {
 using gossamer::testing::free_port;
 int listener(int* port);  // a socket that listens on the loopback
 JoinOptions quick();      // 20 s to meet, 10 s for a collective
-LaunchInfo place(int rank, int size, int port);
+constexpr const char* kToken = "00112233445566778899aabbccddeeff";
+LaunchInfo place(int rank, int size, int port);  // with this token
 
 // Starts `size` groups at once, each on its own thread, and gives them to `body`; all have ended
 // when it returns. The first exception of a rank, if any, is in the result.

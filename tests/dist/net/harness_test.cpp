@@ -53,7 +53,7 @@ LaunchInfo place(int rank, int size, int port) {
   info.rank = info.local_rank = rank;
   info.size = info.local_size = size;
   info.port = port;
-  info.token = "a token of the tests";
+  info.token = kToken;
   return info;
 }
 

@@ -145,7 +145,7 @@ TEST(Join, AWrongTokenIsTurnedAway) {
   std::thread a([&] { host = error_of([&] { (void)join(place(0, 2, port), o); }); });
   std::thread b([&] {
     LaunchInfo info = place(1, 2, port);
-    info.token = "another token";
+    info.token = "ffeeddccbbaa99887766554433221100";
     stranger = error_of([&] { (void)join(info, o); });
   });
   a.join();

@@ -63,6 +63,8 @@ const char* const kAll[] = {"GOSSAMER_RANK",
                             "MPI_LOCALRANKID",
                             "MPI_LOCALNRANKS"};
 
+const std::string kToken = "00112233445566778899aabbccddeeff";
+
 LaunchInfo with(const std::map<std::string, std::string>& environment) {
   for (const char* name : kAll) unsetenv(name);
   for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
@@ -94,7 +96,7 @@ TEST(Launch, OwnVariablesComeFirst) {
   const LaunchInfo i = with({{"GOSSAMER_RANK", "2"},
                              {"GOSSAMER_WORLD", "4"},
                              {"GOSSAMER_RENDEZVOUS", "10.0.0.1:2950"},
-                             {"GOSSAMER_TOKEN", "abc"},
+                             {"GOSSAMER_TOKEN", kToken},
                              {"RANK", "9"},
                              {"WORLD_SIZE", "99"},
                              {"MASTER_ADDR", "x"},
@@ -104,7 +106,7 @@ TEST(Launch, OwnVariablesComeFirst) {
   EXPECT_EQ(i.size, 4);
   EXPECT_EQ(i.host, "10.0.0.1");
   EXPECT_EQ(i.port, 2950);
-  EXPECT_EQ(i.token, "abc");
+  EXPECT_EQ(i.token, kToken);
   EXPECT_EQ(
       with({{"GOSSAMER_RANK", "0"}, {"GOSSAMER_WORLD", "2"}, {"GOSSAMER_RENDEZVOUS", "[::1]:80"}})
           .host,
@@ -148,7 +150,7 @@ TEST(Launch, SlurmStepsAgreeOnHostAndPort) {
   e["SLURM_PROCID"] = "0";
   const LaunchInfo other = with(e);
   EXPECT_EQ(other.port, i.port);
-  EXPECT_EQ(other.token, i.token);
+  EXPECT_EQ(other.job, i.job);
   e["SLURM_JOB_ID"] = "4243";
   EXPECT_NE(with(e).port, i.port);
 }
@@ -316,18 +318,17 @@ class TokenFile : public ::testing::Test {
 };
 
 TEST_F(TokenFile, IsReadWithoutItsLineEnd) {
-  write("s3cret\n", 0600);
+  write(kToken + "\n", 0600);
   const LaunchInfo i = with(environment());
-  EXPECT_EQ(i.token, "s3cret");
-  EXPECT_FALSE(i.derived_token);
+  EXPECT_EQ(i.token, kToken);
 }
 
 TEST_F(TokenFile, IsRefusedWhenOthersMayReadIt) {
   for (const int mode : {0644, 0640, 0604, 0620}) {
-    write("s3cret\n", mode);
+    write(kToken + "\n", mode);
     const std::string text = refusal(environment());
     EXPECT_NE(text.find("chmod 600"), std::string::npos) << text;
-    EXPECT_EQ(text.find("s3cret"), std::string::npos);
+    EXPECT_EQ(text.find(kToken), std::string::npos);
   }
 }
 
@@ -340,18 +341,15 @@ TEST_F(TokenFile, MustBeThereAndNotEmpty) {
   EXPECT_NE(refusal(environment()).find("no file"), std::string::npos);
 }
 
-TEST(Launch, ADerivedTokenIsMarked) {
-  EXPECT_TRUE(with({{"SLURM_PROCID", "0"},
-                    {"SLURM_NTASKS", "2"},
-                    {"SLURM_JOB_ID", "1"},
-                    {"SLURM_STEP_ID", "0"},
-                    {"SLURM_STEP_NODELIST", "a,b"}})
-                  .derived_token);
-  EXPECT_FALSE(with({{"GOSSAMER_RANK", "0"},
+TEST_F(TokenFile, MustHoldASecret) {
+  write("swordfish\n", 0600);
+  EXPECT_NE(refusal(environment()).find("wanted: 128 random bits"), std::string::npos);
+  EXPECT_NE(refusal({{"GOSSAMER_RANK", "0"},
                      {"GOSSAMER_WORLD", "2"},
                      {"GOSSAMER_RENDEZVOUS", "h:1"},
-                     {"GOSSAMER_TOKEN", "t"}})
-                   .derived_token);
+                     {"GOSSAMER_TOKEN", "swordfish"}})
+                .find("GOSSAMER_TOKEN holds at most"),
+            std::string::npos);
 }
 
 // ---- what our own launcher adds
