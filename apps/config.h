@@ -105,8 +105,9 @@ struct Config {
     i64 min_workers = dist::MethodOptions().min_workers, restart = 0;
     double restart_after_s = 1;
     std::string inject, transport = dist::GpuOptions().transport, wire = "f32",
-                        payload = dist::MethodOptions().payload;
-    bool read_memory = dist::JoinOptions().read_memory, open = dist::JoinOptions().open;
+                        payload = dist::MethodOptions().payload, tls = dist::JoinOptions().tls;
+    bool read_memory = dist::JoinOptions().read_memory, open = dist::JoinOptions().open,
+         trust_network = false;
     i64 nccl_ctas = dist::GpuOptions().nccl_ctas;
   } dist;
 

@@ -361,6 +361,14 @@ void each_key(C& c, F&& f) {
       "workers of one machine exchange by reading each other's memory, where the system allows it; "
       "false: over TCP, as between machines",
       Own{});
+  key("dist.tls", c.dist.tls,
+      "whether workers encrypt what they say to each other (TLS 1.3): on | off | auto (on, unless "
+      "all run on one machine)",
+      Choices{"auto", "on", "off"}, Own{});
+  key("dist.trust_network", c.dist.trust_network,
+      "true: nobody else can read or change what goes over the network between the machines, so "
+      "GPUs may exchange by NCCL, which does not encrypt",
+      Own{});
   key("dist.open", c.dist.open,
       "true: workers for which nobody gave a token do without a secret, so anybody who reaches a "
       "port can join and ruin the model",

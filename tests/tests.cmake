@@ -56,8 +56,9 @@ gossamer_tests(models tests/models)
 gossamer_tests(data tests/data)
 gossamer_tests(dist tests/dist EXCEPT tests/dist/net)
 gossamer_tests(net tests/dist/net)
-# Its files include Asio, as those of dist do.
+# Its files include Asio and OpenSSL, as those of dist do.
 target_compile_definitions(test_net PRIVATE ${asio_definitions})
+target_link_libraries(test_net PRIVATE OpenSSL::SSL ${CMAKE_DL_LIBS})
 if(Gloo_FOUND)
   target_link_libraries(test_net PRIVATE gloo)
   target_compile_definitions(test_net PRIVATE GOSSAMER_HAS_GLOO)

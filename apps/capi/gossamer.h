@@ -219,6 +219,9 @@ typedef struct gsm_join_options {
   const char* token_file;  // its first word is the token; nobody else may read it (mode 600)
   // not 0: without a token the workers do without a secret: whoever reaches a port can join
   int32_t open;
+  // TLS 1.3 between the workers: "on", "off", or "auto": on, unless all are on one machine. NULL:
+  // auto. All give the same
+  const char* tls;
 } gsm_join_options;
 gsm_status gsm_group_join_with(const gsm_join_options* options, gsm_group** group);
 // n workers in this process, one for each thread; groups: room for n.

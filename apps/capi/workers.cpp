@@ -116,6 +116,7 @@ gsm_group* join(const gsm_join_options& o) {
   dist::JoinOptions options;
   options.on_wait = options.on_refused = log_line;
   options.open = o.open != 0;
+  if (o.tls) options.tls = o.tls;
   if (o.join_timeout_s > 0) options.connect_timeout_s = o.join_timeout_s;
   if (o.collective_timeout_s > 0) options.collective_timeout_s = o.collective_timeout_s;
   if (o.dead_after_s > 0) options.dead_after_s = o.dead_after_s;

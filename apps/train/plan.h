@@ -22,6 +22,10 @@ constexpr const char* kOpenText =
     "take "
     "its model and ruin it";
 
+constexpr const char* kClearText =
+    "what the workers say to each other is not encrypted (dist.tls=off): whoever is on the network "
+    "between them can read the model and change it";
+
 struct WorkerOptions {
   bool dry_run = false;  // a few steps; nothing is written
   bool json = false;     // the summary goes to stdout as JSON, all other lines to stderr
@@ -42,6 +46,7 @@ struct Plan {
   double part(double samples) const;
   // The step in TensorBoard: the number of gradients of all workers.
   i64 board_step(double samples) const;
+  bool encrypted() const { return place.size > 1 && dist::encrypts(place, config.dist.tls); }
   // Tells this run from others of its name; the same on all workers.
   std::string run_id() const;
 

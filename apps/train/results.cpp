@@ -188,6 +188,8 @@ class Results {
 
   void add_warnings(JsonObject& s, const ResultFiles& files, double failed) {
     if (plan_.place.open) o_.warnings.push_back(kOpenText);
+    if (plan_.place.size > 1 && !plan_.encrypted() && !plan_.place.local)
+      o_.warnings.push_back(kClearText);
     if (const long lost = journal_.folder.lost_lines(); lost > 0)
       o_.warnings.push_back(fmt::format("{} lines of log.jsonl were not written", lost));
     if (failed > 0)

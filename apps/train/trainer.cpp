@@ -86,6 +86,7 @@ void Trainer::join_group(const Plan& plan, Journal& journal) {
                    .dead_after_s = plan.config.dist.dead_after_s,
                    .collective_timeout_s = plan.config.dist.collective_timeout_s,
                    .read_memory = plan.config.dist.read_memory,
+                   .tls = plan.config.dist.tls,
                    .on_wait = [&journal](const std::string& text) { journal.progress.note(text); },
                    .on_refused = refused});
   inject(plan, journal);
@@ -119,6 +120,7 @@ void Trainer::use_gpu_group(const Plan& plan, Journal& journal) {
        .transport = plan.config.dist.transport,
        .nccl_hostid = hostid ? hostid : "",
        .nccl_ctas = static_cast<int>(plan.config.dist.nccl_ctas),
+       .encrypted = plan.encrypted() && !plan.place.local && !plan.config.dist.trust_network,
        .deterministic = plan.config.train.deterministic,
        .collective_timeout_s = plan.config.dist.collective_timeout_s,
        .log = [&journal](const std::string& line) { journal.progress.note("gpu      " + line); }});

@@ -131,6 +131,17 @@ bool sums_by_nccl(Group& group, Setup& setup, const GpuOptions& o) {
   return usable;
 }
 
+// What `auto` means where NCCL is not used.
+GpuOptions without_nccl_if_encrypted(GpuOptions o) {
+  if (!o.encrypted || o.transport != "auto") return o;
+  o.transport = "host";
+  if (o.log && o.traffic != GpuTraffic::rounds)
+    o.log(
+        "NCCL does not encrypt, so what goes between machines goes over the host; on a network of "
+        "your own trust_network=true lets it be used");
+  return o;
+}
+
 }  // namespace
 
 void check_gpu_options(const GpuOptions& o) {
@@ -138,6 +149,12 @@ void check_gpu_options(const GpuOptions& o) {
                          o.transport == "host",
                      "transport=", o.transport,
                      " is unknown; known are: auto, nccl, peercopy, host");
+  check<ConfigError>(
+      !o.encrypted || o.transport != "nccl",
+      "transport=nccl between machines: NCCL does not encrypt, and these workers do "
+      "(tls). Join the machines by a network that encrypts, such as WireGuard, or use "
+      "one that nobody else can reach, and say dist.trust_network=true; or use "
+      "transport=auto or host");
   check<ConfigError>(
       o.nccl_ctas >= 0 && o.nccl_ctas <= 32 && (o.nccl_ctas & (o.nccl_ctas - 1)) == 0,
       "nccl_ctas=", o.nccl_ctas, "; it must be 1, 2, 4, 8, 16 or 32, or 0: as many as NCCL likes");
@@ -155,8 +172,9 @@ void check_gpu_options(const GpuOptions& o) {
       "host: use auto or host");
 }
 
-std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions& o) {
-  check_gpu_options(o);
+std::unique_ptr<Group> gpu_group(Group& host, Device device, const GpuOptions& given) {
+  check_gpu_options(given);
+  const GpuOptions o = without_nccl_if_encrypted(given);
   const auto setup = std::make_shared<Setup>(device);
   DeviceGroup::Parts parts{.host = host, .port = setup->port, .device = device, .keep = setup};
   const auto say = [&](const std::string& line) {

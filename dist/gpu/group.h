@@ -30,6 +30,9 @@ struct GpuOptions {
   // multiprocessors that NCCL may take (a power of two); 0: as many as it likes. Between machines
   // at most 2
   int nccl_ctas = 4;
+  // The workers encrypt what goes between machines. NCCL does not, so it is not used: exchanges and
+  // sums go over the host.
+  bool encrypted = false;
   // all_reduce: the bits of a sum depend on its numbers and on the order of the workers only. So it
   // goes over the host, for NCCL's order depends on the machines and on its version
   bool deterministic = false;

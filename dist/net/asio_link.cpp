@@ -18,7 +18,8 @@ AsioLink::Impl::Impl(const LaunchInfo& i, const JoinOptions& o)
       heartbeat(o.heartbeat_s),
       dead_after(o.dead_after_s),
       life(greeting::fresh_number()),
-      token(wire::make_token(i.token)),
+      credentials{wire::make_token(i.token),
+                  encrypts(i, o.tls) ? std::make_shared<const Tls>() : nullptr},
       bind(asio::ip::make_address(bind_address(i))) {
   for (int r = 0; r < info.size; ++r) peers.push_back(std::make_unique<Peer>(io));
 }
@@ -78,6 +79,14 @@ int AsioLink::size() const { return impl_->info.size; }
 int AsioLink::refused() const { return impl_->door->refused(); }
 std::uint64_t AsioLink::arrivals(int peer) const { return impl_->peer(peer).arrivals; }
 std::uint64_t AsioLink::connection(int peer) const { return impl_->peer(peer).id; }
+MemberKeys AsioLink::keys(const std::vector<int>& ranks) const {
+  MemberKeys keys{impl_->credentials.tls, {}};
+  if (!keys.tls) return keys;
+  std::lock_guard lock(impl_->mutex);
+  for (const int r : ranks)
+    keys.of.push_back(r == impl_->info.rank ? keys.tls->own() : impl_->peer(r).key);
+  return keys;
+}
 std::optional<ClockEstimate> AsioLink::clock_offset(int peer, double at_us) const {
   return impl_->peer(peer).clock.at(at_us);
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gossamer/dist/net/launch.h"
+#include "gossamer/dist/net/tls.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
@@ -49,6 +50,8 @@ class AsioLink final : public ControlLink {
   std::string local_address() const;
   int refused() const;                     // strangers turned away
   std::uint64_t arrivals(int peer) const;  // how often it has come
+  // For payload connections among these workers, which may include this one: how they encrypt.
+  MemberKeys keys(const std::vector<int>& ranks) const;
   // a number that both ends know and nobody else; another one for each connection
   std::uint64_t connection(int peer) const;
 

@@ -26,7 +26,7 @@ constexpr std::chrono::seconds kTableTime(3);
 }  // namespace
 
 void AsioLink::Impl::meet_all() {
-  JoinedGroup joined = meet(io, info, options, life);
+  JoinedGroup joined = meet(io, info, options, credentials, life);
   door = joined.door;
   local_address = joined.local_address;
   for_peers([&](int r, Peer& p) {
@@ -35,6 +35,7 @@ void AsioLink::Impl::meet_all() {
     p.address = c.address;
     p.life = c.life;
     p.id = c.id;
+    p.key = c.link->peer();
     p.heard = p.connected = Clock::now();
     p.arrivals = 1;
     p.alive = true;
@@ -48,7 +49,7 @@ void AsioLink::Impl::meet_all() {
 }
 
 void AsioLink::Impl::rejoin() {
-  door = std::make_shared<Door>(io, info.rank, token, options.on_refused);
+  door = std::make_shared<Door>(io, info.rank, credentials, options.on_refused);
   door->receive([this](const wire::Frame& hello, const auto& link, std::uint64_t id) {
     arrived(hello, link, id);
   });
@@ -102,7 +103,7 @@ void AsioLink::Impl::ask_a_seed() {
   const auto where = seeds[next_seed++ % seeds.size()];
   const wire::Frame introduction = hello(info, Purpose::rejoin, life, door->port());
   seeking = Dial::start(
-      io, where, greeting::kAnyone, bind, token, introduction, kDialTime,
+      io, where, greeting::kAnyone, bind, credentials, introduction, kDialTime,
       [this, where](const Answer& a) {
         seeking = nullptr;
         const int rank = static_cast<int>(a.frame.rank);
@@ -261,6 +262,7 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
   {
     std::lock_guard lock(mutex);
     p.why.clear();
+    p.key = link->peer();
     if (local_address.empty()) {
       asio::error_code error;
       local_address = link->socket().local_endpoint(error).address().to_string();
@@ -298,7 +300,7 @@ void AsioLink::Impl::dial(int rank) {
   if (error) return tried(rank);
   const wire::Frame introduction =
       hello(info, p.seek ? Purpose::rejoin : Purpose::back, life, door->port());
-  p.dial = Dial::start(io, where, static_cast<std::uint32_t>(rank), bind, token, introduction,
+  p.dial = Dial::start(io, where, static_cast<std::uint32_t>(rank), bind, credentials, introduction,
                        kDialTime, [this, rank](const Answer& a) {
                          peer(rank).dial = nullptr;
                          answered(rank, a);

@@ -40,7 +40,8 @@ struct AsioLink::Impl {
     std::atomic<bool> alive{false};
     std::atomic<std::uint64_t> mark{0}, arrivals{0}, id{0};
     ClockOffset clock;
-    std::string why;         // guarded by mutex, as the next two
+    std::string why;         // guarded by mutex, as the next three
+    PublicKey key{};         // of its process; all zero: not known
     std::string gave_us_up;  // why; empty: it never has
     std::map<std::uint64_t, std::vector<char>> kept;
   };
@@ -49,7 +50,7 @@ struct AsioLink::Impl {
   const JoinOptions options;
   const Seconds heartbeat, dead_after;
   const std::uint64_t life;
-  const wire::Token token;
+  const Credentials credentials;
   asio::ip::address bind;  // of ours; unspecified: the kernel's choice
   asio::io_context io{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{io.get_executor()};

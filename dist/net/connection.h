@@ -1,5 +1,5 @@
-// One TCP connection that carries control frames. All calls on the thread that runs the io_context.
-// Private to dist/.
+// One TCP connection that carries control frames, encrypted if the job encrypts. All calls on the
+// thread that runs the io_context. Private to dist/.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -9,9 +9,16 @@
 #include <memory>
 #include <string>
 
+#include "gossamer/dist/net/tls.h"
 #include "gossamer/dist/net/wire.h"
 
 namespace gossamer::dist {
+
+// What a worker proves: the job's token, as its key (greeting.h). tls: how it encrypts; null: not.
+struct Credentials {
+  wire::Token token{};
+  std::shared_ptr<const Tls> tls;
+};
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -20,8 +27,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Done =
       std::function<void(const std::string& error, const wire::Frame&, const wire::Bytes& payload)>;
 
-  explicit Connection(Socket);
-  void read(Done);  // one frame
+  enum class Side { caller, door };
+  static constexpr const char* kClosed = "connection closed";  // an error of these
+
+  // tls: null does not encrypt.
+  explicit Connection(Socket, const Tls* tls = nullptr);
+  ~Connection();
+  // Before all else: agrees on keys with the other side, if this connection encrypts. error: empty,
+  // or why it failed.
+  void handshake(Side, std::function<void(const std::string& error)>);
+  // After it. All zero without encryption.
+  const PublicKey& peer() const { return peer_; }
+  const Code& binding() const { return binding_; }  // see tls.h
+  void read(Done);                                  // one frame
   // Greetings: so many bytes of any kind. On an error, those that came.
   void read_bytes(std::size_t, std::function<void(const std::string& error, const wire::Bytes&)>);
   void write_bytes(wire::Bytes);
@@ -36,8 +54,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool enqueue(wire::Bytes);
   void write_next();
   void read_payload(Done);
+  template <class Buffer, class Handler>
+  void receive(const Buffer&, Handler);  // all of it
 
   Socket socket_;
+  struct Encryption;
+  std::unique_ptr<Encryption> tls_;  // null: none
+  PublicKey peer_{};
+  Code binding_{};
   std::array<std::uint8_t, wire::kFrameBytes> header_{};
   wire::Frame frame_;
   wire::Bytes payload_;

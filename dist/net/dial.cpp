@@ -16,20 +16,20 @@ greeting::Nonce nonce(const wire::Bytes& bytes) {
 
 }  // namespace
 
-Dial::Dial(asio::io_context& io, std::uint32_t called, const wire::Token& token,
+Dial::Dial(asio::io_context& io, std::uint32_t called, const Credentials& credentials,
            const wire::Frame& hello, Done done)
     : timer_(io),
       socket_(io),
       called_(called),
-      token_(token),
+      credentials_(credentials),
       hello_(hello),
       done_(std::move(done)) {}
 
 std::shared_ptr<Dial> Dial::start(asio::io_context& io, const asio::ip::tcp::endpoint& to,
                                   std::uint32_t called, const asio::ip::address& from,
-                                  const wire::Token& token, const wire::Frame& hello,
+                                  const Credentials& credentials, const wire::Frame& hello,
                                   std::chrono::milliseconds limit, Done done) {
-  auto dial = std::make_shared<Dial>(io, called, token, hello, std::move(done));
+  auto dial = std::make_shared<Dial>(io, called, credentials, hello, std::move(done));
   dial->timer_.expires_after(limit);
   dial->timer_.async_wait([dial](const asio::error_code& stopped) {
     if (!stopped)
@@ -54,7 +54,16 @@ void Dial::connect(const asio::ip::tcp::endpoint& to, const asio::ip::address& f
 }
 
 void Dial::greet() {
-  link_ = std::make_shared<Connection>(std::move(socket_));
+  link_ = std::make_shared<Connection>(std::move(socket_), credentials_.tls.get());
+  link_->handshake(Connection::Side::caller, [self = shared_from_this()](const std::string& error) {
+    if (!self->done_) return;
+    if (!error.empty()) return self->end(Answer::Kind::no_handshake, error);
+    self->key_ = greeting::bound(self->credentials_.token, self->link_->binding());
+    self->say_hello();
+  });
+}
+
+void Dial::say_hello() {
   link_->read_bytes(
       sizeof(greeting::Nonce),
       [self = shared_from_this()](const std::string& error, const wire::Bytes& challenge) {
@@ -62,7 +71,7 @@ void Dial::greet() {
         if (!error.empty()) return self->end(Answer::Kind::no_handshake, error);
         const greeting::Nonce own = greeting::fresh();
         self->link_->write_bytes(
-            greeting::hello(self->token_, nonce(challenge), self->hello_, own, self->called_));
+            greeting::hello(self->key_, nonce(challenge), self->hello_, own, self->called_));
         self->said_hello_ = true;
         self->link_->read_bytes(sizeof(Code), [self, challenge, own](const std::string& failed,
                                                                      const wire::Bytes& proof) {
@@ -76,7 +85,7 @@ void Dial::greet() {
 bool Dial::answers(std::uint32_t rank, const wire::Bytes& challenge, const wire::Bytes& own,
                    const wire::Bytes& proof) const {
   return rank != hello_.rank &&
-         greeting::same(greeting::answer(token_, nonce(challenge), nonce(own), rank), proof);
+         greeting::same(greeting::answer(key_, nonce(challenge), nonce(own), rank), proof);
 }
 
 void Dial::check(const wire::Bytes& challenge, const wire::Bytes& own, const wire::Bytes& proof) {
@@ -85,7 +94,7 @@ void Dial::check(const wire::Bytes& challenge, const wire::Bytes& own, const wir
     for (who = 0; who < hello_.world && !answers(who, challenge, own, proof);) ++who;
   if (!answers(who, challenge, own, proof))
     return end(Answer::Kind::no_handshake, "it does not know the token");
-  id_ = greeting::connection_id(token_, nonce(challenge), nonce(own));
+  id_ = greeting::connection_id(key_, nonce(challenge), nonce(own));
   link_->read([self = shared_from_this(), who](const std::string& error, const wire::Frame& frame,
                                                const wire::Bytes& payload) {
     if (!self->done_) return;

@@ -32,17 +32,18 @@ class Dial : public std::enable_shared_from_this<Dial> {
   // `done` once, or never after cancel().
   static std::shared_ptr<Dial> start(asio::io_context&, const asio::ip::tcp::endpoint& to,
                                      std::uint32_t called, const asio::ip::address& from,
-                                     const wire::Token&, const wire::Frame& hello,
+                                     const Credentials&, const wire::Frame& hello,
                                      std::chrono::milliseconds limit, Done done);
   void cancel();
   bool said_hello() const { return said_hello_; }
 
-  Dial(asio::io_context&, std::uint32_t called, const wire::Token&, const wire::Frame& hello,
+  Dial(asio::io_context&, std::uint32_t called, const Credentials&, const wire::Frame& hello,
        Done done);
 
  private:
   void connect(const asio::ip::tcp::endpoint& to, const asio::ip::address& from);
   void greet();
+  void say_hello();
   void check(const wire::Bytes& challenge, const wire::Bytes& own, const wire::Bytes& proof);
   bool answers(std::uint32_t rank, const wire::Bytes& challenge, const wire::Bytes& own,
                const wire::Bytes& proof) const;
@@ -51,7 +52,8 @@ class Dial : public std::enable_shared_from_this<Dial> {
   asio::steady_timer timer_;
   Connection::Socket socket_;
   const std::uint32_t called_;
-  const wire::Token token_;
+  const Credentials credentials_;
+  wire::Token key_{};  // of the greeting
   const wire::Frame hello_;
   Done done_;
   std::shared_ptr<Connection> link_;

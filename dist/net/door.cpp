@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/greeting.h"
@@ -10,7 +11,7 @@
 namespace gossamer::dist {
 namespace {
 
-// unknown clients at a time: one more, and the oldest goes. A worker needs milliseconds
+// unknown clients at a time: one more, and one goes. A worker needs a few times the network's delay
 constexpr std::size_t kMaxGreeting = 64;
 constexpr std::chrono::seconds kGreetingTime(5);  // for all of the greeting, however it drips in
 // then a pause, so that a flood leaves time for heartbeats; the kernel's queue waits
@@ -19,13 +20,13 @@ constexpr std::chrono::milliseconds kAcceptPause(20);
 
 }  // namespace
 
-Door::Door(asio::io_context& io, int rank, const wire::Token& token,
+Door::Door(asio::io_context& io, int rank, const Credentials& credentials,
            std::function<void(const std::string&)> on_refused)
     : io_(io),
       acceptor_(io),
       pause_(io),
       rank_(static_cast<std::uint32_t>(rank)),
-      token_(token),
+      credentials_(credentials),
       on_refused_(std::move(on_refused)) {}
 
 void Door::open(const asio::ip::tcp::endpoint& where, int listener) {
@@ -84,10 +85,11 @@ void Door::greet(Connection::Socket socket) {
   const auto from = socket.remote_endpoint(unknown);
   const auto guest = std::make_shared<Guest>();
   guest->from = unknown ? "somebody" : from.address().to_string();
-  guest->link = std::make_shared<Connection>(std::move(socket));
+  guest->link = std::make_shared<Connection>(std::move(socket), credentials_.tls.get());
   if (greeting_.size() >= kMaxGreeting) {
-    refuse(*greeting_.front(), "too many at once");
-    forget(greeting_.front());
+    const auto goes = superfluous();
+    refuse(*goes, "too many at once");
+    forget(goes);
   }
   greeting_.push_back(guest);
   auto timer = std::make_shared<asio::steady_timer>(io_, kGreetingTime);
@@ -96,11 +98,25 @@ void Door::greet(Connection::Socket socket) {
     self->refuse(*guest, "no greeting in time");
     self->forget(guest);
   });
+  guest->link->handshake(Connection::Side::door,
+                         [self = shared_from_this(), guest, timer](const std::string& error) {
+                           if (self->closed_ || guest->gone) return timer->cancel(), void();
+                           if (error.empty()) return self->challenge(guest, timer);
+                           timer->cancel();
+                           self->forget(guest);
+                           if (error != Connection::kClosed)
+                             self->refuse(*guest, "it does not encrypt: " + error);
+                         });
+}
+
+void Door::challenge(const std::shared_ptr<Guest>& guest,
+                     std::shared_ptr<asio::steady_timer> timer) {
+  guest->key = greeting::bound(credentials_.token, guest->link->binding());
   const greeting::Nonce challenge = greeting::fresh();
   const wire::Bytes said(challenge.begin(), challenge.end());
   guest->link->write_bytes(said);
   guest->link->read_bytes(greeting::kHelloBytes,
-                          [self = shared_from_this(), guest, timer, said](
+                          [self = shared_from_this(), guest, timer = std::move(timer), said](
                               const std::string& error, const wire::Bytes& answer) {
                             timer->cancel();
                             if (self->closed_ || guest->gone) return;
@@ -118,16 +134,16 @@ void Door::judge(const std::shared_ptr<Guest>& guest, const wire::Bytes& said,
   std::copy(said.begin(), said.end(), challenge.begin());
   const std::span<const std::uint8_t, greeting::kHelloBytes> bytes(answer.data(),
                                                                    greeting::kHelloBytes);
-  if (!greeting::proves(token_, challenge, bytes, rank_))
+  if (!greeting::proves(guest->key, challenge, bytes, rank_))
     return refuse(*guest, "wrong token, or a call for another worker");
   wire::Frame hello;
   const char* wrong = wire::decode(bytes.first<wire::kFrameBytes>(), hello);
   if (wrong != nullptr) return refuse(*guest, wrong);
   if (hello.kind != wire::Kind::hello || !arrived_) return refuse(*guest, "not a hello");
   const greeting::Nonce theirs = greeting::nonce_of(bytes);
-  const Code proof = greeting::answer(token_, challenge, theirs, rank_);
+  const Code proof = greeting::answer(guest->key, challenge, theirs, rank_);
   guest->link->write_bytes(wire::Bytes(proof.begin(), proof.end()));
-  arrived_(hello, guest->link, greeting::connection_id(token_, challenge, theirs));
+  arrived_(hello, guest->link, greeting::connection_id(guest->key, challenge, theirs));
 }
 
 void Door::refuse(Guest& guest, const std::string& why) {
@@ -142,6 +158,14 @@ void Door::refuse(Guest& guest, const std::string& why) {
   on_refused_(count == 1 ? "a client from " + guest.from + " was turned away: " + why
                          : std::to_string(count) + " clients were turned away, the last from " +
                                guest.from + ": " + why);
+}
+
+// The oldest of the address from which most have come: a flood takes no place of other addresses.
+std::shared_ptr<Door::Guest> Door::superfluous() const {
+  std::map<std::string, int> of_address;
+  for (const auto& guest : greeting_) ++of_address[guest->from];
+  return *std::ranges::max_element(greeting_, {},
+                                   [&](const auto& guest) { return of_address[guest->from]; });
 }
 
 void Door::forget(const std::shared_ptr<Guest>& guest) {

@@ -24,7 +24,7 @@ class Door : public std::enable_shared_from_this<Door> {
 
   // rank: of the worker whose door it is. on_refused: a sentence for a log, at most one a second;
   // may be empty.
-  Door(asio::io_context&, int rank, const wire::Token&,
+  Door(asio::io_context&, int rank, const Credentials&,
        std::function<void(const std::string&)> on_refused);
   // DistError when the address cannot be had. listener: a socket that listens there already; it is
   // taken over.
@@ -39,20 +39,23 @@ class Door : public std::enable_shared_from_this<Door> {
   struct Guest {
     std::shared_ptr<Connection> link;
     std::string from;
+    wire::Token key{};  // of its greeting
     bool gone = false;
   };
   void accept();
   void greet(Connection::Socket);
+  void challenge(const std::shared_ptr<Guest>&, std::shared_ptr<asio::steady_timer>);
   void judge(const std::shared_ptr<Guest>&, const wire::Bytes& challenge,
              const wire::Bytes& answer);
   void refuse(Guest&, const std::string& why);
   void forget(const std::shared_ptr<Guest>&);
+  std::shared_ptr<Guest> superfluous() const;  // of several; the one to go for another
 
   asio::io_context& io_;
   asio::ip::tcp::acceptor acceptor_;
   asio::steady_timer pause_;
   const std::uint32_t rank_;
-  const wire::Token token_;
+  const Credentials credentials_;
   const std::function<void(const std::string&)> on_refused_;
   Arrived arrived_;
   std::deque<std::shared_ptr<Guest>> greeting_;  // have not shown the token yet, the oldest first

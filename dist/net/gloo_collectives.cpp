@@ -286,7 +286,8 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
     // it died while `stop` was being cleared
     if (!s.dead().empty()) throw DistError("a member is gone");
     if (n > 1) {
-      auto fresh = std::make_shared<GlooContext>(s.link.local_address(), place, n, ms(s.limit));
+      auto fresh = std::make_shared<GlooContext>(s.link.local_address(), place, n, ms(s.limit),
+                                                 s.link.keys(members));
       {
         std::lock_guard lock(s.mutex);
         s.context = fresh;  // died() reaches it from here on

@@ -5,14 +5,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <deque>
 #include <optional>
 
 #include <gloo/transport/context.h>
 #include <gloo/transport/unbound_buffer.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "gossamer/core/error.h"
@@ -75,9 +73,10 @@ class Pair final : public gloo::transport::Pair {
 class GlooContext::Transport final : public gloo::transport::Context,
                                      public std::enable_shared_from_this<Transport> {
  public:
-  Transport(const std::string& address, int place, int members, std::chrono::milliseconds limit)
+  Transport(const std::string& address, int place, int members, std::chrono::milliseconds limit,
+            MemberKeys keys)
       : Context(place, members),
-        mesh(address, place, members, stop),
+        mesh(address, place, members, std::move(keys), stop),
         lines_(static_cast<std::size_t>(members)) {
     setTimeout(limit);
   }
@@ -94,7 +93,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
   }
 
   void connect(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
-    line(place).socket.emplace(mesh.join(place, address, until));
+    line(place).stream.emplace(mesh.join(place, address, until));
     createPair(place);
   }
 
@@ -122,7 +121,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
         if (l.now || !l.in.empty()) moved = read(l, static_cast<int>(i)) || moved;
         const bool reads = l.now || (!l.in.empty() && l.come < sizeof l.head);
         const int events = (l.out.empty() ? 0 : POLLOUT) | (reads ? POLLIN : 0);
-        if (events != 0) waits.push_back({l.fd(), static_cast<short>(events), 0});
+        if (events != 0) waits.push_back({l.open().descriptor(), static_cast<short>(events), 0});
       }
       if (!moved) stop.poll(waits, until);
     }
@@ -135,7 +134,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
       const bool comes = l.now && l.now->buffer == buffer;
       if (comes) l.now.reset();
       if (comes || (!l.out.empty() && l.out.front().buffer == buffer && l.out.front().done > 0))
-        l.socket.reset();
+        l.stream.reset();
       const auto of_it = [&](const auto& one) { return one.buffer == buffer; };
       std::erase_if(l.out, of_it);
       std::erase_if(l.in, of_it);
@@ -159,27 +158,20 @@ class GlooContext::Transport final : public gloo::transport::Context,
   };
   // All there is with one member.
   struct Line {
-    std::optional<Mesh::Socket> socket;
+    std::optional<Stream> stream;
     std::deque<Going> out;
     std::deque<Wanted> in;
     Head head;                  // of the message that comes
     std::size_t come = 0;       // of its head and data
     std::optional<Wanted> now;  // what it is for, once the head is here and somebody wants it
 
-    int fd() {
-      check<DistError>(socket.has_value(), "the connection is closed");
-      return socket->native_handle();
+    Stream& open() {
+      check<DistError>(stream.has_value(), "the connection is closed");
+      return *stream;
     }
   };
 
   Line& line(int place) { return lines_.at(static_cast<std::size_t>(place)); }
-
-  // How many bytes a system call moved; 0: none now.
-  static std::size_t moved(ssize_t result) {
-    if (result < 0 && (errno == EAGAIN || errno == EINTR)) return 0;
-    check<DistError>(result >= 0, "the connection was lost: ", std::strerror(errno));
-    return static_cast<std::size_t>(result);
-  }
 
   static bool write(Line& l, int to) {
     Going& g = l.out.front();
@@ -188,16 +180,12 @@ class GlooContext::Transport final : public gloo::transport::Context,
     const std::size_t data = g.done + head - sizeof g.head;
     parts[0] = {reinterpret_cast<char*>(&g.head) + (sizeof g.head - head), head};
     parts[1] = {const_cast<char*>(g.data) + data, g.head.bytes - data};
-    msghdr message{};
-    message.msg_iov = parts.data();
-    message.msg_iovlen = parts.size();
-    const std::size_t n = moved(sendmsg(l.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT));
+    const std::size_t n = l.open().write(parts);
     g.done += n;
-    if (g.done == sizeof g.head + g.head.bytes) {
-      g.buffer->sent.push_back(to);
-      l.out.pop_front();
-    }
-    return n > 0;
+    if (g.done < sizeof g.head + g.head.bytes || !l.open().flush()) return n > 0;
+    g.buffer->sent.push_back(to);
+    l.out.pop_front();
+    return true;
   }
 
   static bool read(Line& l, int from) {
@@ -225,11 +213,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
   }
 
   // What there is of the next bytes of the message.
-  static void take(Line& l, char* to, std::size_t bytes) {
-    const ssize_t got = ::recv(l.fd(), to, bytes, MSG_DONTWAIT);
-    check<DistError>(got != 0, "the connection was closed by the other side");
-    l.come += moved(got);
-  }
+  static void take(Line& l, char* to, std::size_t bytes) { l.come += l.open().read(to, bytes); }
 
   std::vector<Line> lines_;  // by place
 };
@@ -268,9 +252,9 @@ void GlooContext::Buffer::recv(int from, std::uint64_t slot, std::size_t offset,
 }
 
 GlooContext::GlooContext(const std::string& address, int place, int members,
-                         std::chrono::milliseconds limit)
+                         std::chrono::milliseconds limit, MemberKeys keys)
     : gloo::Context(place, members),
-      transport_(std::make_shared<Transport>(address, place, members, limit)) {
+      transport_(std::make_shared<Transport>(address, place, members, limit, std::move(keys))) {
   transportContext_ = transport_;
   setTimeout(limit);
 }

@@ -12,6 +12,7 @@
 #include <gloo/context.h>
 
 #include "gossamer/dist/net/stop_signal.h"
+#include "gossamer/dist/net/tls.h"
 
 namespace gossamer::dist {
 
@@ -19,7 +20,8 @@ namespace gossamer::dist {
 class GlooContext final : public gloo::Context {
  public:
   // The member at `place` of `size`. address: numeric, of ours. limit: for waits that name none.
-  GlooContext(const std::string& address, int place, int size, std::chrono::milliseconds limit);
+  GlooContext(const std::string& address, int place, int size, std::chrono::milliseconds limit,
+              MemberKeys keys = {});
   ~GlooContext() override;
 
   const std::vector<char>& address() const;  // for the others' connect()

@@ -43,6 +43,8 @@ std::uint64_t fresh_number() {
   return number;
 }
 
+wire::Token bound(const wire::Token& token, const Code& binding) { return hmac(token, binding); }
+
 wire::Bytes hello(const wire::Token& token, const Nonce& challenge, const wire::Frame& frame,
                   const Nonce& own, std::uint32_t called) {
   wire::Bytes out = wire::encode(frame);

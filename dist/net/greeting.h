@@ -10,8 +10,8 @@
 // The codes are HMAC-SHA-256 under the token, so it never travels; fresh random bytes on both
 // sides make every code good for one connection only. Both name the worker at the door: a stranger
 // who listens where a dead worker did can't let another worker's door, or the caller's own, answer
-// for it. What follows is neither encrypted nor signed: an attacker who can change packets on the
-// wire is not kept out.
+// for it. Where the job encrypts, TLS comes first, and the codes cover it. Elsewhere, what follows
+// is neither encrypted nor signed: an attacker who can change packets on the wire is not kept out.
 #pragma once
 
 #include "gossamer/dist/net/hmac.h"
@@ -25,6 +25,11 @@ constexpr std::uint32_t kAnyone = 0xffffffff;  // as the worker that is called: 
 
 Nonce fresh();                 // from the kernel's generator; DistError when it has none
 std::uint64_t fresh_number();  // not 0
+
+// The key of the codes on one connection, in place of the token: whoever ends the connection in the
+// middle has another binding (tls.h) towards each side, so no code of one is good for the other.
+// All zero where nothing is encrypted.
+wire::Token bound(const wire::Token&, const Code& binding);
 
 wire::Bytes hello(const wire::Token&, const Nonce& challenge, const wire::Frame&, const Nonce& own,
                   std::uint32_t called);

@@ -105,6 +105,12 @@ LaunchInfo launch_info() {
   return info;
 }
 
+bool encrypts(const LaunchInfo& info, const std::string& tls) {
+  check<ConfigError>(tls == "auto" || tls == "on" || tls == "off", "tls=", tls,
+                     " is unknown; known are: auto, on, off");
+  return tls == "on" || (tls == "auto" && !info.local);
+}
+
 std::unique_ptr<Group> join(const LaunchInfo& info, const JoinOptions& options) {
   check<ConfigError>(info.size >= 1 && info.size <= kMaxWorkers, "a group of ", info.size,
                      " workers: must be 1 to ", kMaxWorkers);

@@ -47,13 +47,16 @@ LaunchInfo launch_info();
 // to make one and carry it to all workers. open: without one, the workers do without a secret, on
 // one machine or several: whoever knows `job` and reaches a port can join. join() calls it.
 LaunchInfo with_token(LaunchInfo, bool open);
+// Whether workers of this place encrypt, as JoinOptions::tls says. ConfigError: it says nothing
+// that is known.
+bool encrypts(const LaunchInfo&, const std::string& tls);
 // A name of the job with this token, the same on all workers, which does not give the token away.
 std::string run_number(const LaunchInfo&);
 // The numeric address of this machine on which this worker listens, whose doors the others are told
 // of: the loopback when `local`; the address of `interface`; else the address from which packets to
-// worker 0's host leave. "0.0.0.0" where that can't be told (worker 0, whose own name means the
-// loopback, as Debian sets it up, on a machine with several networks). ConfigError lists the
-// interfaces.
+// worker 0's host leave. ConfigError lists the interfaces where there is none of this name, and the
+// addresses where one must be named (worker 0, whose own name means the loopback, as Debian sets it
+// up, on a machine with several networks).
 std::string bind_address(const LaunchInfo&);
 // "2", or "2 (gpu07)" where the hosts are known.
 std::string worker_name(const LaunchInfo&, int rank);
@@ -68,6 +71,9 @@ struct JoinOptions {
   // Workers of one machine exchange by reading each other's memory, where the machine allows it
   // (memory_edge.h); false: over TCP, as between machines.
   bool read_memory = true;
+  // How workers encrypt what they say to each other, TLS 1.3 (tls.h): on; off; auto: on unless all
+  // run on this machine. All workers say the same.
+  std::string tls = "auto";
   // with_token(): a job for which nobody gave a token does without a secret
   bool open = false;
   // DistError after being cut off from all others for so long (but not if all others have ended)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/launch_sources.h"
 
 namespace gossamer::dist {
@@ -92,6 +93,7 @@ std::optional<std::string> route_to(const std::string& host, int port) {
 std::string bind_address(const LaunchInfo& info) {
   if (info.local)
     return is_loopback(info.host) && info.host != "localhost" ? info.host : "127.0.0.1";
+  if (info.interface == "0.0.0.0") return info.interface;
   if (!info.interface.empty()) return of_interface(info.interface);
   const auto own = route_to(info.host, info.port);
   if (own && !is_loopback(*own)) return *own;
@@ -100,7 +102,12 @@ std::string bind_address(const LaunchInfo& info) {
   std::vector<std::string> others;
   for (const Interface& i : interfaces())
     if (!i.loopback && !i.v6) others.push_back(i.address);
-  return others.size() == 1 ? others.front() : "0.0.0.0";
+  if (others.empty()) return own.value_or("127.0.0.1");  // nobody else can come
+  check<ConfigError>(others.size() == 1, "worker ", info.rank, " is on ", info.host,
+                     ", a name of this machine, which has several networks: ", listed(others),
+                     "; name the one that leads to the other workers: GOSSAMER_INTERFACE=eth0, or "
+                     "its address (in C: network); 0.0.0.0 listens on all");
+  return others.front();
 }
 
 std::string worker_name(const LaunchInfo& info, int rank) {

@@ -28,8 +28,9 @@ Endpoint any_port(const std::string& address) {
 
 }  // namespace
 
-Mesh::Mesh(const std::string& address, int place, int size, const StopSignal& stop)
+Mesh::Mesh(const std::string& address, int place, int size, MemberKeys keys, const StopSignal& stop)
     : place_(place),
+      keys_(std::move(keys)),
       stop_(stop),
       secret_(greeting::fresh()),
       acceptor_(io_),
@@ -47,15 +48,26 @@ Mesh::Mesh(const std::string& address, int place, int size, const StopSignal& st
   own_address_.insert(own_address_.end(), bytes, bytes + here.size());
 }
 
-Mesh::Socket Mesh::join(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
+Stream Mesh::join(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
   stop_.check();
-  Socket socket = place < place_ ? dial(address, until) : wait_for(place, until);
-  asio::error_code ignored;
-  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-  return socket;
+  return place < place_ ? dial(place, address, until) : wait_for(place, until);
 }
 
-Mesh::Socket Mesh::dial(const std::vector<char>& address, StopSignal::TimePoint until) {
+bool Mesh::is_member(const Stream& stream, int place) const {
+  const auto p = static_cast<std::size_t>(place);
+  return keys_.tls == nullptr ||
+         (place >= 0 && p < keys_.of.size() && stream.peer() == keys_.of[p]);
+}
+
+template <class Act>
+void Mesh::work_until(Stream& stream, StopSignal::TimePoint until, const Act& act) const {
+  while (!act()) {
+    const pollfd one{stream.descriptor(), stream.events(), 0};
+    stop_.poll({&one, 1}, until);
+  }
+}
+
+Stream Mesh::dial(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
   Endpoint there;
   Bytes hello;
   check<DistError>(
@@ -83,17 +95,28 @@ Mesh::Socket Mesh::dial(const std::vector<char>& address, StopSignal::TimePoint 
     getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
     if (why != 0) failed(why);
   }
+  Stream stream = encrypted(std::move(socket), Stream::Side::caller);
+  work_until(stream, until, [&] { return stream.shake_hands(); });
+  check<DistError>(is_member(stream, place), "somebody else answers at ",
+                   there.address().to_string(), ":", there.port());
   // Into an empty buffer: it takes so few bytes at once.
-  if (send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(hello.size()))
-    failed(errno);
-  return socket;
+  const iovec whole{hello.data(), hello.size()};
+  if (stream.write({&whole, 1}) != hello.size()) failed(EAGAIN);
+  work_until(stream, until, [&] { return stream.flush(); });
+  return stream;
 }
 
-Mesh::Socket Mesh::wait_for(int place, StopSignal::TimePoint until) {
+Stream Mesh::encrypted(Socket socket, Stream::Side side) const {
+  asio::error_code ignored;
+  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
+  return {std::move(socket), side, keys_.tls.get()};
+}
+
+Stream Mesh::wait_for(int place, StopSignal::TimePoint until) {
   for (;;) {
     let_in();
     if (const auto found = known_.find(place); found != known_.end()) {
-      Socket out = std::move(found->second);
+      Stream out = std::move(found->second);
       known_.erase(found);
       if (--awaited_ == 0) {
         asio::error_code ignored;
@@ -103,7 +126,7 @@ Mesh::Socket Mesh::wait_for(int place, StopSignal::TimePoint until) {
       return out;
     }
     std::vector<pollfd> waits{{acceptor_.native_handle(), POLLIN, 0}};
-    for (Guest& g : guests_) waits.push_back({g.socket.native_handle(), POLLIN, 0});
+    for (Guest& g : guests_) waits.push_back({g.stream.descriptor(), g.stream.events(), 0});
     stop_.poll(waits, until);
   }
 }
@@ -117,23 +140,25 @@ void Mesh::let_in() {
     if (error == asio::error::connection_aborted) continue;
     check<DistError>(!error, "cannot take a payload connection: ", error.message());
     if (guests_.size() >= kMaxGuests) guests_.pop_front();
-    guests_.push_back({std::move(socket)});
+    guests_.push_back({encrypted(std::move(socket), Stream::Side::door)});
   }
   std::erase_if(guests_, [this](Guest& g) { return greets(g); });
 }
 
 bool Mesh::greets(Guest& g) {
-  const ssize_t got = recv(g.socket.native_handle(), g.hello.data() + g.come,
-                           g.hello.size() - g.come, MSG_DONTWAIT);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
-  if (got <= 0) return true;
-  g.come += static_cast<std::size_t>(got);
+  try {
+    if (!g.stream.shake_hands()) return false;
+    g.come +=
+        g.stream.read(reinterpret_cast<char*>(g.hello.data()) + g.come, g.hello.size() - g.come);
+  } catch (const DistError&) {
+    return true;  // a stranger, or a member that has gone again
+  }
   if (g.come < g.hello.size()) return false;
   const std::span<const std::uint8_t> hello(g.hello);
   int place = 0;
   std::memcpy(&place, g.hello.data() + secret_.size(), sizeof place);
-  if (greeting::same(hello.first(secret_.size()), secret_))
-    known_.insert_or_assign(place, std::move(g.socket));
+  if (greeting::same(hello.first(secret_.size()), secret_) && is_member(g.stream, place))
+    known_.insert_or_assign(place, std::move(g.stream));
   return true;
 }
 

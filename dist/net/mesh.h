@@ -1,6 +1,7 @@
 // TCP connections among the members of one Gloo context. A member listens on a port of its own,
 // tells the others the port and a secret over the control link, and takes the connections that
-// begin with the secret. Private to dist/.
+// begin with the secret. If the job encrypts, both ends show the keys that they have on the control
+// link. Private to dist/.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 
 #include "gossamer/dist/net/greeting.h"
 #include "gossamer/dist/net/stop_signal.h"
+#include "gossamer/dist/net/stream.h"
 
 namespace gossamer::dist {
 
@@ -21,28 +23,34 @@ class Mesh {
  public:
   using Socket = asio::ip::tcp::socket;
   // address: numeric, of ours. place: among `size` members. DistError if nobody can listen there.
-  Mesh(const std::string& address, int place, int size, const StopSignal&);
+  Mesh(const std::string& address, int place, int size, MemberKeys, const StopSignal&);
   // What the others give to their join(): at most 64 bytes.
   const std::vector<char>& address() const { return own_address_; }
   // A connection to the member at `place`, whose address() this is; it joins ours at the same time.
   // The lower place listens, until all have come. DistError: it can't be reached; DistTimeout at
   // `until`.
-  Socket join(int place, const std::vector<char>& address, StopSignal::TimePoint until);
+  Stream join(int place, const std::vector<char>& address, StopSignal::TimePoint until);
 
  private:
   using Bytes = std::array<std::uint8_t, sizeof(greeting::Nonce) + sizeof(std::uint32_t)>;
   // A connection that has not shown the secret yet.
   struct Guest {
-    Socket socket;
+    Stream stream;
     Bytes hello{};
     std::size_t come = 0;
   };
-  Socket dial(const std::vector<char>& address, StopSignal::TimePoint until);
-  Socket wait_for(int place, StopSignal::TimePoint until);
+  Stream dial(int place, const std::vector<char>& address, StopSignal::TimePoint until);
+  Stream wait_for(int place, StopSignal::TimePoint until);
+  Stream encrypted(Socket, Stream::Side) const;
   void let_in();
   bool greets(Guest&);  // false: still to come
+  bool is_member(const Stream&, int place) const;
+  // Goes on with `act` until it holds.
+  template <class Act>
+  void work_until(Stream&, StopSignal::TimePoint until, const Act& act) const;
 
   const int place_;
+  const MemberKeys keys_;
   const StopSignal& stop_;
   const greeting::Nonce secret_;
   asio::io_context io_;
@@ -50,7 +58,7 @@ class Mesh {
   std::vector<char> own_address_;
   int awaited_;                  // members that dial and were not joined yet
   std::deque<Guest> guests_;     // the oldest first
-  std::map<int, Socket> known_;  // by place: they came before they were asked for
+  std::map<int, Stream> known_;  // by place: they came before they were asked for
 };
 
 }  // namespace gossamer::dist

@@ -34,14 +34,14 @@ std::string join_ranks(const LaunchInfo& info, const std::vector<int>& ranks) {
 class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
  public:
   Rendezvous(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options,
-             std::uint64_t life)
+             const Credentials& credentials, std::uint64_t life)
       : io_(io),
         info_(info),
         options_(options),
         life_(life),
-        token_(wire::make_token(info.token)),
+        credentials_(credentials),
         bind_(asio::ip::make_address(bind_address(info))),
-        door_(std::make_shared<Door>(io, info.rank, token_, options.on_refused)),
+        door_(std::make_shared<Door>(io, info.rank, credentials_, options.on_refused)),
         contacts_(static_cast<std::size_t>(info.size)),
         table_(static_cast<std::size_t>(info.size)) {}
 
@@ -308,13 +308,14 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   void call(const tcp::endpoint& where, std::size_t rank, std::function<void(const Answer&)> done) {
     const wire::Frame introduction = hello(info_, wire::Purpose::first, life_, door_->port());
     dial_ = Dial::start(
-        io_, where, static_cast<std::uint32_t>(rank), bind_, token_, introduction, kAnswerTime,
-        [self = shared_from_this(), rank, done = std::move(done)](Answer answer) {
+        io_, where, static_cast<std::uint32_t>(rank), bind_, credentials_, introduction,
+        kAnswerTime, [self = shared_from_this(), rank, done = std::move(done)](Answer answer) {
           if (self->ended_) return;
           self->dial_ = nullptr;
           if (answer.kind == Answer::Kind::no_handshake)
             answer.error = "it ended the handshake: " + answer.error +
-                           "; is the token (GOSSAMER_TOKEN; in C: token) the same for all workers?";
+                           "; are the token (GOSSAMER_TOKEN; in C: token) and dist.tls (tls) the "
+                           "same for all workers?";
           if (answer.kind != Answer::Kind::frame) return done(answer);
           if (answer.frame.kind == Kind::welcome && answer.frame.rank == rank) {
             self->contacts_[rank] = {answer.link, {}, answer.frame.life, answer.id};
@@ -377,7 +378,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   const LaunchInfo info_;
   const JoinOptions& options_;
   const std::uint64_t life_;
-  const wire::Token token_;
+  const Credentials credentials_;
   const asio::ip::address bind_;
   std::shared_ptr<Door> door_;
   std::vector<Contact> contacts_;
@@ -434,8 +435,8 @@ std::string seen_from_outside(const std::string& host, const std::string& local_
 }
 
 JoinedGroup meet(asio::io_context& io, const LaunchInfo& info, const JoinOptions& options,
-                 std::uint64_t life) {
-  return std::make_shared<Rendezvous>(io, info, options, life)->run();
+                 const Credentials& credentials, std::uint64_t life) {
+  return std::make_shared<Rendezvous>(io, info, options, credentials, life)->run();
 }
 
 }  // namespace gossamer::dist

@@ -30,7 +30,8 @@ struct JoinedGroup {
 
 // Runs the io_context on the calling thread until all have met. life: of this process. DistError
 // names the missing.
-JoinedGroup meet(asio::io_context&, const LaunchInfo&, const JoinOptions&, std::uint64_t life);
+JoinedGroup meet(asio::io_context&, const LaunchInfo&, const JoinOptions&, const Credentials&,
+                 std::uint64_t life);
 
 // How this worker introduces itself.
 wire::Frame hello(const LaunchInfo&, wire::Purpose, std::uint64_t life, std::uint16_t port);

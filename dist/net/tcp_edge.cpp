@@ -28,8 +28,9 @@ TcpEdge::TcpEdge(const AsioLink& link, int peer, const PayloadJob& job)
     : rank_(link.rank()),
       peer_(peer),
       secret_(link.connection(peer)),
-      context_(std::make_shared<GlooContext>(link.local_address(), rank_ < peer ? 0 : 1, 2,
-                                             left(job.until))) {}
+      context_(std::make_shared<GlooContext>(
+          link.local_address(), rank_ < peer ? 0 : 1, 2, left(job.until),
+          link.keys({std::min(rank_, peer), std::max(rank_, peer)}))) {}
 
 void TcpEdge::connect(AsioLink& link, const PayloadJob& job, const std::atomic<bool>& stop) {
   const int other = rank_ < peer_ ? 1 : 0;

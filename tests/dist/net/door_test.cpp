@@ -2,6 +2,7 @@
 // bytes. And strangers who are called.
 #include "gossamer/dist/net/door.h"
 
+#include <asio/read.hpp>
 #include <asio/write.hpp>
 #include <random>
 #include <thread>
@@ -179,8 +180,8 @@ class Relay {
 
 TEST(Door, AnswersForNobodyElse) {
   asio::io_context io;
-  const wire::Token token = wire::make_token("secret");
-  const auto door = std::make_shared<Door>(io, 3, token, nullptr);
+  const Credentials credentials{wire::make_token("secret"), nullptr};
+  const auto door = std::make_shared<Door>(io, 3, credentials, nullptr);
   int arrived = 0;
   door->receive([&](const wire::Frame&, const std::shared_ptr<Connection>& link, std::uint64_t) {
     wire::Frame welcome;
@@ -201,8 +202,8 @@ TEST(Door, AnswersForNobodyElse) {
     hello.world = 4;
     hello.life = 7;
     std::optional<Answer> answer;
-    const auto dial = Dial::start(io, where, called, {}, token, hello, std::chrono::seconds(20),
-                                  [&](const Answer& a) { answer = a; });
+    const auto dial = Dial::start(io, where, called, {}, credentials, hello,
+                                  std::chrono::seconds(20), [&](const Answer& a) { answer = a; });
     io.restart();
     while (!answer && io.run_one() > 0) {
     }
@@ -219,6 +220,41 @@ TEST(Door, AnswersForNobodyElse) {
   EXPECT_EQ(call(relay.where(), 3, 1), -1) << "he lets the caller itself answer";
   EXPECT_EQ(arrived, 3) << "and is nobody at that door";
   EXPECT_EQ(call(relay.where(), 3, greeting::kAnyone), -1);
+  door->close();
+}
+
+// A worker far away needs several round trips, and a flood does not push it out meanwhile.
+TEST(Door, AFloodFromOneAddressTakesNoPlaceOfAnother) {
+  asio::io_context io;
+  const wire::Token token = wire::make_token("secret");
+  const auto door = std::make_shared<Door>(io, 3, Credentials{token, nullptr}, nullptr);
+  int arrived = 0;
+  door->receive(
+      [&](const wire::Frame&, const std::shared_ptr<Connection>&, std::uint64_t) { ++arrived; });
+  door->open({asio::ip::address_v4::loopback(), 0});
+  const tcp::endpoint where(asio::ip::address_v4::loopback(), door->port());
+  tcp::socket slow(io);
+  slow.connect(where);
+  greeting::Nonce challenge{};
+  bool challenged = false;
+  asio::async_read(slow, asio::buffer(challenge),
+                   [&](const asio::error_code& error, std::size_t) { challenged = !error; });
+  while (!challenged) ASSERT_GT(io.run_one(), 0u);
+  std::vector<tcp::socket> flood;
+  for (int i = 0; i < 300; ++i) {
+    flood.emplace_back(io, tcp::endpoint(asio::ip::make_address("127.0.0.2"), 0));
+    flood.back().connect(where);
+  }
+  while (door->refused() < 237) ASSERT_GT(io.run_one(), 0u);  // all, but for 63 places
+  EXPECT_EQ(door->last_refused(), "127.0.0.2");
+  wire::Frame hello;
+  hello.kind = wire::Kind::hello;
+  hello.rank = 2;
+  hello.world = 4;
+  hello.life = 7;
+  asio::write(slow, asio::buffer(greeting::hello(greeting::bound(token, {}), challenge, hello,
+                                                 greeting::fresh(), 3)));
+  while (arrived == 0) ASSERT_GT(io.run_one(), 0u);
   door->close();
 }
 

@@ -40,17 +40,18 @@ void exchange_once(Group& g, int peer, std::uint64_t session, std::size_t n) {
   }
 }
 
-// Over memory and over TCP.
-class Exchange : public ::testing::TestWithParam<bool> {
+// Over memory, over TCP, and over TCP with encryption.
+class Exchange : public ::testing::TestWithParam<const char*> {
  protected:
   static std::vector<std::string> with_groups(int n, const std::function<void(Group&)>& body) {
     JoinOptions options = quick();
-    options.read_memory = GetParam();
+    options.read_memory = *GetParam() == 'm';
+    options.tls = *GetParam() == 'e' ? "on" : "off";
     return on_threads(n, body, options);
   }
 };
-INSTANTIATE_TEST_SUITE_P(Both, Exchange, ::testing::Bool(),
-                         [](const auto& kind) { return kind.param ? "memory" : "tcp"; });
+INSTANTIATE_TEST_SUITE_P(All, Exchange, ::testing::Values("memory", "tcp", "encrypted"),
+                         [](const auto& kind) { return kind.param; });
 
 TEST_P(Exchange, BothSidesGetWhatTheOtherSent) {
   EXPECT_EQ(with_groups(2,

@@ -48,11 +48,11 @@ int says_hello(const LaunchInfo& info, wire::Purpose purpose, int door = 1) {
   f.purpose = purpose;
   greeting::Nonce challenge;
   EXPECT_EQ(recv(s, challenge.data(), challenge.size(), MSG_WAITALL), 16);
-  const auto hello =
-      greeting::hello(wire::make_token(info.token), challenge, f, greeting::fresh(), 0);
-  EXPECT_EQ(::send(s, hello.data(), hello.size(), 0), 96);
-  char answer[16 + 64];
-  EXPECT_EQ(recv(s, answer, sizeof answer, MSG_WAITALL), 80);
+  const auto hello = greeting::hello(greeting::bound(wire::make_token(info.token), {}), challenge,
+                                     f, greeting::fresh(), 0);
+  EXPECT_EQ(::send(s, hello.data(), hello.size(), 0), 112);
+  char answer[sizeof(Code) + wire::kFrameBytes];
+  EXPECT_EQ(recv(s, answer, sizeof answer, MSG_WAITALL), 96);
   return s;
 }
 

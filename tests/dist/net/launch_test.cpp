@@ -10,7 +10,9 @@
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
@@ -289,6 +291,43 @@ TEST(Launch, AnAddressToListenOnIsFoundOrTheInterfacesAreNamed) {
   i.host = "::1";
   i.local = true;
   EXPECT_EQ(bind_address(i), "::1");
+}
+
+// Whoever listens on all networks is reached from networks that nobody had in mind.
+TEST(Launch, OfSeveralNetworksOneMustBeNamed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make networks";
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto run = [](const std::string& command) {
+      return std::system((command + " > /dev/null 2>&1").c_str()) == 0;
+    };
+    bool made = unshare(CLONE_NEWNET) == 0 && run("ip link set lo up") &&
+                run("ip link add a type veth peer name b");
+    for (const char* i : {"a", "b"}) made = made && run(std::string("ip link set ") + i + " up");
+    made = made && run("ip addr add 10.9.0.1/24 dev a") && run("ip addr add 10.9.1.1/24 dev b");
+    if (!made) _exit(77);
+    LaunchInfo i;
+    i.local = false;
+    i.host = "localhost";
+    try {
+      (void)bind_address(i);
+      _exit(1);
+    } catch (const ConfigError& e) {
+      const std::string text = e.what();
+      if (text.find("several networks: 10.9.0.1, 10.9.1.1") == std::string::npos ||
+          text.find("GOSSAMER_INTERFACE") == std::string::npos)
+        _exit(2);
+    }
+    i.interface = "b";
+    if (bind_address(i) != "10.9.1.1") _exit(3);
+    i.interface = "0.0.0.0";
+    _exit(bind_address(i) == "0.0.0.0" ? 0 : 4);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+    GTEST_SKIP() << "this machine makes no networks of its own (ip, veth)";
+  EXPECT_EQ(status, 0);
 }
 
 // ---- the job's secret

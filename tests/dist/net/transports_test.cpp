@@ -11,7 +11,7 @@
 namespace gossamer::dist::testing {
 namespace {
 
-enum class Kind { local, memory, tcp };
+enum class Kind { local, memory, tcp, encrypted };
 
 class Transports : public ::testing::TestWithParam<Kind> {
  protected:
@@ -20,6 +20,7 @@ class Transports : public ::testing::TestWithParam<Kind> {
     if (processes()) {
       JoinOptions options = quick();
       options.read_memory = GetParam() == Kind::memory;
+      options.tls = GetParam() == Kind::encrypted ? "on" : "off";
       return on_threads(n, body, options);
     }
     LocalCluster cluster(n);
@@ -41,11 +42,13 @@ class Transports : public ::testing::TestWithParam<Kind> {
     return std::vector<std::string>(static_cast<std::size_t>(n));
   }
 };
-INSTANTIATE_TEST_SUITE_P(All, Transports, ::testing::Values(Kind::local, Kind::memory, Kind::tcp),
+INSTANTIATE_TEST_SUITE_P(All, Transports,
+                         ::testing::Values(Kind::local, Kind::memory, Kind::tcp, Kind::encrypted),
                          [](const auto& kind) {
                            return kind.param == Kind::local    ? "local"
                                   : kind.param == Kind::memory ? "memory"
-                                                               : "tcp";
+                                  : kind.param == Kind::tcp    ? "tcp"
+                                                               : "encrypted";
                          });
 
 Event next_exchanged(Group& g, double seconds = 15) {
