@@ -20,6 +20,7 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/listed.h"
+#include "gossamer/dist/net/grant.h"
 #include "gossamer/dist/net/launch.h"
 #include "gossamer/dist/net/token.h"
 
@@ -168,6 +169,8 @@ class Supervisor {
     e["GOSSAMER_LOCAL_RANK"] = std::to_string(local_rank);
     e["GOSSAMER_LOCAL_WORLD"] = std::to_string(local_size);
     e["GOSSAMER_TOKEN"] = token_;
+    e["GOSSAMER_GRANT"] = dist::new_identity(launcher_, static_cast<std::uint32_t>(rank),
+                                             static_cast<std::uint32_t>(w.restarts));
     e["GOSSAMER_RENDEZVOUS"] = address(0);
     e["GOSSAMER_INTERFACE"] = "";
     if (!one_host()) {
@@ -373,6 +376,7 @@ class Supervisor {
   const Launch& launch_;
   std::vector<Host> hosts_;
   const std::string token_;
+  const dist::KeyPair launcher_ = dist::new_key_pair();  // signs who is which worker
   const Clock::time_point begin_ = Clock::now();
   std::vector<Worker> workers_;
   SignalInbox signals_;

@@ -12,14 +12,28 @@ namespace gossamer::dist {
 
 using wire::Kind;
 
+namespace {
+
+Credentials credentials_of(const LaunchInfo& info, const JoinOptions& options,
+                           const std::optional<Identity>& granted) {
+  Credentials made{.token = wire::make_token(info.token)};
+  if (!encrypts(info, options.tls)) return made;
+  made.tls = granted ? std::make_shared<const Tls>(granted->own, granted->grant)
+                     : std::make_shared<const Tls>();
+  if (granted) made.launcher = granted->launcher;
+  return made;
+}
+
+}  // namespace
+
 AsioLink::Impl::Impl(const LaunchInfo& i, const JoinOptions& o)
     : info(i),
       options(o),
       heartbeat(o.heartbeat_s),
       dead_after(o.dead_after_s),
       life(greeting::fresh_number()),
-      credentials{wire::make_token(i.token),
-                  encrypts(i, o.tls) ? std::make_shared<const Tls>() : nullptr},
+      granted(i.grant.empty() ? std::nullopt : std::optional(identity(i.grant))),
+      credentials(credentials_of(i, o, granted)),
       bind(asio::ip::make_address(bind_address(i))) {
   for (int r = 0; r < info.size; ++r) peers.push_back(std::make_unique<Peer>(io));
 }

@@ -36,6 +36,7 @@ void AsioLink::Impl::meet_all() {
     p.life = c.life;
     p.id = c.id;
     p.key = c.link->peer();
+    p.grant = c.link->grant();
     p.heard = p.connected = Clock::now();
     p.arrivals = 1;
     p.alive = true;
@@ -168,12 +169,39 @@ void AsioLink::Impl::learn(const wire::Bytes& bytes) {
 wire::Bytes AsioLink::Impl::table() const {
   std::vector<wire::Address> addresses(peers.size());
   for_peers([&](int r, Peer& p) { addresses[static_cast<std::size_t>(r)] = p.address; });
-  addresses[static_cast<std::size_t>(info.rank)] = {local_address, door->port()};
+  addresses[static_cast<std::size_t>(info.rank)] = {
+      local_address, door->port(), credentials.tls ? credentials.tls->own() : PublicKey{}};
   return wire::encode_table(addresses);
 }
 
+// Where the job encrypts: whether this may be the worker that we knew as `p`. A new process in its
+// place needs the launcher's word. Where the launcher gives none, it can only take a place whose
+// process has gone.
+bool AsioLink::Impl::may_follow(const Peer& p, const Connection& link) const {
+  if (!credentials.tls || p.key == PublicKey{} || link.peer() == p.key) return true;
+  if (!credentials.launcher) return !p.alive;
+  return p.grant && link.grant() && link.grant()->generation > p.grant->generation;
+}
+
+// Whether the launcher says that another process has our place. Without encryption all workers are
+// on one machine, and believe each other.
+bool AsioLink::Impl::is_replaced(const wire::Bytes& proof) const {
+  if (!credentials.tls) return true;
+  const auto grant = decode_grant(proof);
+  return grant && granted && grant->rank == granted->grant.rank &&
+         grant->generation > granted->grant.generation && genuine(*grant, granted->launcher);
+}
+
+void AsioLink::Impl::tell_replaced(int rank, Connection& link) const {
+  const auto& grant = peer(rank).grant;
+  link.write(frame(Kind::replaced),
+             credentials.tls && grant
+                 ? encode(*grant)
+                 : wire::to_bytes("another process was started as worker " + std::to_string(rank)));
+}
+
 // Why this caller can't be let in; empty: it can.
-std::string AsioLink::Impl::objection(const wire::Frame& hello) const {
+std::string AsioLink::Impl::objection(const wire::Frame& hello, const Connection& link) const {
   const int rank = static_cast<int>(hello.rank);
   if (static_cast<int>(hello.world) != info.size)
     return "worker " + std::to_string(rank) + " was started for " + std::to_string(hello.world) +
@@ -186,6 +214,11 @@ std::string AsioLink::Impl::objection(const wire::Frame& hello) const {
     return "the job has begun, with a worker " + std::to_string(rank) +
            ". A process that is to take its place is started with GOSSAMER_REJOIN=1, or in C with "
            "`restarted` of gsm_join_options";
+  const bool replaced = hello.purpose == Purpose::back && p.life != 0 && p.life != hello.life;
+  if (!replaced && !may_follow(p, link))
+    return "worker " + std::to_string(rank) +
+           (credentials.launcher ? " was not started again by the launcher"
+                                 : " lives; a process that is to take its place waits for its end");
   if (p.alive && p.life == hello.life && Clock::now() - p.connected < kJustConnected)
     return "connected already";
   if (p.dial && p.dial->said_hello() && info.rank > rank) return "a call from here is under way";
@@ -206,22 +239,21 @@ bool AsioLink::Impl::belongs_to_the_next_job(const wire::Frame& hello) const {
 void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Connection>& link,
                              std::uint64_t id) {
   if (leaving || dropped || belongs_to_the_next_job(hello)) return link->close();
-  const auto send_off = [&](Kind kind, const std::string& why) {
-    link->write(frame(kind), wire::to_bytes(why));
+  const auto send_off = [&](const std::string& why) {
+    if (!why.empty()) link->write(frame(Kind::reject), wire::to_bytes(why));
     link->finish();
     auto later = std::make_shared<asio::steady_timer>(io, std::chrono::seconds(1));
     later->async_wait([link, later](const asio::error_code&) { link->close(); });
   };
-  if (const std::string why = objection(hello); !why.empty()) return send_off(Kind::reject, why);
+  if (const std::string why = objection(hello, *link); !why.empty()) return send_off(why);
   const int rank = static_cast<int>(hello.rank);
   Peer& p = peer(rank);
   if (hello.purpose == Purpose::back && p.life != 0 && p.life != hello.life)
-    return send_off(Kind::replaced,
-                    "another process was started as worker " + std::to_string(rank) + " meanwhile");
+    return tell_replaced(rank, *link), send_off("");
   asio::error_code error;
   p.address = {
       seen_from_outside(link->socket().remote_endpoint(error).address().to_string(), local_address),
-      hello.port};
+      hello.port, link->peer()};
   link->write(frame(Kind::welcome));
   const bool news = hello.purpose == Purpose::rejoin && hello.life != p.life;
   if (hello.purpose == Purpose::rejoin && (!info.rejoin || have_table))
@@ -239,8 +271,8 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
                            std::uint64_t life_of_peer) {
   Peer& p = peer(rank);
   if (p.alive && p.life != life_of_peer) {
-    p.link->write(frame(Kind::replaced),
-                  wire::to_bytes("another process was started as worker " + std::to_string(rank)));
+    p.grant = link->grant();
+    tell_replaced(rank, *p.link);
     p.link->finish();
     mark_dead_gently(rank, "started again");
   } else if (p.alive) {  // it noticed first: to it this worker was dead
@@ -259,6 +291,7 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
   p.patience = {};
   p.mark = 0;
   p.seek = false;
+  p.grant = link->grant();
   {
     std::lock_guard lock(mutex);
     p.why.clear();
@@ -314,15 +347,16 @@ void AsioLink::Impl::answered(int rank, const Answer& a) {
     return;
   }
   if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::welcome &&
-      static_cast<int>(a.frame.rank) == rank) {
+      static_cast<int>(a.frame.rank) == rank && may_follow(p, *a.link)) {
     // Another process than the one we knew: it may not have found anybody else yet.
     if (p.life != 0 && p.life != a.frame.life) a.link->write(frame(Kind::table), table());
     return adopt(rank, a.link, a.id, a.frame.life);
   }
   if (a.link) a.link->close();
   tried(rank);
-  if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::replaced)
-    return give_up(wire::printable(a.payload));
+  if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::replaced && is_replaced(a.payload))
+    return give_up("another process was started as worker " + std::to_string(info.rank) +
+                   " meanwhile");
   if (a.kind == Answer::Kind::nobody_there) {
     p.lost = false;  // its process has ended
     return dial_later(rank, kNobodyWait);

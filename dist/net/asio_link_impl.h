@@ -40,6 +40,7 @@ struct AsioLink::Impl {
     std::atomic<bool> alive{false};
     std::atomic<std::uint64_t> mark{0}, arrivals{0}, id{0};
     ClockOffset clock;
+    std::optional<Grant> grant;
     std::string why;         // guarded by mutex, as the next three
     PublicKey key{};         // of its process; all zero: not known
     std::string gave_us_up;  // why; empty: it never has
@@ -50,6 +51,7 @@ struct AsioLink::Impl {
   const JoinOptions options;
   const Seconds heartbeat, dead_after;
   const std::uint64_t life;
+  const std::optional<Identity> granted;  // by our launcher
   const Credentials credentials;
   asio::ip::address bind;  // of ours; unspecified: the kernel's choice
   asio::io_context io{1};
@@ -113,7 +115,10 @@ struct AsioLink::Impl {
   void ask_a_seed();
   void learn(const wire::Bytes& table);
   void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id);
-  std::string objection(const wire::Frame& hello) const;
+  std::string objection(const wire::Frame& hello, const Connection&) const;
+  bool may_follow(const Peer&, const Connection&) const;
+  bool is_replaced(const wire::Bytes& proof) const;
+  void tell_replaced(int rank, Connection&) const;
   bool belongs_to_the_next_job(const wire::Frame& hello) const;
   void adopt(int rank, const std::shared_ptr<Connection>&, std::uint64_t id,
              std::uint64_t life_of_peer);

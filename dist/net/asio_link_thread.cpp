@@ -114,7 +114,10 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
       mark_given_up(rank, wire::printable(payload));
       return false;
     case Kind::replaced:
-      give_up(wire::printable(payload));
+      if (is_replaced(payload))
+        give_up("another process was started as worker " + std::to_string(info.rank));
+      else
+        mark_given_up(rank, "it says that another process has this worker's place");
       return false;
     case Kind::leaving:
       mark_dead(rank, "left", false);

@@ -21,6 +21,12 @@ std::string describe(const asio::error_code& error) {
 
 }  // namespace
 
+bool Credentials::may_be(std::uint32_t rank, const Connection& other) const {
+  if (tls == nullptr || !launcher) return true;
+  const auto& grant = other.grant();
+  return grant && grant->rank == rank && genuine(*grant, *launcher);
+}
+
 struct Connection::Encryption {
   Encryption(Socket& socket, const Tls& tls) : stream(socket, tls.session().release()) {}
   asio::ssl::stream<Socket&> stream;
@@ -44,6 +50,7 @@ void Connection::handshake(Side side, std::function<void(const std::string& erro
         if (!failed) try {
             ssl_st* const session = self->tls_->stream.native_handle();
             self->peer_ = peer_key(session);
+            self->grant_ = peer_grant(session);
             self->binding_ = dist::binding(session);
           } catch (const DistError& e) {
             error = e.what();

@@ -7,6 +7,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "gossamer/dist/net/tls.h"
@@ -15,9 +16,14 @@
 namespace gossamer::dist {
 
 // What a worker proves: the job's token, as its key (greeting.h). tls: how it encrypts; null: not.
+// launcher: whose grant each worker has to show; none: the launcher gives none.
+class Connection;
 struct Credentials {
   wire::Token token{};
-  std::shared_ptr<const Tls> tls;
+  std::shared_ptr<const Tls> tls{};
+  std::optional<PublicKey> launcher{};
+  // Whether the other side may be worker `rank`: the launcher says so, if it says anything.
+  bool may_be(std::uint32_t rank, const Connection&) const;
 };
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -38,8 +44,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void handshake(Side, std::function<void(const std::string& error)>);
   // After it. All zero without encryption.
   const PublicKey& peer() const { return peer_; }
-  const Code& binding() const { return binding_; }  // see tls.h
-  void read(Done);                                  // one frame
+  const std::optional<Grant>& grant() const { return grant_; }  // of anybody
+  const Code& binding() const { return binding_; }              // see tls.h
+  void read(Done);                                              // one frame
   // Greetings: so many bytes of any kind. On an error, those that came.
   void read_bytes(std::size_t, std::function<void(const std::string& error, const wire::Bytes&)>);
   void write_bytes(wire::Bytes);
@@ -61,6 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Encryption;
   std::unique_ptr<Encryption> tls_;  // null: none
   PublicKey peer_{};
+  std::optional<Grant> grant_;
   Code binding_{};
   std::array<std::uint8_t, wire::kFrameBytes> header_{};
   wire::Frame frame_;

@@ -94,6 +94,9 @@ void Dial::check(const wire::Bytes& challenge, const wire::Bytes& own, const wir
     for (who = 0; who < hello_.world && !answers(who, challenge, own, proof);) ++who;
   if (!answers(who, challenge, own, proof))
     return end(Answer::Kind::no_handshake, "it does not know the token");
+  if (!credentials_.may_be(who, *link_))
+    return end(Answer::Kind::no_handshake,
+               "the launcher did not start it as the worker that it says it is");
   id_ = greeting::connection_id(key_, nonce(challenge), nonce(own));
   link_->read([self = shared_from_this(), who](const std::string& error, const wire::Frame& frame,
                                                const wire::Bytes& payload) {

@@ -39,6 +39,7 @@ void read_extras(LaunchInfo& info) {
     info.token = token_of_file("GOSSAMER_TOKEN_FILE", *file);
   }
   info.interface = variable("GOSSAMER_INTERFACE").value_or("");
+  info.grant = variable("GOSSAMER_GRANT").value_or("");
   info.rejoin = number("GOSSAMER_REJOIN").value_or(0) != 0;
   info.seeds = list("GOSSAMER_SEEDS");
   for (const std::string& seed : info.seeds) {

@@ -23,6 +23,8 @@ struct LaunchInfo {
   std::string job;         // what the launcher gives: the same for all workers, and no secret
   std::string token_file;  // by with_token(): the secret of this user, of which `token` was made
   bool open = false;       // by with_token(): there is no secret
+  // of our launcher: this worker's key pair, and the launcher's word for it (grant.h); a secret
+  std::string grant;
   // whose variables were used: "gossamer", "torchrun", "slurm", "openmpi", "hydra"; "alone": none
   std::string source = "alone";
   // all workers run on this machine: nobody listens on anything but the loopback

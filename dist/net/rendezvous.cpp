@@ -217,16 +217,31 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     asio::error_code error;
     const auto remote = link->socket().remote_endpoint(error).address(),
                local = link->socket().local_endpoint(error).address();
-    table_[rank] = {remote.to_string(), hello.port};
+    table_[rank] = {remote.to_string(), hello.port, link->peer()};
     if (local_address_.empty() || asio::ip::make_address(local_address_, error).is_loopback())
       local_address_ = local.to_string();
     watch(rank, link);
     if (!complete()) return;
-    table_[0] = {local_address_, door_->port()};
+    table_[0] = {local_address_, door_->port(), own_key()};
     for (auto& entry : table_) entry.host = seen_from_outside(entry.host, local_address_);
     const wire::Bytes table = wire::encode_table(table_);
     for (auto& contact : contacts_) {
       if (contact.link) contact.link->write(frame(Kind::table), table);
+    }
+  }
+
+  PublicKey own_key() const { return credentials_.tls ? credentials_.tls->own() : PublicKey{}; }
+
+  // A rank is the process that proved its key to worker 0 as such. Once the table is here, others
+  // that called in its name are sent away.
+  bool is_member(std::size_t rank, const Connection& link) const {
+    return !have_table_ || link.peer() == table_[rank].key;
+  }
+  void forget_strangers() {
+    for (std::size_t r = 1; r < contacts_.size(); ++r) {
+      if (!contacts_[r].link || is_member(r, *contacts_[r].link)) continue;
+      contacts_[r].link->close();
+      contacts_[r] = {};
     }
   }
 
@@ -247,7 +262,10 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     } else if (hello.rank < lowest || hello.rank >= hello.world) {
       refuse(link, "worker " + std::to_string(hello.rank) + " must not dial worker " +
                        std::to_string(info_.rank));
-    } else if (contacts_[hello.rank].link && contacts_[hello.rank].life != hello.life) {
+    } else if (!is_member(hello.rank, *link) ||
+               (contacts_[hello.rank].link &&
+                (contacts_[hello.rank].life != hello.life ||
+                 contacts_[hello.rank].link->peer() != link->peer()))) {
       refuse(link, "there is a worker " + std::to_string(hello.rank) +
                        " already: two processes were given the same rank");
     } else {
@@ -316,6 +334,11 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
             answer.error = "it ended the handshake: " + answer.error +
                            "; are the token (GOSSAMER_TOKEN; in C: token) and dist.tls (tls) the "
                            "same for all workers?";
+          if (answer.kind == Answer::Kind::frame && !self->is_member(rank, *answer.link)) {
+            answer.link->close();
+            answer.kind = Answer::Kind::no_handshake;
+            answer.error = "another process answers than the one that met worker 0";
+          }
           if (answer.kind != Answer::Kind::frame) return done(answer);
           if (answer.frame.kind == Kind::welcome && answer.frame.rank == rank) {
             self->contacts_[rank] = {answer.link, {}, answer.frame.life, answer.id};
@@ -345,6 +368,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
                          (wrong != nullptr ? wrong : "something else than the table of workers");
       } else {
         self->have_table_ = true;
+        self->forget_strangers();
         self->local_address_ = self->table_[static_cast<std::size_t>(self->info_.rank)].host;
         for (int r = 1; r < self->info_.rank; ++r) self->to_dial_.push_back(r);
         self->dial_next();

@@ -8,7 +8,7 @@
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
-#include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include "gossamer/core/error.h"
 
@@ -38,15 +38,28 @@ PublicKey public_part(const EVP_PKEY* key) {
   return bytes;
 }
 
-// Signed by its own key: it says which key this is, and nothing else. Its dates are of no account.
-Certificate self_signed(EVP_PKEY* key) {
+using Comment = std::unique_ptr<ASN1_IA5STRING, Freed<ASN1_IA5STRING_free>>;
+
+// Signed by its own key: it says which key this is, and shows the launcher's grant, if there is
+// one, as a comment. Its dates are of no account.
+Certificate self_signed(EVP_PKEY* key, const std::optional<Grant>& grant) {
   Certificate made(X509_new());
   must(made && X509_set_version(made.get(), X509_VERSION_3) == 1 &&
            ASN1_INTEGER_set(X509_get_serialNumber(made.get()), 1) == 1 &&
            X509_gmtime_adj(X509_getm_notBefore(made.get()), 0) != nullptr &&
            X509_gmtime_adj(X509_getm_notAfter(made.get()), 365L * 24 * 3600) != nullptr &&
-           X509_set_pubkey(made.get(), key) == 1 && X509_sign(made.get(), key, nullptr) > 0,
+           X509_set_pubkey(made.get(), key) == 1,
        "make a certificate");
+  if (grant) {
+    const std::vector<std::uint8_t> bytes = encode(*grant);
+    const Comment comment(ASN1_IA5STRING_new());
+    must(comment &&
+             ASN1_STRING_set(comment.get(), bytes.data(), static_cast<int>(bytes.size())) == 1 &&
+             X509_add1_ext_i2d(made.get(), NID_netscape_comment, comment.get(), 0,
+                               X509V3_ADD_DEFAULT) == 1,
+         "write a grant into a certificate");
+  }
+  must(X509_sign(made.get(), key, nullptr) > 0, "sign a certificate");
   return made;
 }
 
@@ -73,10 +86,11 @@ void append(std::vector<std::uint8_t>& to, const X509* certificate) {
 void Tls::Free::operator()(ssl_ctx_st* context) const { SSL_CTX_free(context); }
 void Tls::Free::operator()(ssl_st* session) const { SSL_free(session); }
 
-Tls::Tls() : context_(SSL_CTX_new(TLS_method())) {
-  const Key key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
-  must(context_ && key, "make a key");
-  own_ = public_part(key.get());
+Tls::Tls(const KeyPair& pair, const std::optional<Grant>& grant)
+    : context_(SSL_CTX_new(TLS_method())), own_(pair.key) {
+  const Key key(
+      EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, pair.seed.data(), pair.seed.size()));
+  must(context_ && key && public_part(key.get()) == own_, "use its key");
   SSL_CTX* const c = context_.get();
   must(SSL_CTX_set_min_proto_version(c, TLS1_3_VERSION) == 1 &&
            SSL_CTX_set_max_proto_version(c, TLS1_3_VERSION) == 1 &&
@@ -92,7 +106,7 @@ Tls::Tls() : context_(SSL_CTX_new(TLS_method())) {
   SSL_CTX_set_mode(c, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_verify(c, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
   SSL_CTX_set_cert_verify_callback(c, of_one_key, nullptr);
-  const Certificate certificate = self_signed(key.get());
+  const Certificate certificate = self_signed(key.get(), grant);
   must(SSL_CTX_use_certificate(c, certificate.get()) == 1 &&
            SSL_CTX_use_PrivateKey(c, key.get()) == 1,
        "use its own certificate");
@@ -108,6 +122,17 @@ PublicKey peer_key(const ssl_st* session) {
   const X509* const shown = SSL_get0_peer_certificate(session);
   check<DistError>(shown != nullptr, "the other side has shown no certificate");
   return public_part(X509_get0_pubkey(shown));
+}
+
+std::optional<Grant> peer_grant(const ssl_st* session) {
+  const X509* const shown = SSL_get0_peer_certificate(session);
+  if (shown == nullptr) return std::nullopt;
+  const Comment comment(static_cast<ASN1_IA5STRING*>(
+      X509_get_ext_d2i(shown, NID_netscape_comment, nullptr, nullptr)));
+  if (!comment) return std::nullopt;
+  auto grant = decode_grant({ASN1_STRING_get0_data(comment.get()),
+                             static_cast<std::size_t>(ASN1_STRING_length(comment.get()))});
+  return grant && grant->key == peer_key(session) ? grant : std::nullopt;
 }
 
 Code binding(ssl_st* session) {

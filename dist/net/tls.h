@@ -8,9 +8,11 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "gossamer/dist/net/grant.h"
 #include "gossamer/dist/net/hmac.h"
 
 struct ssl_ctx_st;
@@ -18,13 +20,11 @@ struct ssl_st;
 
 namespace gossamer::dist {
 
-// An Ed25519 key. All zero: the worker has none, for this job does not encrypt.
-using PublicKey = std::array<std::uint8_t, 32>;
-
 // A worker's key pair of this run, in memory only, and how it speaks TLS. Any thread.
 class Tls {
  public:
-  Tls();  // DistError: OpenSSL cannot
+  // grant: the certificate shows it. DistError: OpenSSL cannot.
+  explicit Tls(const KeyPair& = new_key_pair(), const std::optional<Grant>& grant = {});
   const PublicKey& own() const { return own_; }
 
   struct Free {
@@ -36,7 +36,7 @@ class Tls {
 
  private:
   std::unique_ptr<ssl_ctx_st, Free> context_;
-  PublicKey own_{};
+  const PublicKey own_;
 };
 
 // How the members of a set encrypt among themselves: our key pair, and the key of each by its
@@ -48,6 +48,8 @@ struct MemberKeys {
 
 // After the handshake. The other side's key; it has proved that it holds the private one.
 PublicKey peer_key(const ssl_st*);
+// The grant that its certificate shows, for that key; whose it is, is not looked at.
+std::optional<Grant> peer_grant(const ssl_st*);
 // A number that only both ends of this connection have: of the TLS exporter (RFC 5705) and of both
 // certificates. Somebody who ends the connection in the middle has another one towards each side.
 Code binding(ssl_st*);

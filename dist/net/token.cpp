@@ -41,22 +41,16 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
 
 // The most bits that a text of these kinds of characters can hold.
 double bits(const std::string& token) {
-  const auto all = [&](auto is) {
-    return std::ranges::all_of(token, [&](char c) { return is(static_cast<unsigned char>(c)); });
+  const auto any = [&](auto is) {
+    return std::ranges::any_of(token, [&](char c) { return is(static_cast<unsigned char>(c)); });
   };
-  const auto of_one_case = [&](auto is_case) {
-    return all([&](unsigned char c) { return std::isdigit(c) || is_case(c); });
-  };
-  const auto lower = [](unsigned char c) { return std::islower(c) != 0; };
-  const auto upper = [](unsigned char c) { return std::isupper(c) != 0; };
-  int kinds = 95;  // printable characters
-  if (all([](unsigned char c) { return std::isalnum(c) || std::strchr("+/=-_", c) != nullptr; }))
-    kinds = 64;
-  if (of_one_case(lower) || of_one_case(upper)) kinds = 36;
-  if (all(lower) || all(upper)) kinds = 26;
-  if (all([](unsigned char c) { return std::isxdigit(c) != 0; })) kinds = 16;
-  if (all([](unsigned char c) { return std::isdigit(c) != 0; })) kinds = 10;
-  return static_cast<double>(token.size()) * std::log2(kinds);
+  const bool hexadecimal_only = !any([](unsigned char c) { return std::isxdigit(c) == 0; });
+  int kinds = 0;
+  if (any([](unsigned char c) { return std::isdigit(c) != 0; })) kinds += 10;
+  if (any([](unsigned char c) { return std::islower(c) != 0; })) kinds += hexadecimal_only ? 6 : 26;
+  if (any([](unsigned char c) { return std::isupper(c) != 0; })) kinds += hexadecimal_only ? 6 : 26;
+  if (any([](unsigned char c) { return std::isalnum(c) == 0; })) kinds += 33;
+  return static_cast<double>(token.size()) * std::log2(std::max(kinds, 1));
 }
 
 // A folder, not a link to one, that nobody but this user may enter.

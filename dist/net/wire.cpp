@@ -166,6 +166,7 @@ Bytes encode_table(const std::vector<Address>& table) {
     out.push_back(static_cast<std::uint8_t>(a.port >> 8));
     out.push_back(static_cast<std::uint8_t>(std::min<std::size_t>(a.host.size(), 45)));
     out.insert(out.end(), a.host.begin(), a.host.begin() + out.back());
+    out.insert(out.end(), a.key.begin(), a.key.end());
   }
   return out;
 }
@@ -181,13 +182,16 @@ const char* decode_table(std::span<const std::uint8_t> bytes, std::vector<Addres
     const std::size_t length = bytes[at + 2];
     const auto port = static_cast<std::uint16_t>(bytes[at] | (bytes[at + 1] << 8));
     at += 3;
-    if (length > 45 || bytes.size() - at < length) return "a table with a bad address";
+    PublicKey key{};
+    if (length > 45 || bytes.size() - at < length + key.size()) return "a table with a bad address";
     std::string host(bytes.begin() + static_cast<std::ptrdiff_t>(at),
                      bytes.begin() + static_cast<std::ptrdiff_t>(at + length));
     if (host.find_first_not_of("0123456789abcdefABCDEF.:") != std::string::npos)
       return "a table with a bad address";
-    table.push_back({std::move(host), port});
     at += length;
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), key.size(), key.begin());
+    at += key.size();
+    table.push_back({std::move(host), port, key});
   }
   if (at != bytes.size()) return "a table with stray bytes";
   out = std::move(table);

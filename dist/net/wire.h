@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gossamer/dist/clock_offset.h"
+#include "gossamer/dist/net/grant.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist::wire {
@@ -27,7 +28,9 @@ enum class Kind : std::uint8_t {
   hello = 1,  // first frame of the dialer: rank, world, listening port, purpose, life
   welcome,    // the answer: rank and life of the other side
   reject,     // the other answer; payload: why, in words
-  replaced,   // a third: another process has taken your rank (payload: words); end
+  // a third: another process has taken your rank; end. Payload: its grant, where the job encrypts
+  // and its launcher gives grants; else words
+  replaced,
   // where everybody listens: from worker 0 at the start, from the worker that a restarted one asked
   // later
   table,
@@ -65,6 +68,7 @@ struct Frame {
 struct Address {
   std::string host;  // numeric
   std::uint16_t port = 0;
+  PublicKey key{};  // that it proved at the first meeting; all zero: the job does not encrypt
 };
 
 Bytes encode(const Frame&, std::span<const std::uint8_t> payload = {});

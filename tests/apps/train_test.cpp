@@ -298,6 +298,37 @@ TEST_F(Train, WorkersCanBeStartedByAnyLauncher) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
   EXPECT_EQ(summary()["launcher"], "torchrun");
   EXPECT_EQ(summary()["workers_at_end"], 2);
+  EXPECT_THAT(r.out, HasSubstr("token    made of this user's secret in "));
+  EXPECT_THAT(summary()["warnings"].dump(), Not(HasSubstr("dist.open")));
+}
+
+TEST_F(Train, WorkersOfSeveralMachinesNeedASecretOrInsist) {
+  const Result refused =
+      run(tiny({}), {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=192.0.2.1", "MASTER_PORT=2000"});
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("openssl rand -hex 16 > ~/.gossamer-token"),
+                                 HasSubstr("GOSSAMER_TOKEN_FILE"), HasSubstr("dist.open=true")));
+  // By hand on one machine: in the clear, encrypted.
+  for (const char* tls : {"off", "on"}) {
+    const std::vector<std::string> common{
+        "WORLD_SIZE=2", "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=127.0.0.1",
+        "MASTER_PORT=" + std::to_string(gossamer::testing::free_port())};
+    auto first = common, second = common;
+    first.insert(first.end(), {"RANK=0", "LOCAL_RANK=0"});
+    second.insert(second.end(), {"RANK=1", "LOCAL_RANK=1"});
+    const std::vector<std::string> keys{"dist.open=true", std::string("dist.tls=") + tls};
+    const pid_t other = start(tiny(keys), second);
+    const Result r = run(tiny(keys), first);
+    int status = 0;
+    waitpid(other, &status, 0);
+    EXPECT_EQ(r.code, 0) << r.err;
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    EXPECT_THAT(r.err, HasSubstr("this run has no secret (dist.open=true)"));
+    EXPECT_THAT(summary()["warnings"].dump(), HasSubstr("this run has no secret"));
+    EXPECT_THAT(r.out, *tls == 'o' && tls[1] == 'n'
+                           ? ::testing::Matcher<std::string>(HasSubstr("links    encrypted"))
+                           : Not(HasSubstr("links    encrypted")));
+  }
 }
 
 // One of them would ruin all models, and nobody would know why.

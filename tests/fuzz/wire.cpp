@@ -1,7 +1,7 @@
 // libFuzzer: bytes of a stranger through everything that reads them on the control connection: the
 // greeting, and then the frames as a connection reads them, one after the other.
 //
-// sources: wire greeting hmac printable utf8
+// sources: wire greeting grant hmac printable utf8
 // libraries: -lcrypto
 #include <algorithm>
 #include <array>
@@ -67,6 +67,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = encode_table(table);
     require(std::equal(all.begin(), all.end(), again.begin(), again.end()));
   }
+  if (const auto grant = decode_grant(all)) require(encode(*grant) == Bytes(all.begin(), all.end()));
   (void)make_token(std::string(all.begin(), all.end()));
   return 0;
 }

@@ -326,7 +326,8 @@ TEST(Join, AWorkerThatIsTurnedAwayAtTheDoorOfAnotherCallsAgain) {
     asio::io_context io;
     const JoinOptions o = quick();
     return error_of([&] {
-      const JoinedGroup kept = meet(io, place(r, 3, port), o, life);
+      const JoinedGroup kept =
+          meet(io, place(r, 3, port), o, Credentials{wire::make_token(kToken)}, life);
       // its table is still on the way
       while (r == 0 && !over) io.run_for(std::chrono::milliseconds(20));
     });
@@ -341,8 +342,7 @@ TEST(Join, AWorkerThatIsTurnedAwayAtTheDoorOfAnotherCallsAgain) {
   EXPECT_GE(turned_away, 0);
   close(turned_away);
   asio::io_context io;
-  const auto opened =
-      std::make_shared<Door>(io, 1, wire::make_token(place(1, 3, port).token), nullptr);
+  const auto opened = std::make_shared<Door>(io, 1, Credentials{wire::make_token(kToken)}, nullptr);
   std::shared_ptr<Connection> link;
   opened->receive([&](const wire::Frame&, const std::shared_ptr<Connection>& came, std::uint64_t) {
     wire::Frame welcome;

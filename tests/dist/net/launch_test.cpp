@@ -32,6 +32,7 @@ const char* const kAll[] = {"GOSSAMER_RANK",
                             "GOSSAMER_REJOIN",
                             "GOSSAMER_SEEDS",
                             "GOSSAMER_HOSTS",
+                            "GOSSAMER_GRANT",
                             "RANK",
                             "WORLD_SIZE",
                             "LOCAL_RANK",
@@ -302,9 +303,10 @@ TEST(Launch, OfSeveralNetworksOneMustBeNamed) {
       return std::system((command + " > /dev/null 2>&1").c_str()) == 0;
     };
     bool made = unshare(CLONE_NEWNET) == 0 && run("ip link set lo up") &&
-                run("ip link add a type veth peer name b");
-    for (const char* i : {"a", "b"}) made = made && run(std::string("ip link set ") + i + " up");
-    made = made && run("ip addr add 10.9.0.1/24 dev a") && run("ip addr add 10.9.1.1/24 dev b");
+                run("ip link add name va type veth peer name vb");
+    for (const char* i : {"va", "vb"})
+      made = made && run(std::string("ip link set dev ") + i + " up");
+    made = made && run("ip addr add 10.9.0.1/24 dev va") && run("ip addr add 10.9.1.1/24 dev vb");
     if (!made) _exit(77);
     LaunchInfo i;
     i.local = false;
@@ -318,7 +320,7 @@ TEST(Launch, OfSeveralNetworksOneMustBeNamed) {
           text.find("GOSSAMER_INTERFACE") == std::string::npos)
         _exit(2);
     }
-    i.interface = "b";
+    i.interface = "vb";
     if (bind_address(i) != "10.9.1.1") _exit(3);
     i.interface = "0.0.0.0";
     _exit(bind_address(i) == "0.0.0.0" ? 0 : 4);
