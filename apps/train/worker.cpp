@@ -88,9 +88,9 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
       for (const std::string& line : table) progress.note(line);
     if (!plan.place.token_file.empty())
       progress.note("token    made of this user's secret in " + plan.place.token_file);
-    if (plan.place.open) progress.warn(kOpenText);
+    if (plan.place.open && plan.place.rank == 0) progress.warn(kOpenText);
     if (plan.encrypted()) progress.note("links    encrypted by TLS 1.3");
-    if (!plan.encrypted() && !plan.place.local) progress.warn(kClearText);
+    if (!plan.encrypted() && !plan.place.local && plan.place.rank == 0) progress.warn(kClearText);
   } else {
     progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
   }

@@ -153,7 +153,7 @@ void check_gpu_options(const GpuOptions& o) {
       !o.encrypted || o.transport != "nccl",
       "transport=nccl between machines: NCCL does not encrypt, and these workers do "
       "(tls). Join the machines by a network that encrypts, such as WireGuard, or use "
-      "one that nobody else can reach, and say dist.trust_network=true; or use "
+      "one that nobody else can reach, and say trust_network=true; or use "
       "transport=auto or host");
   check<ConfigError>(
       o.nccl_ctas >= 0 && o.nccl_ctas <= 32 && (o.nccl_ctas & (o.nccl_ctas - 1)) == 0,

@@ -332,7 +332,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
           self->dial_ = nullptr;
           if (answer.kind == Answer::Kind::no_handshake)
             answer.error = "it ended the handshake: " + answer.error +
-                           "; are the token (GOSSAMER_TOKEN; in C: token) and dist.tls (tls) the "
+                           "; are the token (GOSSAMER_TOKEN; in C: token) and tls the "
                            "same for all workers?";
           if (answer.kind == Answer::Kind::frame && !self->is_member(rank, *answer.link)) {
             answer.link->close();

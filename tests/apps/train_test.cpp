@@ -307,7 +307,7 @@ TEST_F(Train, WorkersOfSeveralMachinesNeedASecretOrInsist) {
       run(tiny({}), {"RANK=0", "WORLD_SIZE=2", "MASTER_ADDR=192.0.2.1", "MASTER_PORT=2000"});
   EXPECT_EQ(refused.code, 2) << refused.err;
   EXPECT_THAT(refused.err, AllOf(HasSubstr("openssl rand -hex 16 > ~/.gossamer-token"),
-                                 HasSubstr("GOSSAMER_TOKEN_FILE"), HasSubstr("dist.open=true")));
+                                 HasSubstr("GOSSAMER_TOKEN_FILE"), HasSubstr("open=true")));
   // By hand on one machine: in the clear, encrypted.
   for (const char* tls : {"off", "on"}) {
     const std::vector<std::string> common{

@@ -67,7 +67,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const auto again = encode_table(table);
     require(std::equal(all.begin(), all.end(), again.begin(), again.end()));
   }
-  if (const auto grant = decode_grant(all)) require(encode(*grant) == Bytes(all.begin(), all.end()));
+  if (const auto grant = decode_grant(all))
+    require(encode(*grant) == Bytes(all.begin(), all.end()));
   (void)make_token(std::string(all.begin(), all.end()));
   return 0;
 }

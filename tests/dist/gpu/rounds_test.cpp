@@ -436,9 +436,9 @@ TEST(GpuOptions, RefuseWhatDoesNotGoWithTheTraffic) {
               testing::HasSubstr("a deterministic run can't use it: use auto or host"));
   EXPECT_THAT(refused({.transport = "pigeon"}, GpuTraffic::gossip),
               testing::HasSubstr("known are"));
-  EXPECT_THAT(refused({.transport = "nccl", .encrypted = true}, GpuTraffic::gossip),
-              testing::AllOf(testing::HasSubstr("WireGuard"),
-                             testing::HasSubstr("dist.trust_network=true")));
+  EXPECT_THAT(
+      refused({.transport = "nccl", .encrypted = true}, GpuTraffic::gossip),
+      testing::AllOf(testing::HasSubstr("WireGuard"), testing::HasSubstr("trust_network=true")));
   check_gpu_options({.transport = "auto", .encrypted = true});
   check_gpu_options({.traffic = GpuTraffic::rounds, .transport = "host"});
   check_gpu_options({.transport = "peercopy", .deterministic = true});  // copies add nothing

@@ -487,7 +487,7 @@ TEST(ManInTheMiddle, WorkersThatDoNotAgreeOnEncryptionAreTold) {
     });
   for (auto& t : threads) t.join();
   EXPECT_NE(errors[0].find("waiting for worker 1"), std::string::npos) << errors[0];
-  EXPECT_NE(errors[1].find("dist.tls"), std::string::npos) << errors[1];
+  EXPECT_NE(errors[1].find("and tls the same"), std::string::npos) << errors[1];
 }
 
 TEST(Tls, IsOnUnlessAllWorkersAreOnOneMachine) {

@@ -142,7 +142,7 @@ TEST_F(UserToken, SeveralMachinesNeedASecretThatIsCarriedToAll) {
     const std::string error = error_of([&] { (void)with_token(info, false); });
     EXPECT_TRUE(has(error, carry)) << error;
     EXPECT_TRUE(has(error, "openssl rand -hex 16 > ~/.gossamer-token")) << error;
-    EXPECT_TRUE(has(error, "dist.open=true")) << error;
+    EXPECT_TRUE(has(error, "open=true")) << error;
     EXPECT_TRUE(has(error_of([&] { (void)join(info); }), carry)) << "join() asks, too";
     EXPECT_TRUE(with_token(info, true).open);
   }
