@@ -143,7 +143,9 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
   node->name = name;
   node->sequence = next_sequence.fetch_add(1, std::memory_order_relaxed);
   for (const Tensor& in : inputs) node->inputs.push_back(in.defined() ? in.slot() : nullptr);
-  for (Tensor& t : saved) node->saved.push_back(t.defined() ? t.detach() : t);
+  for (Tensor& t : saved)
+    if (t.defined()) t = t.detach();
+  node->saved = std::move(saved);
   node->back = std::move(back);
   auto slot = std::make_shared<Slot>();
   slot->shape = out.shape();

@@ -18,8 +18,6 @@
 
 #include "gossamer/core/error.h"
 
-extern char** environ;
-
 namespace gossamer::apps {
 namespace {
 

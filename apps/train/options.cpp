@@ -24,7 +24,7 @@ bool is_adam(const Config& c) { return optimizer_name(c).find("adam") != std::st
 }  // namespace
 
 models::ModelOptions model_options(const Config& c) {
-  models::ModelOptions options = c.model;
+  models::ModelOptions options = static_cast<const models::ModelOptions&>(c.model);
   options.seed = static_cast<std::uint64_t>(c.train.seed);
   return options;
 }
@@ -110,7 +110,7 @@ std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, in
 // methods know.
 dist::MethodOptions method_options(const Config& c, int per_machine, int workers, double epoch) {
   dist::MethodOptions o;
-  static_cast<dist::GossipOptions&>(o) = c.train;
+  static_cast<dist::GossipOptions&>(o) = static_cast<const dist::GossipOptions&>(c.train);
   o.settings =
       c.method_settings([&](const Amount& a) { return part_of_run(a, c, workers, epoch); });
   // machines may hold different numbers: else nobody must agree on it

@@ -200,7 +200,8 @@ void backward(const View& view, i64 pieces, double rows, const T* dy, const T* y
   std::vector<double> sum(n), sum_x(n);
   const auto wide_mean = view.repeated(mean);
   const float* m = wide_mean.data();
-  const auto passed = [=]<class D, class V>(D d, i64 at, i64 col, V x_at) HWY_ATTR {
+  const auto passed = [=]<class D, class V>(D d, i64 at, [[maybe_unused]] i64 col,
+                                            [[maybe_unused]] V x_at) HWY_ATTR {
     const V g = load(d, dy + at);
     if constexpr (gate == Gate::by_output) return positive(d, load(d, y + at), g);
     if constexpr (gate == Gate::by_input)

@@ -204,12 +204,18 @@ void finish(const Product<N, T, C>& p, const float* sums, i64 sums_row, i64 row,
   const Tensor& b = p.tail.bias;
   alignas(64) float bias[kPanel] = {}, v[kPanel] = {};
   if (b.defined()) {
-    for_columns(columns, [&](auto d, i64 j) HWY_ATTR {
-      store(d,
-            b.dtype() == DType::f32 ? load(d, b.as<float>() + column + j)
-                                    : load(d, b.as<T>() + column + j),
-            bias + j);
-    });
+    const auto widen = [&](const auto* from) HWY_ATTR {
+      for_columns(columns,
+                  [&](auto d, i64 j) HWY_ATTR { store(d, load(d, from + column + j), bias + j); });
+    };
+    if constexpr (std::is_same_v<T, float>) {
+      widen(b.as<float>());
+    } else {
+      if (b.dtype() == DType::f32)
+        widen(b.as<float>());
+      else
+        widen(b.as<T>());
+    }
   }
   with_activation(p.tail.activation, [&]<class Op>() HWY_ATTR {
     C* z = p.tail.z.defined() ? p.tail.z.template as<C>() : nullptr;

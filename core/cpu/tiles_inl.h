@@ -14,14 +14,18 @@
 
 #include "gossamer/core/cpu/terms_inl.h"
 
-HWY_BEFORE_NAMESPACE();
 namespace gossamer::cpu::HWY_NAMESPACE {
 
 // What a thread must set up while it multiplies numbers of type N: nothing but for tiles.
 template <class N>
 class InUse {};
 
+}  // namespace gossamer::cpu::HWY_NAMESPACE
+
 #if HWY_TARGET == HWY_AVX3
+
+HWY_BEFORE_NAMESPACE();
+namespace gossamer::cpu::HWY_NAMESPACE {
 
 // While one of these lives, the tile registers are configured, each for 16 x 16 numbers.
 template <>
@@ -156,7 +160,8 @@ HWY_INLINE void transpose_tile(const GetRow& get_row, Pair* to, i64 to_row) {
   }
 }
 
-#endif
 }  // namespace gossamer::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+
+#endif
 #endif

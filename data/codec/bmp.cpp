@@ -81,8 +81,10 @@ class BmpReader final : public FormatReader {
     if (row_ == box_.height) return false;
     const int y = box_.y + row_++;
     const auto line = static_cast<std::uint64_t>(from_above_ ? y : size_.height - 1 - y);
-    for (int x = 0; x < box_.width; ++x)
-      std::ranges::copy(pixel(line, static_cast<std::uint64_t>(box_.x + x)), line_.begin() + 3 * x);
+    for (int x = 0; x < box_.width; ++x) {
+      const int column = box_.x + x;
+      std::ranges::copy(pixel(line, static_cast<std::uint64_t>(column)), line_.begin() + 3 * x);
+    }
     rows = {line_.data(), line_.size(), 1, line_.data() + line_.size()};
     return true;
   }

@@ -157,8 +157,7 @@ class Counts {
   }
   void offer_raised() {
     std::ranges::sort(raised_);
-    const auto again = std::ranges::unique(raised_);
-    raised_.erase(again.begin(), again.end());
+    raised_.erase(std::unique(raised_.begin(), raised_.end()), raised_.end());
     for (const Pair& pair : raised_) heap_.push({pairs_.at(pair).count, pair});
     raised_.clear();
   }

@@ -103,7 +103,7 @@ struct DeviceGroup::Impl {
   DeviceCollectives collectives;
 };
 
-DeviceGroup::DeviceGroup(Parts parts)
+DeviceGroup::DeviceGroup(const Parts& parts)
     : keep_(parts.keep),
       host_(parts.host),
       port_(parts.port),

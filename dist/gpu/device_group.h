@@ -22,7 +22,7 @@ class DeviceGroup final : public Group {
     std::function<std::unique_ptr<Reducer>(Group&, std::size_t buckets)> reducer{};
     std::shared_ptr<void> keep{};  // what owns the parts; destroyed last
   };
-  explicit DeviceGroup(Parts);
+  explicit DeviceGroup(const Parts&);
   ~DeviceGroup() override;
 
   int rank() const override { return host_.rank(); }

@@ -121,7 +121,11 @@ class Synchronous final : private RoundWorker {
   // --- what takes time in a step
   void average_gradients() override { all_reduce(m_.buckets); }
   void average() override { all_reduce(1); }
-  void mix() override { mix_with(ended_); }
+  // of a copy: a worker that has mixed ends later
+  void mix() override {
+    const std::vector<double> ended = ended_;
+    mix_with(ended);
+  }
   void mix_ahead() override { mix_with(began_); }
   void update() override {}
   void outer_step(const OuterStep&) override {}
@@ -148,8 +152,7 @@ class Synchronous final : private RoundWorker {
   }
 
   // Worker i needs the models that its neighbours in this round had at their `ready` time.
-  void mix_with(const std::vector<double>& ready_by_now) {
-    const std::vector<double> ready = ready_by_now;
+  void mix_with(const std::vector<double>& ready) {
     const TimedRound& round = timed(round_++);
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       const TimedRound::Met& met = round.of[i];
