@@ -101,14 +101,15 @@ InferenceConv::InferenceConv(const Tensor& w, const Tensor& bias, ConvOptions op
 Tensor InferenceConv::operator()(const Tensor& x, bool relu, Tensor add) const {
   const ConvGeometry g = geometry_of(x, shape_, type_, options_);
   const Shape wanted{g.n, g.ho, g.wo, g.k};
-  Tensor y = add.defined() ? add.detach() : Tensor::empty(wanted, x.dtype(), x.device());
+  const bool adds = add.defined();
+  Tensor y = adds ? std::move(add) : Tensor::empty(wanted, x.dtype(), x.device());
   check<ShapeError>(y.shape() == wanted && y.dtype() == x.dtype(), "InferenceConv: add is ",
                     y.dtype(), " ", y.shape(), ", the result is ", x.dtype(), " ", wanted,
                     "; they must be alike");
   detail::check_device("InferenceConv", x, y);
   detail::check_device("InferenceConv", x, bias_);
-  backend_->conv_inference(g, x, *weights_, {bias_, add.defined(), relu}, y);
-  return y;
+  backend_->conv_inference(g, x, *weights_, {bias_, adds, relu}, y);
+  return y.detach();
 }
 
 Tensor conv2d(const Tensor& x, const Tensor& w, ConvOptions options) {

@@ -59,9 +59,9 @@ Tensor FusedBackend::norm_apply(const Norm& n, const NormTail& tail, bool backwa
   }
   const Norm* two = tail.second;
   const Tensor* other = two ? &two->x : tail.add;
-  const Tensor bits = backward && tail.relu && other
-                          ? Tensor::empty({rows * ((cols + 7) / 8)}, DType::u8, y.device())
-                          : Tensor();
+  Tensor bits = backward && tail.relu && other
+                    ? Tensor::empty({rows * ((cols + 7) / 8)}, DType::u8, y.device())
+                    : Tensor();
   const Tiles tiles = Tiles::over(rows, cols, kBlocksOfPasses, false);
   with_vectors("batch_norm", n.x, cols,
                {&n.x, &y, &n.a, &n.b, other, two ? &two->a : nullptr, two ? &two->b : nullptr},
