@@ -81,7 +81,7 @@ Ended run(const std::vector<std::string>& arguments, const fs::path& log, double
 fs::path library() {
   const fs::path here = fs::read_symlink("/proc/self/exe").parent_path();
   if (!fs::exists(here / "CMakeCache.txt")) return here.parent_path();
-  const fs::path built = here / "lib/cmake/gossamer";
+  fs::path built = here / "lib/cmake/gossamer";
   check<ConfigError>(fs::exists(built), "course: the build tree ", here.string(),
                      " does not say where its libraries are: build it with "
                      "-DGOSSAMER_INSTALL=ON");

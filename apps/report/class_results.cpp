@@ -21,7 +21,7 @@ namespace {
 std::string quoted(const std::string& name) {
   const bool formula =
       !name.empty() && std::string_view("=+-@\t\r").find(name[0]) != std::string::npos;
-  const std::string text = formula ? "'" + name : name;
+  std::string text = formula ? "'" + name : name;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);

@@ -369,7 +369,7 @@ class OneDnnWeights {
   Tensor plain() const {
     if (plain_.defined()) return plain_;
     const auto& [of, made] = layouts_.front();
-    const Tensor w = Tensor::empty(shape_, type_);
+    Tensor w = Tensor::empty(shape_, type_);
     execute(of->to_ours, made.get(), on(ours_, w));
     return w;
   }
