@@ -31,7 +31,7 @@ void for_image_rows(const ConvGeometry& g, const Tensor& image, const Tensor& pi
 
 // The pixels of x that the stride does not skip, [n ho wo, c].
 Tensor gather_pixels(const ConvGeometry& g, const Tensor& x) {
-  const Tensor pixels = Tensor::empty({g.n * g.ho * g.wo, g.c}, x.dtype());
+  Tensor pixels = Tensor::empty({g.n * g.ho * g.wo, g.c}, x.dtype());
   for_image_rows(g, x, pixels, [&g](std::byte* in, std::byte* out, std::size_t size, i64) {
     const std::size_t step = static_cast<std::size_t>(g.stride) * size;
     for (i64 i = 0; i < g.wo; ++i, in += step, out += size) std::memcpy(out, in, size);

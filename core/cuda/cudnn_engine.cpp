@@ -47,7 +47,7 @@ struct ConvEngine::Impl {
   std::map<std::string, Entry> entries;
   std::chrono::milliseconds warm_up = kFirstWarmUp;
 
-  Impl(Device d, EngineOptions o) : device(d), options(std::move(o)), file(options.plan_file) {}
+  Impl(Device d, const EngineOptions& o) : device(d), options(o), file(o.plan_file) {}
   void open();
   Entry choose(const ConvProblem& problem);
   Entry guess(const ConvProblem& problem, const std::vector<Plan>& plans) {
@@ -55,8 +55,8 @@ struct ConvEngine::Impl {
   }
 };
 
-ConvEngine::ConvEngine(Device device, EngineOptions options)
-    : impl_(std::make_unique<Impl>(device, std::move(options))) {}
+ConvEngine::ConvEngine(Device device, const EngineOptions& options)
+    : impl_(std::make_unique<Impl>(device, options)) {}
 ConvEngine::~ConvEngine() {
   impl_->entries.clear();
   if (impl_->handle) api().destroy(impl_->handle);
@@ -116,7 +116,7 @@ std::vector<ConvEngine::Choice> ConvEngine::choices() const {
 
 #else
 struct ConvEngine::Impl {};
-ConvEngine::ConvEngine(Device device, EngineOptions) {
+ConvEngine::ConvEngine(Device device, const EngineOptions&) {
   fail<DeviceError>("cuDNN on ", device, ": ", cuda::why_none());
 }
 ConvEngine::~ConvEngine() = default;

@@ -21,7 +21,7 @@ struct EngineOptions {
 
 class ConvEngine {
  public:
-  ConvEngine(Device, EngineOptions = {});
+  explicit ConvEngine(Device, const EngineOptions& = {});
   ~ConvEngine();
   ConvEngine(const ConvEngine&) = delete;
   ConvEngine& operator=(const ConvEngine&) = delete;
