@@ -156,6 +156,19 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
   out.set_slot(std::move(slot));
 }
 
+Tensor whole_of(const std::vector<Tensor>& parts) {
+  i64 row = 0;
+  Tensor whole;
+  for (const Tensor& part : parts) {
+    if (!part.defined() || !part.slot() || !part.slot()->part.whole.defined()) return {};
+    const PartOf& of = part.slot()->part;
+    if (row == 0) whole = of.whole;
+    if (of.row != row || of.whole.data() != whole.data()) return {};
+    row += part.shape(0);
+  }
+  return whole.defined() && whole.shape(0) == row ? whole : Tensor();
+}
+
 // A node's number is above those of its inputs' makers. So in a walk backwards every gradient is
 // complete before its maker is visited.
 std::vector<std::shared_ptr<Node>> tape(const Tensor& root) {

@@ -44,6 +44,15 @@ struct Node {
   static i64 live();  // nodes alive in the process (tests: 0 after backward)
 };
 
+// Of a parameter that is some rows of a larger tensor, all of whose rows are such parameters: that
+// tensor, which a layer reads as a whole (joined_linear in ops.h), and the parameter's first row.
+// Whoever gives parameters other memory keeps them together: `whole` is rebound, too.
+struct PartOf {
+  Tensor whole;  // undefined: the parameter is a tensor of its own
+  i64 row = 0;
+  Tensor grad;  // the place of the whole's gradient; undefined: the parts' lie apart
+};
+
 // Where the gradient of one tensor is accumulated.
 struct Slot {
   Shape shape;
@@ -53,6 +62,7 @@ struct Slot {
   bool stale = true;  // the next gradient overwrites instead of adding
   bool leaf = true;
   bool flat = false;            // value is a window of a FlatParams, which relies on it
+  PartOf part;                  // leaf only
   std::shared_ptr<Node> maker;  // null for a leaf
   // leaf only: called when its last gradient of this backward pass is in
   std::function<void()> on_ready;
@@ -69,6 +79,9 @@ void record(const char* name, Tensor& out, const std::vector<Tensor>& inputs,
 
 // True when record() would record: lets an op skip saving what only backward needs.
 bool wants_grad(const std::vector<Tensor>& inputs);
+
+// What these are the parts of, if they are all of them, in order: else undefined.
+Tensor whole_of(const std::vector<Tensor>& parts);
 
 // Walks the tape from `root`, one element with the given gradient, in the order in which its nodes
 // were recorded, backwards. Frees saved tensors as it goes; a second call on the same tape throws.

@@ -70,29 +70,41 @@ struct NormGrads {
   Tensor dx, d_scale, d_shift;  // dx may be dy's memory unless pooled
 };
 
-// A layer norm (Ba et al. 2016) of each row of x [..., C] (+ add): scale f32 [C], shift f32 [C] or
+// Which rows of a matrix are meant: of every `all` rows `count`, from `first` on.
+struct RowsOfEach {
+  i64 first = 0, count = 1, all = 1;
+  GOSSAMER_HD i64 at(i64 row) const { return row / count * all + first + row % count; }
+};
+// A layer norm (Ba et al. 2016) of rows of x [..., C] (+ add): scale f32 [C], shift f32 [C] or
 // undefined.
 struct RowNorm {
   Tensor x, scale, shift;
   float eps;
-  Tensor mean, inv_std;  // f32 [rows]; layer_norm() writes them
+  // f32 [rows]; layer_norm() writes them. mean undefined: it counts as zero (rms_norm in ops.h)
+  Tensor mean, inv_std;
+  RowsOfEach rows{};  // of x, y and their gradients; the others stay as they are
+  i64 count() const { return x.numel() / x.shape(-1) / rows.all * rows.count; }
 };
 
 // Attention (core/ops.h) over B x H heads. Row t of head h of q lies at q.data + (b Tq + t) q.row +
-// h D; those of k and v have Tk rows for each b.
+// h D; those of k and v have Tk rows for each b, and head h reads h/(H/K).
 struct PackedRows {
   Tensor t;
   i64 first, row;  // in elements: the first row of head 0, and from a row to the next
 };
 struct Attention {
-  i64 batch, heads, queries, keys, size;  // B, H, Tq, Tk, D
+  i64 batch, heads, kv_heads, queries, keys, size;  // B, H, K, Tq, Tk, D
   bool causal;
-  i64 first;  // query i sees keys 0 … first + i if causal
+  i64 first;   // query i sees keys 0 … first + i if causal
+  i64 window;  // and of these the last `window`; 0: all
   float dropout;
   std::uint64_t seed;
   Tensor stream;  // i64 [] on the device, for dropout
   PackedRows q, k, v;
   Tensor lengths;  // i32 [B]: keys that exist; undefined: all
+  Tensor begins;   // i32 [B, Tq]: the first key that a query may see; undefined: 0
+
+  i64 group() const { return heads / kv_heads; }  // heads of q that share those of k and v
 };
 
 // How the rows of a loss count.
@@ -145,10 +157,11 @@ class Backend {
                          const NormGrads&, const NormGrads* second, Tensor* d_add) = 0;
 
   // y = scale (x - mean) inv_std + shift. add (null: none) is like x: then sum = x + add is what is
-  // normalised.
+  // normalised, in all rows.
   virtual void layer_norm(const RowNorm&, const Tensor* add, Tensor* sum, Tensor& y) = 0;
   // With xhat = (x - mean) inv_std and g = dy scale: dx (+)= inv_std (g - mean(g) - xhat mean(g
-  // xhat)), where the means are of a row and accumulate says whether it is added to dx;
+  // xhat)), where the means are of a row, mean(g) counts as zero where `mean` is undefined, and
+  // accumulate says whether it is added to dx;
   // d_scale = sum dy xhat and d_shift = sum dy over the rows, undefined: not wanted.
   virtual void layer_norm_back(const RowNorm&, const Tensor& dy, bool accumulate, Tensor& dx,
                                const Tensor& d_scale, const Tensor& d_shift) = 0;

@@ -15,6 +15,33 @@ namespace {
 constexpr i64 kAlign = 32;  // f32 elements: 128 bytes, for vector loads and NCCL
 i64 aligned(i64 n) { return (n + kAlign - 1) / kAlign * kAlign; }
 
+// Both are parts of one tensor (PartOf in autograd.h).
+bool same_whole(const NamedTensor& a, const NamedTensor& b) {
+  const auto whole = [](const NamedTensor& p) {
+    return p.tensor.slot() ? p.tensor.slot()->part.whole : Tensor();
+  };
+  return whole(a).defined() && whole(b).defined() && whole(a).data() == whole(b).data();
+}
+
+// Matrices and filters, then the rest; backwards, but parts of one tensor in their order.
+std::vector<NamedTensor> in_layout(std::vector<NamedTensor> params) {
+  std::ranges::reverse(params);
+  std::ranges::stable_partition(params, [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
+  for (auto begin = params.begin(); begin != params.end();) {
+    const auto end = std::find_if(begin + 1, params.end(),
+                                  [&](const NamedTensor& p) { return !same_whole(*begin, p); });
+    std::reverse(begin, end);
+    begin = end;
+  }
+  return params;
+}
+
+// Where an entry ends, its padding included.
+i64 end_of(const FlatParams& params, std::size_t entry) {
+  const auto& entries = params.entries();
+  return entry + 1 < entries.size() ? entries[entry + 1].offset : params.size();
+}
+
 }  // namespace
 
 FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor> buffers,
@@ -34,13 +61,21 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     check<ShapeError>(tensor.dtype() == DType::f32, "FlatParams: parameter \"", name, "\" is ",
                       tensor.dtype(), ", wanted f32");
   }
-  std::ranges::reverse(params_);
-  std::stable_partition(params_.begin(), params_.end(),
-                        [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
+  params_ = in_layout(std::move(params_));
   i64 offset = 0;
-  for (const auto& [name, tensor] : params_) {
-    entries_.push_back({name, tensor.shape(), offset});
-    offset += aligned(tensor.numel());
+  std::vector<Tensor> parts;
+  std::vector<PartOf> part_of;
+  for (std::size_t i = 0; i < params_.size(); ++i) {
+    const Tensor& tensor = params_[i].tensor;
+    entries_.push_back({params_[i].name, tensor.shape(), offset});
+    parts.push_back(tensor);
+    offset += tensor.numel();
+    if (i + 1 < params_.size() && same_whole(params_[i], params_[i + 1])) continue;
+    // where some parts are frozen, the others are tensors of their own
+    const bool all = whole_of(parts).defined();
+    for (const Tensor& part : std::exchange(parts, {}))
+      part_of.push_back(all ? part.slot()->part : PartOf());
+    offset = aligned(offset);
     if (tensor.rank() >= 2) decayed_ = offset;
   }
   const i64 size = offset;
@@ -67,6 +102,12 @@ FlatParams::FlatParams(std::vector<NamedTensor> params, std::vector<NamedTensor>
     slot->shape = tensor.shape();
     slot->value = window(grads_);
     slot->flat = true;
+    slot->part = part_of[i];
+    if (const Tensor& whole = slot->part.whole; whole.defined())
+      slot->part.grad =
+          slot->part.row == 0
+              ? grads_.slice(entry.offset, entry.offset + whole.numel()).reshape(whole.shape())
+              : slots_.back()->part.grad;
     slots_.push_back(slot);
     tensor.set_slot(std::move(slot));
   }
@@ -145,7 +186,8 @@ std::vector<FlatRange> FlatParams::buckets(i64 bytes) const {
   std::vector<FlatRange> out;
   i64 begin = 0;
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const i64 end = i + 1 < entries_.size() ? entries_[i + 1].offset : size();
+    const i64 end = end_of(*this, i);
+    if (end % kAlign != 0) continue;  // between parts of one tensor
     if ((end - begin) * static_cast<i64>(sizeof(float)) < bytes && end < size()) continue;
     out.push_back({begin, end});
     begin = end;
@@ -158,7 +200,7 @@ void FlatParams::on_ready(const std::vector<FlatRange>& ranges, Call ready, Call
   bucket_of_.assign(slots_.size(), ranges.size());
   ready_ = std::move(ready), mark_ = std::move(mark);
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    const i64 from = entries_[i].offset, to = from + aligned(entries_[i].shape.numel());
+    const i64 from = entries_[i].offset, to = end_of(*this, i);
     for (std::size_t b = 0; b < ranges.size(); ++b) {
       const i64 begin = ranges[b].begin, end = ranges[b].end < 0 ? size() : ranges[b].end;
       if (to <= begin || from >= end) continue;
@@ -221,9 +263,10 @@ void FlatParams::point_layers_at_copy() {
   for (std::size_t i = 0; i < params_.size(); ++i) {
     Tensor& tensor = params_[i].tensor;
     const i64 begin = entries_[i].offset;
-    tensor.rebind((half && tensor.rank() >= 2 ? compute_half_ : compute_f32_)
-                      .slice(begin, begin + tensor.numel())
-                      .reshape(tensor.shape()));
+    const Tensor& copy = half && tensor.rank() >= 2 ? compute_half_ : compute_f32_;
+    tensor.rebind(copy.slice(begin, begin + tensor.numel()).reshape(tensor.shape()));
+    if (PartOf& part = slots_[i]->part; part.whole.defined() && part.row == 0)
+      part.whole.rebind(copy.slice(begin, begin + part.whole.numel()).reshape(part.whole.shape()));
   }
   refresh();
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/tensor.h"
@@ -99,8 +100,13 @@ enum class Activation { none, relu, gelu, gelu_tanh };
 // rounding for all of it; a GPU may round the bias to x's type first. A GELU's argument is kept.
 Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {},
               Activation = Activation::none);
+// Several linear layers of one x side by side: [..., D1 + D2 + …]. Weights that are all parts of
+// one tensor, as those of nn::JoinedLinear, are one product, and so are their gradients in a
+// FlatParams; others are copied together. biases: one for each weight, or none.
+Tensor joined_linear(const Tensor& x, const std::vector<Tensor>& weights,
+                     const std::vector<Tensor>& biases = {});
 
-// --- text (op_embedding.cpp, op_layer_norm.cpp, op_attention.cpp)
+// --- text (op_embedding.cpp, op_layer_norm.cpp, op_rope.cpp, op_swiglu.cpp, op_attention.cpp)
 // Rows of a table: ids i32 [...], table [V, C] -> [..., C]. On a CPU a ShapeError names the first
 // id outside [0, V); a GPU, where the op cannot look, gives a row of NaN. The gradient of the table
 // adds the rows of one id in their order, in f32.
@@ -115,22 +121,45 @@ struct NormedSum {
 };
 NormedSum add_layer_norm(const Tensor& x, const Tensor& add, const Tensor& scale,
                          const Tensor& shift = {}, float eps = 1e-5f);
+// y = scale x/sqrt(mean(x^2) + eps) for each row (Zhang and Sennrich 2019); else as layer_norm.
+Tensor rms_norm(const Tensor& x, const Tensor& scale, float eps = 1e-5f);
+NormedSum add_rms_norm(const Tensor& x, const Tensor& add, const Tensor& scale, float eps = 1e-5f);
+// rms_norm of each head of q and k in packed rows [B, T, (H + 2 K) D], as attention() below takes
+// them; v is kept. scales f32 [D]; D, H and K follow from them and kv_heads.
+Tensor rms_norm_heads(const Tensor& qkv, i64 kv_heads, const Tensor& q_scale, const Tensor& k_scale,
+                      float eps = 1e-5f);
+// Rotary positions (Su et al. 2021) in the form of Hugging Face's files. Columns i and i + D/2 of a
+// head are a pair (a, b), which becomes (a cos - b sin, b cos + a sin). table f32 [P, D]: row p
+// holds the D/2 cosines, then the sines, of position p. x [B, T, W]: the first `heads` heads of a
+// row are rotated, the rest is kept. positions i32 [T] or [B, T]: on a CPU a ShapeError names the
+// first one outside [0, P), a GPU, where the op cannot look, gives NaN. The result takes the memory
+// of x where nothing else holds it, and so does the gradient: rope(linear(…), …) is in place.
+Tensor rope(Tensor x, const Tensor& table, const Tensor& positions, i64 heads);
+// y = silu(a) u with silu(a) = a/(1 + e^-a) (Shazeer 2020). x [..., 2F]: a row is a and u side by
+// side -> [..., F].
+Tensor swiglu(const Tensor& x);
 struct AttentionOptions {
-  int heads = 1;        // C is a multiple of it; head h has columns [h D, (h+1) D), D = C/heads
+  int heads = 1;        // H: of the queries
+  int kv_heads = 0;     // K, of keys and values; divides H: head h reads h/(H/K). 0: H
   bool causal = false;  // query i sees keys 0 … first + i only
   i64 first = 0;        // position of the first query among the keys: of a step with a cache
+  i64 window = 0;       // causal: query i sees the last `window` of these keys; 0: all
+  // i32 [B, Tq]: query i of text b sees no key before begins[b][i], where its document begins; may
+  // not fall within a text. Undefined: all are 0.
+  Tensor begins = {};
   // The probability of dropping a weight, drawn by Philox(seed, stream) for (b, h, i, j)
   // (ops/attention_mask.h). stream: as that of dropout().
   float dropout = 0;
   std::uint64_t seed = 0;
   Tensor stream = {};
 };
-// softmax(q k'/sqrt(D)) v for each head (Vaswani et al. 2017). qkv [B, T, 3C], whose rows are q, k
-// and v side by side -> [B, T, C]. lengths i32 [B]: keys from lengths[b] on are padding, which no
-// query sees; undefined: none is. A query that sees no key gets zeros. Nothing of T x T is kept
-// for backward, which computes the weights again.
+// softmax(q k'/sqrt(D)) v for each head of D columns (Vaswani et al. 2017; groups of heads that
+// share keys: Ainslie et al. 2023). qkv [B, T, (H + 2 K) D], whose rows are q, k and v side by side
+// -> [B, T, H D]. lengths i32 [B]: keys from lengths[b] on are padding, which no query sees;
+// undefined: none is. A query that sees no key gets zeros. Nothing of T x T is kept for backward,
+// which computes the weights again.
 Tensor attention(const Tensor& qkv, const AttentionOptions&, const Tensor& lengths = {});
-// The same with queries of their own: q [B, Tq, C], kv [B, Tk, 2C] -> [B, Tq, C]. Cross-attention;
+// The same with queries of their own: q [B, Tq, H D], kv [B, Tk, 2 K D]. Cross-attention;
 // and, with kv a cache, causal and first = the number of tokens before q, a step of generation.
 Tensor attention(const Tensor& q, const Tensor& kv, const AttentionOptions&,
                  const Tensor& lengths = {});

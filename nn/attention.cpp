@@ -41,6 +41,18 @@ NormedSum LayerNorm::of_sum(const Tensor& x, const Tensor& add) const {
   return add_layer_norm(x, add, weight_, bias_, options_.eps);
 }
 
+RmsNorm::RmsNorm(i64 width, float eps) : eps_(eps) {
+  check<ConfigError>(width > 0 && eps > 0, "RmsNorm: width ", width, ", eps ", eps,
+                     "; both must be positive");
+  weight_ = param("weight", Tensor::full({width}, 1));
+}
+
+Tensor RmsNorm::forward(const Tensor& x) { return rms_norm(x, weight_, eps_); }
+
+NormedSum RmsNorm::of_sum(const Tensor& x, const Tensor& add) const {
+  return add_rms_norm(x, add, weight_, eps_);
+}
+
 SelfAttention::SelfAttention(i64 width, AttentionLayerOptions options)
     : width_(width),
       options_((check_sizes("SelfAttention", width, options), std::move(options))),

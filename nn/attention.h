@@ -1,4 +1,4 @@
-// What transformers are made of besides Linear: embeddings, layer norm, attention and positions.
+// What transformers are made of besides Linear: embeddings, norms of rows, attention and positions.
 // Threads: as Module (module.h); one at a time for a cache.
 #pragma once
 
@@ -35,6 +35,19 @@ class LayerNorm : public Module {
  private:
   LayerNormOptions options_;
   Tensor weight_, bias_;
+};
+
+// weight 1: f32 [width]. Of rows, without mean and bias (rms_norm in core/ops.h).
+class RmsNorm : public Module {
+ public:
+  RmsNorm(i64 width, float eps);
+  Tensor forward(const Tensor& x) override;                    // [..., width]
+  NormedSum of_sum(const Tensor& x, const Tensor& add) const;  // of x + add, and that sum
+  const Tensor& weight() const { return weight_; }
+
+ private:
+  float eps_;
+  Tensor weight_;
 };
 
 struct AttentionLayerOptions {

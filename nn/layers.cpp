@@ -121,6 +121,46 @@ Tensor Linear::forward(const Tensor& x) {
   return linear(x, weight_, bias_, activation_);
 }
 
+namespace {
+
+// Makes them parts of one tensor.
+void join(std::vector<Tensor>& parts) {
+  i64 rows = 0;
+  for (const Tensor& part : parts) rows += part.shape(0);
+  const Tensor& first = parts[0];
+  const Tensor whole = Tensor::empty(first.rank() == 1 ? Shape{rows} : Shape{rows, first.shape(1)});
+  rows = 0;
+  for (Tensor& part : parts) {
+    Tensor window = whole.slice(rows, rows + part.shape(0));
+    window.copy_from(part);
+    part.rebind(window);
+    part.slot()->part = {whole, rows, {}};
+    rows += part.shape(0);
+  }
+}
+
+}  // namespace
+
+JoinedLinear::JoinedLinear(std::vector<Linear*> layers) {
+  for (const Linear* layer : layers) {
+    weights_.push_back(layer->weight());
+    if (layer->bias().defined()) biases_.push_back(layer->bias());
+    check<ConfigError>(layer->weight().shape(1) == weights_[0].shape(1) &&
+                           (biases_.empty() || biases_.size() == weights_.size()),
+                       "JoinedLinear: weights ", weights_[0].shape(), " and ",
+                       layer->weight().shape(),
+                       "; all have as many inputs, and all biases or none");
+  }
+  check<ConfigError>(!layers.empty(), "JoinedLinear: no layers");
+  join(weights_);
+  if (!biases_.empty()) join(biases_);
+}
+
+Tensor JoinedLinear::operator()(const Tensor& x) const {
+  check_type("JoinedLinear", x, weights_[0]);
+  return joined_linear(x, weights_, biases_);
+}
+
 Dropout::Dropout(float p) : Dropout(p, init_rng().word()) {}
 
 Dropout::Dropout(float p, std::uint64_t seed) : p_(p), seed_(seed) {

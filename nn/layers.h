@@ -68,10 +68,24 @@ class Linear : public Module {
  public:
   Linear(i64 in, i64 out, LinearOptions = {});
   Tensor forward(const Tensor& x) override;  // [..., in] -> [..., out]
+  const Tensor& weight() const { return weight_; }
+  const Tensor& bias() const { return bias_; }  // undefined: none
 
  private:
   Activation activation_;
   Tensor weight_, bias_;
+};
+
+// Linear layers of one input, children of some module, as one product: their weights become parts
+// of one tensor, and so do their biases (PartOf in core/autograd.h). Names and shapes stay those of
+// the layers. All have biases, or none; activations are not applied.
+class JoinedLinear {
+ public:
+  explicit JoinedLinear(std::vector<Linear*> layers);  // which live as long as this
+  Tensor operator()(const Tensor& x) const;            // [..., in] -> [..., out1 + out2 + …]
+
+ private:
+  std::vector<Tensor> weights_, biases_;
 };
 
 struct MaxPool2d : Module {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gossamer/core/autograd.h"
 #include "gossamer/nn/inference.h"
 
 namespace gossamer::nn {
@@ -76,7 +77,13 @@ std::vector<NamedTensor> Module::state() const {
 }
 
 void Module::to(Device device) {
-  const auto move = [&](Tensor tensor) { tensor.rebind(tensor.to(device)); };
+  const auto move = [&](Tensor tensor) {
+    if (!tensor.slot() || !tensor.slot()->part.whole.defined())
+      return tensor.rebind(tensor.to(device));
+    PartOf& part = tensor.slot()->part;  // the first part that comes moves the whole
+    part.whole.rebind(part.whole.to(device));
+    tensor.rebind(part.whole.slice(part.row, part.row + tensor.shape(0)));
+  };
   for (const NamedTensor& p : params_) move(p.tensor);
   for (const NamedTensor& b : buffers_)
     if (std::ranges::find(counters_, b.tensor.data(), &Tensor::data) == counters_.end())

@@ -54,17 +54,17 @@ struct Head {
   float scale = 1 / std::sqrt(static_cast<float>(a.size));
   Head(const Attention& call, i64 index) : a(call), b(index / call.heads), h(index % call.heads) {}
 
-  T* row(const PackedRows& p, i64 length, i64 t) const {
-    return p.t.as<T>() + p.first + (b * length + t) * p.row + h * a.size;
+  T* query(const PackedRows& p, i64 t) const {
+    return p.t.as<T>() + p.first + (b * a.queries + t) * p.row + h * a.size;
+  }
+  T* key(const PackedRows& p, i64 t) const {  // or value: of the group that the head belongs to
+    return p.t.as<T>() + p.first + (b * a.keys + t) * p.row + h / a.group() * a.size;
   }
   T* result(const Tensor& y, i64 i) const {  // y, dy: [B, Tq, H D]
     return y.as<T>() + ((b * a.queries + i) * a.heads + h) * a.size;
   }
   float* log_sum(const Tensor& t) const { return t.as<float>() + (b * a.heads + h) * a.queries; }
-  i64 seen(i64 i) const {
-    return keys_seen(a.keys, a.causal, a.first,
-                     a.lengths.defined() ? a.lengths.as<std::int32_t>() : nullptr, b, i);
-  }
+  KeyRange seen(i64 i) const { return keys_seen(a).of(b, i); }
   // to[t][c] = factor x[t][c] for n rows that lie row_length apart
   void pack(const T* x, i64 row_length, i64 n, float factor, float* to) const {
     for (i64 t = 0; t < n; ++t, x += row_length, to += width) {
@@ -104,15 +104,15 @@ struct Head {
   }
 };
 
-// A block of queries: how many keys each sees, and what dropout does to its weights.
+// A block of queries: which keys each sees, and what dropout does to its weights.
 template <class T>
 struct Queries {
   const Head<T>& head;
-  i64 first, count, columns;    // columns: count, up to a whole vector
-  i64 all, none;                // keys below `all` are seen by each, from `none` on by nobody
-  i64 seen[kQueries / kStrip];  // from seen[k] on by nobody of strip k
-  float limit[kQueries];        // a query's number of keys; exact to 2^24
-  float kept[kQueries];         // of the key that draw() was called for: 1/(1-p) or 0
+  i64 first, count, columns;         // columns: count, up to a whole vector
+  KeyRange all, some;                // the keys that each of them sees, and those that any sees
+  KeyRange seen[kQueries / kStrip];  // those that any of strip k sees
+  float start[kQueries], limit[kQueries];  // a query's range; exact to 2^24
+  float kept[kQueries];                    // of the key that draw() was called for: 1/(1-p) or 0
   AttentionDropout dropout;
 
   Queries(const Head<T>& of, i64 begin)
@@ -121,26 +121,45 @@ struct Queries {
         count(std::min(kQueries, of.a.queries - begin)),
         columns(whole(count)),
         dropout(dropout_of(of.a)) {
+    std::fill(start, start + kQueries, 0.0f);
     std::fill(limit, limit + kQueries, 0.0f);
-    all = of.a.keys;
-    none = 0;
-    std::ranges::fill(seen, 0);
+    all = {0, of.a.keys};
+    some = {of.a.keys, 0};
+    std::ranges::fill(seen, some);
+    const auto widen = [](KeyRange& range, const KeyRange& by) {
+      range.begin = std::min(range.begin, by.begin);
+      range.end = std::max(range.end, by.end);
+    };
     for (i64 i = 0; i < count; ++i) {
-      const i64 n = of.seen(first + i);
-      limit[i] = static_cast<float>(n);
-      all = std::min(all, n);
-      none = std::max(none, n);
-      seen[i / kStrip] = std::max(seen[i / kStrip], n);
+      const KeyRange keys = of.seen(first + i);
+      start[i] = static_cast<float>(keys.begin);
+      limit[i] = static_cast<float>(keys.end);
+      all = {std::max(all.begin, keys.begin), std::min(all.end, keys.end)};
+      widen(some, keys);
+      widen(seen[i / kStrip], keys);
     }
-    if (count < columns) all = 0;
+    if (count < columns) all = {0, 0};
   }
-  // Calls f(first query, queries, keys) for strips that see equally many of the n keys from j on.
+  bool strip_sees(i64 query, i64 j) const {
+    const KeyRange& keys = seen[query / kStrip];
+    return j >= keys.begin && j < keys.end;
+  }
+  bool all_see(i64 j) const { return j >= all.begin && j < all.end; }
+  // Calls f(first query, queries, first key, keys) for strips that see the same of the n keys from
+  // j on; the first key is counted from j.
   template <class F>
   HWY_INLINE void strips(i64 j, i64 n, const F& f) const {
-    const auto keys = [&](i64 at) { return std::clamp<i64>(seen[at / kStrip] - j, 0, n); };
+    const auto keys = [&](i64 at) {
+      const i64 from = std::clamp<i64>(seen[at / kStrip].begin - j, 0, n);
+      return KeyRange{from, std::clamp<i64>(seen[at / kStrip].end - j, from, n)};
+    };
     for (i64 at = 0, end = 0; at < count; at = end) {
-      for (end = at + kStrip; end < count && keys(end) == keys(at);) end += kStrip;
-      f(at, std::min(end, count) - at, keys(at));
+      const KeyRange these = keys(at);
+      const auto alike = [&](const KeyRange& next) {
+        return next.begin == these.begin && next.end == these.end;
+      };
+      for (end = at + kStrip; end < count && alike(keys(end));) end += kStrip;
+      f(at, std::min(end, count) - at, these.begin, these.end - these.begin);
     }
   }
   // Philox for 16 counters at a time, in loops that the compiler turns into vectors.
@@ -189,22 +208,25 @@ void softmax(Queries<T>& q, float* s, float* inverse, float* log_sums) {
   for (int v = 0; v < vectors; ++v) {
     top[v] = least;
     sum[v] = hn::Zero(d);
-    const auto limit = hn::LoadU(d, q.limit + v * kLanes);
-    float* at = s + v * kLanes;
-    for (i64 j = 0; j < q.seen[v * kLanes / kStrip]; ++j, at += kQueries) {
+    const auto start = hn::LoadU(d, q.start + v * kLanes),
+               limit = hn::LoadU(d, q.limit + v * kLanes);
+    const KeyRange keys = q.seen[v * kLanes / kStrip];
+    float* at = s + keys.begin * kQueries + v * kLanes;
+    for (i64 j = keys.begin; j < keys.end; ++j, at += kQueries) {
       auto x = hn::LoadU(d, at);
-      if (j >= q.all) {
-        x = hn::IfThenElse(hn::Gt(limit, hn::Set(d, static_cast<float>(j))), x, least);
+      if (!q.all_see(j)) {
+        const auto key = hn::Set(d, static_cast<float>(j));
+        x = hn::IfThenElse(hn::And(hn::Gt(limit, key), hn::Le(start, key)), x, least);
         hn::StoreU(x, d, at);
       }
       top[v] = hn::Max(top[v], x);
     }
     top[v] = hn::IfThenElseZero(hn::Gt(top[v], least), top[v]);  // it sees no key
   }
-  for (i64 j = 0; j < q.none; ++j) {
+  for (i64 j = q.some.begin; j < q.some.end; ++j) {
     if (q.head.a.dropout > 0) q.draw(j);
     for (int v = 0; v < vectors; ++v) {
-      if (j >= q.seen[v * kLanes / kStrip]) continue;
+      if (!q.strip_sees(v * kLanes, j)) continue;
       float* at = s + j * kQueries + v * kLanes;
       auto p = exponential(d, hn::Sub(hn::LoadU(d, at), top[v]));
       sum[v] = hn::Add(sum[v], p);
@@ -218,7 +240,7 @@ void softmax(Queries<T>& q, float* s, float* inverse, float* log_sums) {
     hn::StoreU(sum[v], d, sums + v * kLanes);
   }
   for (i64 i = 0; i < q.count; ++i) {
-    const bool empty = q.limit[i] == 0;
+    const bool empty = q.limit[i] <= q.start[i];
     inverse[i] = empty ? 0.0f : 1 / sums[i];
     if (log_sums)
       log_sums[q.first + i] =
@@ -234,9 +256,10 @@ void forward_few(const Attention& a, Tensor& y, const Tensor& log_sums, i64 begi
   auto query = floats(a.size), weights = floats(a.keys);
   for (i64 item = begin; item < end; ++item) {
     const Head<T> head(a, item / a.queries);
-    const i64 i = item % a.queries, n = head.seen(i);
-    const T *q = head.row(a.q, a.queries, i), *k = head.row(a.k, a.keys, 0),
-            *v = head.row(a.v, a.keys, 0);
+    const i64 i = item % a.queries;
+    const KeyRange keys = head.seen(i);
+    const i64 n = keys.end - keys.begin;
+    const T *q = head.query(a.q, i), *k = head.key(a.k, keys.begin), *v = head.key(a.v, keys.begin);
     for (i64 c = 0; c < a.size; ++c)
       query[static_cast<std::size_t>(c)] = head.scale * gossamer::load(q, c);
     float* const w = weights.data();
@@ -275,27 +298,29 @@ void forward_blocks(const Attention& a, Tensor& y, const Tensor& log_sums, i64 b
   auto keys = floats(a.keys * width), values = floats(a.keys * width),
        rows = floats(kQueries * width), columns = floats(a.size * kQueries),
        scores = floats(a.keys * kQueries), out = floats(kQueries * width);
-  i64 packed = -1;
+  i64 packed = -1;  // heads of a group follow each other, and share what is packed
   for (i64 item = begin; item < end; ++item) {
     const Head<T> head(a, item / blocks);
-    if (packed != item / blocks) {
-      packed = item / blocks;
-      head.pack(head.row(a.k, a.keys, 0), a.k.row, a.keys, 1, keys.data());
-      head.pack(head.row(a.v, a.keys, 0), a.v.row, a.keys, 1, values.data());
+    if (const i64 group = item / blocks / a.group(); packed != group) {
+      packed = group;
+      head.pack(head.key(a.k, 0), a.k.row, a.keys, 1, keys.data());
+      head.pack(head.key(a.v, 0), a.v.row, a.keys, 1, values.data());
     }
     Queries<T> q(head, item % blocks * kQueries);
-    head.pack(head.row(a.q, a.queries, q.first), a.q.row, q.count, head.scale, rows.data());
+    head.pack(head.query(a.q, q.first), a.q.row, q.count, head.scale, rows.data());
     head.transpose(rows.data(), q.count, columns.data());
-    for (i64 j = 0; j < q.none; j += kKeys)
-      q.strips(j, std::min(kKeys, q.none - j), [&](i64 at, i64 queries, i64 n) HWY_ATTR {
-        product<false>(n, whole(queries), a.size, keys.data() + j * width, width, 1,
-                       columns.data() + at, kQueries, scores.data() + j * kQueries + at, kQueries);
-      });
+    for (i64 j = q.some.begin; j < q.some.end; j += kKeys)
+      q.strips(j, std::min(kKeys, q.some.end - j),
+               [&](i64 at, i64 queries, i64 from, i64 n) HWY_ATTR {
+                 product<false>(n, whole(queries), a.size, keys.data() + (j + from) * width, width,
+                                1, columns.data() + at, kQueries,
+                                scores.data() + (j + from) * kQueries + at, kQueries);
+               });
     float inverse[kQueries];
     softmax(q, scores.data(), inverse, log_sums.defined() ? head.log_sum(log_sums) : nullptr);
-    q.strips(0, q.none, [&](i64 at, i64 queries, i64 n) HWY_ATTR {
-      product<false>(queries, width, n, scores.data() + at, 1, kQueries, values.data(), width,
-                     out.data() + at * width, width);
+    q.strips(0, a.keys, [&](i64 at, i64 queries, i64 from, i64 n) HWY_ATTR {
+      product<false>(queries, width, n, scores.data() + from * kQueries + at, 1, kQueries,
+                     values.data() + from * width, width, out.data() + at * width, width);
     });
     for (i64 i = 0; i < q.count; ++i)
       head.unpack(out.data() + i * width, inverse[i], head.result(y, q.first + i));
@@ -312,11 +337,14 @@ void weights_back(Queries<T>& q, i64 begin, i64 keys, const float* log_sums, con
   for (i64 j = begin; j < begin + keys; ++j, s += kQueries, g += kQueries) {
     if (drops) q.draw(j);
     for (i64 at = 0; at < q.columns; at += kLanes) {
-      if (j >= q.seen[at / kStrip]) continue;
+      if (!q.strip_sees(at, j)) continue;
       auto p = exponential(d, hn::Sub(hn::LoadU(d, s + at), hn::LoadU(d, log_sums + at)));
-      if (j >= q.all)
-        p = hn::IfThenElseZero(
-            hn::Gt(hn::LoadU(d, q.limit + at), hn::Set(d, static_cast<float>(j))), p);
+      if (!q.all_see(j)) {
+        const auto key = hn::Set(d, static_cast<float>(j));
+        p = hn::IfThenElseZero(hn::And(hn::Gt(hn::LoadU(d, q.limit + at), key),
+                                       hn::Le(hn::LoadU(d, q.start + at), key)),
+                               p);
+      }
       auto kept = p, up = hn::LoadU(d, g + at);
       if (drops) {
         const auto factor = hn::LoadU(d, q.kept + at);
@@ -329,65 +357,102 @@ void weights_back(Queries<T>& q, i64 begin, i64 keys, const float* log_sums, con
   }
 }
 
+// The gradients of one head of queries: d_keys and d_values grow by its part.
 template <class T>
-void backward_heads(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
-                    const PackedRows& dq, const PackedRows& dk, const PackedRows& dv, i64 begin,
-                    i64 end) {
-  const i64 width = Head<T>(a, 0).width;
-  auto keys = floats(a.keys * width), values = keys, d_keys = keys, d_values = keys,
-       rows = floats(kQueries * width), ups = rows, d_rows = rows,
-       columns = floats(a.size * kQueries), up_columns = columns, s = floats(kKeys * kQueries),
-       g = s;
-  for (i64 index = begin; index < end; ++index) {
-    const Head<T> head(a, index);
-    head.pack(head.row(a.k, a.keys, 0), a.k.row, a.keys, 1, keys.data());
-    head.pack(head.row(a.v, a.keys, 0), a.v.row, a.keys, 1, values.data());
-    std::ranges::fill(d_keys, 0.0f);
-    std::ranges::fill(d_values, 0.0f);
-    for (i64 i = 0; i < a.queries; i += kQueries) {
+class HeadBack {
+ public:
+  explicit HeadBack(const Attention& a)
+      : a_(a),
+        width_(Head<T>(a, 0).width),
+        keys_(floats(a.keys * width_)),
+        values_(keys_),
+        rows_(floats(kQueries * width_)),
+        ups_(rows_),
+        d_rows_(rows_),
+        columns_(floats(a.size * kQueries)),
+        up_columns_(columns_),
+        s_(floats(kKeys * kQueries)),
+        g_(s_) {}
+
+  void pack_keys(const Head<T>& head) {
+    head.pack(head.key(a_.k, 0), a_.k.row, a_.keys, 1, keys_.data());
+    head.pack(head.key(a_.v, 0), a_.v.row, a_.keys, 1, values_.data());
+  }
+
+  void add(const Head<T>& head, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+           const PackedRows& dq, float* d_keys, float* d_values) {
+    for (i64 i = 0; i < a_.queries; i += kQueries) {
       Queries<T> q(head, i);
-      const i64 apart = a.heads * a.size;
-      head.pack(head.row(a.q, a.queries, i), a.q.row, q.count, head.scale, rows.data());
-      head.pack(head.result(dy, i), apart, q.count, 1, ups.data());
-      head.transpose(rows.data(), q.count, columns.data());
-      head.transpose(ups.data(), q.count, up_columns.data());
+      const i64 apart = a_.heads * a_.size, width = width_;
+      head.pack(head.query(a_.q, i), a_.q.row, q.count, head.scale, rows_.data());
+      head.pack(head.result(dy, i), apart, q.count, 1, ups_.data());
+      head.transpose(rows_.data(), q.count, columns_.data());
+      head.transpose(ups_.data(), q.count, up_columns_.data());
       float through[kQueries] = {}, sums[kQueries];
       std::fill(sums, sums + kQueries, std::numeric_limits<float>::infinity());
       std::copy_n(head.log_sum(log_sums) + i, q.count, sums);
       for (i64 t = 0; t < q.count; ++t) {
         RunningSum sum(0);
         const T* out = head.result(y, i + t);
-        for_columns(a.size, [&](auto d, i64 c) HWY_ATTR {
-          sum(d, hn::Mul(load(d, out + c), load(d, ups.data() + t * width + c)));
+        for_columns(a_.size, [&](auto d, i64 c) HWY_ATTR {
+          sum(d, hn::Mul(load(d, out + c), load(d, ups_.data() + t * width + c)));
         });
         through[t] = sum.value();
       }
-      std::ranges::fill(d_rows, 0.0f);
-      for (i64 j = 0; j < q.none; j += kKeys) {
-        const i64 n = std::min(kKeys, q.none - j);
-        const float *k = keys.data() + j * width, *v = values.data() + j * width;
-        q.strips(j, n, [&](i64 at, i64 queries, i64 m) HWY_ATTR {
-          product<false>(m, whole(queries), a.size, k, width, 1, columns.data() + at, kQueries,
-                         s.data() + at, kQueries);
-          product<false>(m, whole(queries), a.size, v, width, 1, up_columns.data() + at, kQueries,
-                         g.data() + at, kQueries);
+      std::ranges::fill(d_rows_, 0.0f);
+      float *s = s_.data(), *g = g_.data();
+      for (i64 j = q.some.begin; j < q.some.end; j += kKeys) {
+        const i64 n = std::min(kKeys, q.some.end - j);
+        q.strips(j, n, [&](i64 at, i64 queries, i64 from, i64 m) HWY_ATTR {
+          const float *k = keys_.data() + (j + from) * width,
+                      *v = values_.data() + (j + from) * width;
+          product<false>(m, whole(queries), a_.size, k, width, 1, columns_.data() + at, kQueries,
+                         s + from * kQueries + at, kQueries);
+          product<false>(m, whole(queries), a_.size, v, width, 1, up_columns_.data() + at, kQueries,
+                         g + from * kQueries + at, kQueries);
         });
-        weights_back(q, j, n, sums, through, s.data(), g.data());
-        q.strips(j, n, [&](i64 at, i64 queries, i64 m) HWY_ATTR {
-          product<true>(m, width, queries, s.data() + at, kQueries, 1, ups.data() + at * width,
-                        width, d_values.data() + j * width, width);
-          product<true>(m, width, queries, g.data() + at, kQueries, 1, rows.data() + at * width,
-                        width, d_keys.data() + j * width, width);
-          product<true>(queries, width, m, g.data() + at, 1, kQueries, k, width,
-                        d_rows.data() + at * width, width);
+        weights_back(q, j, n, sums, through, s, g);
+        q.strips(j, n, [&](i64 at, i64 queries, i64 from, i64 m) HWY_ATTR {
+          const i64 row = (j + from) * width;
+          const float *weights = s + from * kQueries + at, *slopes = g + from * kQueries + at;
+          product<true>(m, width, queries, weights, kQueries, 1, ups_.data() + at * width, width,
+                        d_values + row, width);
+          product<true>(m, width, queries, slopes, kQueries, 1, rows_.data() + at * width, width,
+                        d_keys + row, width);
+          product<true>(queries, width, m, slopes, 1, kQueries, keys_.data() + row, width,
+                        d_rows_.data() + at * width, width);
         });
       }
       for (i64 t = 0; t < q.count; ++t)
-        head.unpack(d_rows.data() + t * width, head.scale, head.row(dq, a.queries, i + t));
+        head.unpack(d_rows_.data() + t * width, head.scale, head.query(dq, i + t));
     }
+  }
+
+ private:
+  const Attention& a_;
+  i64 width_;
+  Numbers keys_, values_, rows_, ups_, d_rows_, columns_, up_columns_, s_, g_;
+};
+
+// index: of a head of keys, to which all heads of its group add.
+template <class T>
+void backward_groups(const Attention& a, const Tensor& y, const Tensor& log_sums, const Tensor& dy,
+                     const PackedRows& dq, const PackedRows& dk, const PackedRows& dv, i64 begin,
+                     i64 end) {
+  HeadBack<T> back(a);
+  const i64 width = Head<T>(a, 0).width;
+  auto d_keys = floats(a.keys * width), d_values = d_keys;
+  for (i64 index = begin; index < end; ++index) {
+    const Head<T> first(a, index * a.group());
+    back.pack_keys(first);
+    std::ranges::fill(d_keys, 0.0f);
+    std::ranges::fill(d_values, 0.0f);
+    for (i64 g = 0; g < a.group(); ++g)
+      back.add(Head<T>(a, index * a.group() + g), y, log_sums, dy, dq, d_keys.data(),
+               d_values.data());
     for (i64 j = 0; j < a.keys; ++j) {
-      head.unpack(d_keys.data() + j * width, 1, head.row(dk, a.keys, j));
-      head.unpack(d_values.data() + j * width, 1, head.row(dv, a.keys, j));
+      first.unpack(d_keys.data() + j * width, 1, first.key(dk, j));
+      first.unpack(d_values.data() + j * width, 1, first.key(dv, j));
     }
   }
 }
@@ -414,9 +479,10 @@ void backward(const Attention& a, const Tensor& y, const Tensor& log_sums, const
               const PackedRows& dq, const PackedRows& dk, const PackedRows& dv) {
   note_run(Kernel::attention, HWY_TARGET);
   with_floating(a.q.t.dtype(), "attention", [&]<class T>() HWY_ATTR {
-    parallel_for(a.batch * a.heads, grain(static_cast<double>(a.queries * a.keys * a.size)),
+    parallel_for(a.batch * a.kv_heads,
+                 grain(static_cast<double>(a.group() * a.queries * a.keys * a.size)),
                  [&](i64 begin, i64 end)
-                     HWY_ATTR { backward_heads<T>(a, y, log_sums, dy, dq, dk, dv, begin, end); });
+                     HWY_ATTR { backward_groups<T>(a, y, log_sums, dy, dq, dk, dv, begin, end); });
   });
 }
 

@@ -34,6 +34,7 @@ bool fits(const Attention& a) {
   const DType type = a.q.t.dtype();
   return (type == DType::bf16 || type == DType::f16) && a.size % 8 == 0 && a.size <= 128 &&
          a.queries > 1 && a.keys > 1 && a.batch > 0 && a.dropout == 0 && !a.lengths.defined() &&
+         a.heads == a.kv_heads && a.window == 0 && !a.begins.defined() &&
          (!a.causal || (a.first == 0 && a.queries == a.keys)) && a.k.row == a.v.row;
 }
 

@@ -28,8 +28,9 @@ struct AttentionProblem {
 };
 
 // What cuDNN takes: bf16 or f16, heads of 8, 16, … 128 numbers, several queries, no dropout,
-// no lengths; if causal, from position 0 and as many keys as queries, for each length is compiled
-// anew. The rest is computed by kernels/attention.h.
+// no lengths, heads of their own for keys, neither windows nor documents; if causal, from position
+// 0 and as many keys as queries, for each length is compiled anew. The rest is computed by
+// kernels/attention.h.
 bool fits(const Attention&);
 AttentionProblem problem_of(const Attention&, bool backward, bool log_sums = false);
 

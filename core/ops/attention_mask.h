@@ -29,13 +29,30 @@ inline AttentionDropout dropout_of(const Attention& a) {
   return {Philox(a.seed), a.dropout > 0 ? a.stream.as<i64>() : nullptr, a.queries, a.keys};
 }
 
-// Keys 0 … count - 1 are seen by query i of batch entry b.
-GOSSAMER_HD inline i64 keys_seen(i64 keys, bool causal, i64 first, const std::int32_t* lengths,
-                                 i64 b, i64 i) {
-  i64 count = keys;
-  if (lengths && lengths[b] < count) count = lengths[b] < 0 ? 0 : lengths[b];
-  if (causal && first + i + 1 < count) count = first + i + 1;
-  return count;
+// Keys begin … end - 1; none if begin is not below end.
+struct KeyRange {
+  i64 begin, end;
+};
+// The keys that a query sees. Neither end of the range falls from a query to the next one.
+struct KeysSeen {
+  i64 queries, keys, first, window;
+  bool causal;
+  const std::int32_t *lengths, *begins;  // null: all keys exist; all documents begin at 0
+
+  GOSSAMER_HD KeyRange of(i64 b, i64 i) const {
+    KeyRange range{0, keys};
+    if (lengths && lengths[b] < range.end) range.end = lengths[b] < 0 ? 0 : lengths[b];
+    if (causal && first + i + 1 < range.end) range.end = first + i + 1;
+    if (window > 0 && first + i + 1 > window) range.begin = first + i + 1 - window;
+    if (begins && begins[b * queries + i] > range.begin) range.begin = begins[b * queries + i];
+    if (range.begin > range.end) range.begin = range.end;
+    return range;
+  }
+};
+
+inline KeysSeen keys_seen(const Attention& a) {
+  const auto pointer = [](const Tensor& t) { return t.defined() ? t.as<std::int32_t>() : nullptr; };
+  return {a.queries, a.keys, a.first, a.window, a.causal, pointer(a.lengths), pointer(a.begins)};
 }
 
 }  // namespace gossamer

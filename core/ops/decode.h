@@ -27,11 +27,16 @@ class TextPositions {
   i64 texts_;
 };
 
-// Keys and values join a cache. qkv [B, T, 3C] -> q [B, T, C]; row t of k and v of text b becomes
-// row first + t of kv [B, capacity, 2C], or with positions row at[b] + t. ShapeError if there is no
-// such row; for positions on a GPU, where the op cannot look, q is NaN and kv stays.
-Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, i64 first);
-Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, const TextPositions&);
+// Keys and values join a cache. qkv [B, T, C + R] -> q [B, T, C]; row t of k and v of text b, of R
+// numbers together, becomes row first + t of kv [B, capacity, R], or with positions row at[b] + t.
+// ShapeError if there is no such row; for positions on a GPU, where the op cannot look, q is NaN
+// and kv stays. CacheRows::ring: it becomes this row modulo the capacity, and of more than
+// `capacity` tokens only the last ones are kept: a cache of a window of attention.
+enum class CacheRows { line, ring };
+Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, i64 first,
+                          CacheRows = CacheRows::line);
+Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, const TextPositions&,
+                          CacheRows = CacheRows::line);
 
 // Row rows[i] of x [N, …] (f32, bf16, f16 or i32) as row i of the result; rows: i32 [M], on x's
 // device. ShapeError: there is no such row; on a GPU, where the op cannot look, it is NaN or -1.

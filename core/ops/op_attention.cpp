@@ -8,17 +8,44 @@ namespace {
 
 constexpr const char* kOp = "attention";
 
-void check_rows(const char* what, const char* wanted, const Tensor& x, i64 parts) {
+i64 kv_heads_of(const AttentionOptions& o) { return o.kv_heads == 0 ? o.heads : o.kv_heads; }
+
+// The width of a head in rows of so many heads.
+i64 size_of_head(const char* what, const char* wanted, const Tensor& x, i64 heads) {
   detail::check_floating(kOp, what, x);
-  check<ShapeError>(x.rank() == 3 && x.shape(2) > 0 && x.shape(2) % parts == 0, kOp, ": ", what,
-                    " is ", x.shape(), "; wanted ", wanted);
+  check<ShapeError>(x.rank() == 3 && x.shape(2) > 0, kOp, ": ", what, " is ", x.shape(),
+                    "; wanted ", wanted);
+  check<ShapeError>(heads >= 1 && x.shape(2) % heads == 0, kOp, ": ", x.shape(2), " columns of ",
+                    what, " cannot be divided among ", heads, " heads; wanted ", wanted);
+  return x.shape(2) / heads;
 }
 
-Attention call_of(const AttentionOptions& o, i64 width, const Tensor& lengths, const Tensor& q,
+void check_heads(const AttentionOptions& o) {
+  const i64 kv_heads = kv_heads_of(o);
+  check<ShapeError>(o.heads >= 1 && kv_heads >= 1 && o.heads % kv_heads == 0, kOp, ": ", o.heads,
+                    " heads of queries cannot share ", kv_heads, " heads of keys");
+}
+
+// Where a text's documents begin: on a GPU the op cannot look.
+void check_begins(const Tensor& begins, const Tensor& q, i64 queries) {
+  check<ShapeError>(begins.dtype() == DType::i32 && begins.shape() == Shape{q.shape(0), queries},
+                    kOp, ": begins are ", begins.dtype(), " ", begins.shape(), "; wanted i32 [",
+                    q.shape(0), ", ", queries, "]");
+  detail::check_device(kOp, q, begins);
+  if (!begins.device().is_cpu()) return;
+  const auto* at = begins.as<std::int32_t>();
+  for (i64 i = 0; i < begins.numel(); ++i)
+    check<ShapeError>(at[i] >= 0 && (i % queries == 0 || at[i] >= at[i - 1]), kOp, ": begins[",
+                      i / queries, "][", i % queries, "] is ", at[i],
+                      "; it must not be negative, nor below the one before it");
+}
+
+Attention call_of(const AttentionOptions& o, i64 size, const Tensor& lengths, const Tensor& q,
                   i64 queries, i64 keys) {
   const i64 batch = q.shape(0);
-  check<ShapeError>(o.heads >= 1 && width % o.heads == 0, kOp, ": ", width,
-                    " columns cannot be divided among ", o.heads, " heads");
+  check<ShapeError>(o.window == 0 || (o.window > 0 && o.causal), kOp, ": a window of ", o.window,
+                    o.causal ? "; wanted 0 or more" : " without a causal mask");
+  if (o.begins.defined()) check_begins(o.begins, q, queries);
   detail::check_dropout(kOp, q, o.dropout, o.stream);
   check<ShapeError>(o.first >= 0 && (!o.causal || o.first + queries <= keys), kOp, ": ", queries,
                     " causal queries from position ", o.first, " on need as many keys, not ", keys);
@@ -30,31 +57,35 @@ Attention call_of(const AttentionOptions& o, i64 width, const Tensor& lengths, c
   }
   return {.batch = batch,
           .heads = o.heads,
+          .kv_heads = kv_heads_of(o),
           .queries = queries,
           .keys = keys,
-          .size = width / o.heads,
+          .size = size,
           .causal = o.causal,
           .first = o.first,
+          .window = o.window,
           .dropout = o.dropout,
           .seed = o.seed,
           .stream = o.stream,
           .q = {},
           .k = {},
           .v = {},
-          .lengths = lengths};
+          .lengths = lengths,
+          .begins = o.begins};
 }
 
 // q, k and v in one tensor, or k and v in a second one.
 void place(Attention& a, const Tensor& q, const Tensor& kv) {
-  const i64 width = a.heads * a.size;
+  const i64 width = a.heads * a.size, kv_width = a.kv_heads * a.size;
   if (kv.defined()) {
     a.q = {q, 0, width};
-    a.k = {kv, 0, 2 * width};
-    a.v = {kv, width, 2 * width};
+    a.k = {kv, 0, 2 * kv_width};
+    a.v = {kv, kv_width, 2 * kv_width};
   } else {
-    a.q = {q, 0, 3 * width};
-    a.k = {q, width, 3 * width};
-    a.v = {q, 2 * width, 3 * width};
+    const i64 row = width + 2 * kv_width;
+    a.q = {q, 0, row};
+    a.k = {q, width, row};
+    a.v = {q, width + kv_width, row};
   }
 }
 
@@ -69,14 +100,15 @@ Tensor attend(Attention a, const Tensor& q, const Tensor& kv) {
       back ? Tensor::empty({a.batch, a.heads, a.queries}, DType::f32, device) : Tensor();
   backend(device).attention(a, y, log_sums);
   if (!back) return y;
-  const Tensor lengths = a.lengths, stream = a.stream;
+  const Tensor lengths = a.lengths, stream = a.stream, begins = a.begins;
   a.q = a.k = a.v = {};  // the tape saves these, and frees them in time
-  a.lengths = a.stream = {};
-  record(kOp, y, {q, kv}, {q, kv, lengths, y, log_sums, stream},
+  a.lengths = a.stream = a.begins = {};
+  record(kOp, y, {q, kv}, {q, kv, lengths, y, log_sums, stream, begins},
          [a](const Tensor& dy, const std::vector<Tensor>& saved) {
            Attention forward = a, grads = a;
            forward.lengths = saved[2];
            forward.stream = saved[5];
+           forward.begins = saved[6];
            place(forward, saved[0], saved[1]);
            const Tensor dq = like(saved[0]), dkv = saved[1].defined() ? like(saved[1]) : Tensor();
            place(grads, dq, dkv);
@@ -90,21 +122,23 @@ Tensor attend(Attention a, const Tensor& q, const Tensor& kv) {
 }  // namespace
 
 Tensor attention(const Tensor& qkv, const AttentionOptions& options, const Tensor& lengths) {
-  check_rows("qkv", "[B, T, 3C]", qkv, 3);
-  const i64 rows = qkv.shape(1);
-  return attend(call_of(options, qkv.shape(2) / 3, lengths, qkv, rows, rows), qkv, {});
+  check_heads(options);
+  const i64 size = size_of_head("qkv", "[B, T, (H + 2 K) D]", qkv,
+                                options.heads + 2 * kv_heads_of(options)),
+            rows = qkv.shape(1);
+  return attend(call_of(options, size, lengths, qkv, rows, rows), qkv, {});
 }
 
 Tensor attention(const Tensor& q, const Tensor& kv, const AttentionOptions& options,
                  const Tensor& lengths) {
-  check_rows("q", "[B, Tq, C]", q, 1);
-  check_rows("kv", "[B, Tk, 2C]", kv, 2);
-  check<ShapeError>(
-      kv.shape(0) == q.shape(0) && kv.shape(2) == 2 * q.shape(2) && kv.dtype() == q.dtype(), kOp,
-      ": q is ", q.dtype(), " ", q.shape(), ", kv is ", kv.dtype(), " ", kv.shape(),
-      "; wanted [B, Tq, C] and [B, Tk, 2C] of one type");
+  check_heads(options);
+  const i64 size = size_of_head("q", "[B, Tq, H D]", q, options.heads);
+  check<ShapeError>(size_of_head("kv", "[B, Tk, 2 K D]", kv, 2 * kv_heads_of(options)) == size &&
+                        kv.shape(0) == q.shape(0) && kv.dtype() == q.dtype(),
+                    kOp, ": q is ", q.dtype(), " ", q.shape(), ", kv is ", kv.dtype(), " ",
+                    kv.shape(), "; wanted [B, Tq, H D] and [B, Tk, 2 K D] of one type");
   detail::check_device(kOp, q, kv);
-  return attend(call_of(options, q.shape(2), lengths, q, q.shape(1), kv.shape(1)), q, kv);
+  return attend(call_of(options, size, lengths, q, q.shape(1), kv.shape(1)), q, kv);
 }
 
 }  // namespace gossamer

@@ -13,30 +13,35 @@ template <class T>
 struct AppendRow {  // row: a token of qkv
   const T* qkv;
   T *q, *kv;
-  i64 tokens, width, capacity, first;
+  i64 tokens, width, kv_width, capacity, first;
   const std::int32_t* at;  // null: `first`
+  bool ring;
   GOSSAMER_HD void operator()(i64 row, i64 begin, i64 end) const {
-    const i64 text = row / tokens, place = (at ? at[text] : first) + row % tokens;
-    const bool fits = place >= 0 && place < capacity;
-    const T* from = qkv + row * 3 * width;
-    T *to_q = q + row * width, *to_kv = kv + (text * capacity + place) * 2 * width - width;
+    const i64 text = row / tokens, token = row % tokens, place = (at ? at[text] : first) + token,
+              slot = ring && place >= 0 ? place % capacity : place;
+    const bool fits = slot >= 0 && slot < capacity,
+               stays = fits && !(ring && tokens - token > capacity);
+    const T* from = qkv + row * (width + kv_width);
+    T *to_q = q + row * width, *to_kv = kv + (text * capacity + slot) * kv_width - width;
     for (i64 c = begin; c < end; ++c)
       if (c < width)
         to_q[c] = fits ? from[c] : T(__builtin_nanf(""));
-      else if (fits)
+      else if (stays)
         to_kv[c] = from[c];
   }
 };
 
-Tensor append(const Tensor& qkv, const Tensor& kv, i64 first, const Tensor& at) {
+Tensor append(const Tensor& qkv, const Tensor& kv, i64 first, const Tensor& at, CacheRows rows) {
   detail::check_floating(kOp, "qkv", qkv);
-  check<ShapeError>(qkv.rank() == 3 && qkv.shape(2) > 0 && qkv.shape(2) % 3 == 0, kOp, ": qkv is ",
-                    qkv.shape(), "; wanted [B, T, 3C]");
-  const i64 batch = qkv.shape(0), tokens = qkv.shape(1), width = qkv.shape(2) / 3;
-  check<ShapeError>(kv.defined() && kv.rank() == 3 && kv.shape(0) == batch &&
-                        kv.shape(2) == 2 * width && kv.dtype() == qkv.dtype(),
+  check<ShapeError>(qkv.rank() == 3 && kv.defined() && kv.rank() == 3 &&
+                        kv.shape(0) == qkv.shape(0) && kv.shape(1) > 0 && kv.shape(2) > 0 &&
+                        kv.shape(2) < qkv.shape(2) && kv.dtype() == qkv.dtype(),
                     kOp, ": qkv is ", qkv.dtype(), " ", qkv.shape(), ", the cache ",
-                    kv.defined() ? kv.shape() : Shape{}, "; wanted [B, capacity, 2C] of its type");
+                    kv.defined() ? kv.shape() : Shape{},
+                    "; wanted [B, T, C + R] and [B, capacity, R] of one type");
+  const i64 batch = qkv.shape(0), tokens = qkv.shape(1), kv_width = kv.shape(2),
+            width = qkv.shape(2) - kv_width;
+  const bool ring = rows == CacheRows::ring;
   detail::check_device(kOp, qkv, kv);
   if (at.defined()) detail::check_device(kOp, qkv, at);
   const i64 capacity = kv.shape(1);
@@ -44,15 +49,15 @@ Tensor append(const Tensor& qkv, const Tensor& kv, i64 first, const Tensor& at) 
   if (!places || at.device().is_cpu())
     for (i64 b = 0; b < (places ? batch : 1); ++b) {
       const i64 begin = places ? places[b] : first;
-      check<ShapeError>(begin >= 0 && begin + tokens <= capacity, kOp, ": ", tokens,
+      check<ShapeError>(begin >= 0 && (ring || begin + tokens <= capacity), kOp, ": ", tokens,
                         " tokens more than the cache of ", capacity, " has room for behind ",
                         begin);
     }
   Tensor q = Tensor::empty({batch, tokens, width}, qkv.dtype(), qkv.device());
   with_floating(qkv.dtype(), kOp, [&]<class T>() {
-    for_each_row(
-        qkv.device(), batch * tokens, 3 * width,
-        AppendRow<T>{qkv.as<T>(), q.as<T>(), kv.as<T>(), tokens, width, capacity, first, places});
+    for_each_row(qkv.device(), batch * tokens, width + kv_width,
+                 AppendRow<T>{qkv.as<T>(), q.as<T>(), kv.as<T>(), tokens, width, kv_width, capacity,
+                              first, places, ring});
   });
   return q;
 }
@@ -96,14 +101,15 @@ void TextPositions::advance() {
   for_each(both_.device(), both_.numel(), AddOne{both_.as<std::int32_t>()});
 }
 
-Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, i64 first) {
-  return append(qkv, kv, first, {});
+Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, i64 first, CacheRows rows) {
+  return append(qkv, kv, first, {}, rows);
 }
-Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, const TextPositions& positions) {
+Tensor append_keys_values(const Tensor& qkv, const Tensor& kv, const TextPositions& positions,
+                          CacheRows rows) {
   check<ShapeError>(qkv.defined() && qkv.rank() == 3 && positions.at().shape(0) == qkv.shape(0),
                     kOp, ": qkv is ", qkv.defined() ? qkv.shape() : Shape{},
                     " at the positions of ", positions.at().shape(0), " texts");
-  return append(qkv, kv, 0, positions.at());
+  return append(qkv, kv, 0, positions.at(), rows);
 }
 
 Tensor take_rows(const Tensor& x, const Tensor& rows) {

@@ -1,4 +1,4 @@
-// matmul and linear: shape checks and gradients around the backend's products.
+// matmul, linear and joined_linear: shape checks and gradients around the backend's products.
 #include <algorithm>
 #include <array>
 #include <type_traits>
@@ -81,7 +81,92 @@ Tensor activation_back(Activation activation, const Tensor& g, const Tensor& at,
   return dz;
 }
 
+// The parts as one tensor: what they are parts of, else a copy. They are alike but in the first
+// extent.
+Tensor joined(const std::vector<Tensor>& parts) {
+  if (Tensor whole = whole_of(parts); whole.defined()) return whole.detach();
+  i64 rows = 0;
+  for (const Tensor& part : parts) rows += part.shape(0);
+  const Tensor& first = parts[0];
+  const Tensor out = Tensor::empty(first.rank() == 1 ? Shape{rows} : Shape{rows, first.shape(1)},
+                                   first.dtype(), first.device());
+  rows = 0;
+  for (const Tensor& part : parts) {
+    out.slice(rows, rows + part.shape(0)).copy_from(part);
+    rows += part.shape(0);
+  }
+  return out;
+}
+
 }  // namespace
+
+Tensor joined_linear(const Tensor& x, const std::vector<Tensor>& weights,
+                     const std::vector<Tensor>& biases) {
+  const char* op = "joined_linear";
+  check<ShapeError>(!weights.empty() && (biases.empty() || biases.size() == weights.size()), op,
+                    ": ", weights.size(), " weights and ", biases.size(), " biases");
+  detail::check_floating(op, "x", x);
+  std::vector<i64> ends;
+  for (const Tensor& w : weights) {
+    detail::check_floating(op, "w", w);
+    detail::check_device(op, x, w);
+    check<ShapeError>(x.rank() >= 2 && w.rank() == 2 && x.shape(-1) == w.shape(1), op, ": x ",
+                      x.shape(), " and w ", w.shape(), " do not fit; wanted x [..., K], w [D, K]");
+    check_types(op, x, w);
+    ends.push_back((ends.empty() ? 0 : ends.back()) + w.shape(0));
+  }
+  for (std::size_t i = 0; i < biases.size(); ++i) {
+    detail::check_floating(op, "bias", biases[i]);
+    detail::check_device(op, x, biases[i]);
+    check<ShapeError>(
+        biases[i].shape() == Shape{weights[i].shape(0)} && biases[i].dtype() == biases[0].dtype(),
+        op, ": bias is ", biases[i].dtype(), " ", biases[i].shape(), ", weight ",
+        weights[i].shape(), "; wanted [D], all of one type");
+  }
+  // one linear layer outside the tape, and its gradients cut into parts
+  std::vector<Tensor> inputs{x};
+  inputs.insert(inputs.end(), weights.begin(), weights.end());
+  inputs.insert(inputs.end(), biases.begin(), biases.end());
+  const Tensor w = joined(weights), bias = biases.empty() ? Tensor() : joined(biases);
+  Tensor y = linear(x.detach(), w, bias);
+  if (!wants_grad(inputs)) return y;
+  const i64 k = x.shape(-1), d = w.shape(0), n = x.numel() / k;
+  const Tensor place = whole_of(weights).defined() ? weights[0].slot()->part.grad : Tensor();
+  const bool want_x = detail::wants(x), want_w = std::ranges::any_of(weights, detail::wants);
+  const DType x_type = detail::grad_type(x), w_type = detail::grad_type(weights[0]),
+              bias_type = detail::grad_type(biases.empty() ? Tensor() : biases[0]);
+  record(op, y, inputs, {want_w ? x.detach().reshape({n, k}) : Tensor(), want_x ? w : Tensor()},
+         [=, sx = x.shape(), biased = !biases.empty()](
+             const Tensor& dy, const std::vector<Tensor>& saved, const Places& places) {
+           const std::size_t count = ends.size();
+           Grads grads(places.size());
+           Backend& engine = backend(dy.device());
+           const Tensor g = dy.reshape({n, d});
+           if (want_x) {
+             grads[0] = Tensor::empty(sx, x_type, g.device());
+             Tensor dx = grads[0].reshape({n, k});
+             engine.gemm(false, false, g, saved[1], dx, false);
+           }
+           Tensor dw, d_bias;
+           if (want_w) {
+             const Shape sw{d, k};
+             const bool fresh = std::none_of(places.begin() + 1, places.begin() + 1 + count,
+                                             [](const Place& p) { return p.holds_sum; });
+             dw = place.defined() && fresh ? place : Tensor::empty(sw, w_type, g.device());
+             engine.gemm(true, false, g, saved[0], dw, false);
+           }
+           if (biased)
+             d_bias =
+                 detail::sum_broadcast(g, {detail::BroadcastKind::trailing, n, d}, {d}, bias_type);
+           for (std::size_t i = 0; i < count; ++i) {
+             const i64 begin = i == 0 ? 0 : ends[i - 1];
+             if (want_w) grads[1 + i] = dw.slice(begin, ends[i]);
+             if (biased) grads[1 + count + i] = d_bias.slice(begin, ends[i]);
+           }
+           return grads;
+         });
+  return y;
+}
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
   detail::check_floating("matmul", "first operand", a);

@@ -285,18 +285,21 @@ void attention(Table& table, DType type, i64 batch, i64 heads, i64 length) {
   };
   const Attention a{.batch = batch,
                     .heads = heads,
+                    .kv_heads = heads,
                     .queries = length,
                     .keys = length,
                     .size = size,
                     .causal = true,
                     .first = 0,
+                    .window = 0,
                     .dropout = 0,
                     .seed = 0,
                     .stream = {},
                     .q = rows(qkv, 0),
                     .k = rows(qkv, 1),
                     .v = rows(qkv, 2),
-                    .lengths = {}};
+                    .lengths = {},
+                    .begins = {}};
   Tensor y = Tensor::empty(dy.shape(), type), sums = Tensor::empty({batch, heads, length});
   const Tensor d = Tensor::empty(qkv.shape(), type);
   const double product = static_cast<double>(batch * heads * length * (length + 1) * size);

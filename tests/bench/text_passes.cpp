@@ -23,18 +23,21 @@ void attention(i64 texts) {
   const auto part = [](const Tensor& t, i64 k) { return PackedRows{t, k * kWidth, 3 * kWidth}; };
   const Attention a{.batch = texts,
                     .heads = kHeads,
+                    .kv_heads = kHeads,
                     .queries = kIds,
                     .keys = kIds,
                     .size = kSize,
                     .causal = true,
                     .first = 0,
+                    .window = 0,
                     .dropout = 0,
                     .seed = 0,
                     .stream = {},
                     .q = part(qkv, 0),
                     .k = part(qkv, 1),
                     .v = part(qkv, 2),
-                    .lengths = {}};
+                    .lengths = {},
+                    .begins = {}};
   row("attention", qkv.shape(), bytes_of({qkv, y, log_sums}),
       [&] { gpu().attention(a, y, log_sums); });
   row("attention backward", qkv.shape(), bytes_of({qkv, y, log_sums, dy, d_qkv}), [&] {

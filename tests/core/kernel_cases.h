@@ -163,8 +163,23 @@ inline Results attention_case(Device d, DType type, i64 length, i64 size, float 
   const auto third = [&](const Tensor& t, i64 part) {
     return PackedRows{t, part * width, 3 * width};
   };
-  const Attention a{2,       2, length,          length,        size,          true,          0,
-                    dropout, 7, stream_of(8, y), third(qkv, 0), third(qkv, 1), third(qkv, 2), {}};
+  const Attention a{.batch = 2,
+                    .heads = 2,
+                    .kv_heads = 2,
+                    .queries = length,
+                    .keys = length,
+                    .size = size,
+                    .causal = true,
+                    .first = 0,
+                    .window = 0,
+                    .dropout = dropout,
+                    .seed = 7,
+                    .stream = stream_of(8, y),
+                    .q = third(qkv, 0),
+                    .k = third(qkv, 1),
+                    .v = third(qkv, 2),
+                    .lengths = {},
+                    .begins = {}};
   passes(d).attention(a, y, sums);
   passes(d).attention_back(a, y, sums, dy, third(dqkv, 0), third(dqkv, 1), third(dqkv, 2));
   return {{"y", y}, {"log sums", sums}, {"dqkv", dqkv}};

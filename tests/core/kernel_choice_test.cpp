@@ -162,18 +162,21 @@ TEST_P(Choice, AttentionAndLoss) {
   const PackedRows rows{q, 0, 32};
   const Attention a{.batch = 1,
                     .heads = 2,
+                    .kv_heads = 2,
                     .queries = 8,
                     .keys = 8,
                     .size = 16,
                     .causal = true,
                     .first = 0,
+                    .window = 0,
                     .dropout = 0,
                     .seed = 0,
                     .stream = {},
                     .q = rows,
                     .k = rows,
                     .v = rows,
-                    .lengths = {}};
+                    .lengths = {},
+                    .begins = {}};
   Tensor y = q.clone(), sums = Tensor::zeros({1, 2, 8});
   expect_ours(Kernel::attention, "forward", [&] { engine.attention(a, y, sums); });
   const PackedRows gradient{q.clone(), 0, 32};

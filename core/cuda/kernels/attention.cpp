@@ -11,13 +11,17 @@ namespace {
 using namespace kernels;
 
 template <class T, class U = const T>
-RowsOnDevice<U> rows(const PackedRows& p, i64 length) {
-  return {p.t.as<T>() + p.first, length, p.row};
+RowsOnDevice<U> query_rows(const Attention& a, const PackedRows& p) {
+  return {p.t.as<T>() + p.first, a.queries, p.row, 1};
+}
+template <class T, class U = const T>
+RowsOnDevice<U> key_rows(const Attention& a, const PackedRows& p) {
+  return {p.t.as<T>() + p.first, a.keys, p.row, a.group()};
 }
 // y and dy [B, Tq, H D]
 template <class T, class U = const T>
 RowsOnDevice<U> results(const Attention& a, const Tensor& y) {
-  return {y.as<T>(), a.queries, a.heads * a.size};
+  return {y.as<T>(), a.queries, a.heads * a.size, 1};
 }
 
 template <class T>
@@ -26,15 +30,13 @@ AttentionParts<T> parts_of(const Attention& a) {
           a.queries,
           a.keys,
           a.size,
-          a.first,
-          a.causal,
-          a.lengths.defined() ? a.lengths.as<std::int32_t>() : nullptr,
+          keys_seen(a),
           a.dropout,
           1 / std::sqrt(static_cast<float>(a.size)),
           dropout_of(a),
-          rows<T>(a.q, a.queries),
-          rows<T>(a.k, a.keys),
-          rows<T>(a.v, a.keys)};
+          query_rows<T>(a, a.q),
+          key_rows<T>(a, a.k),
+          key_rows<T>(a, a.v)};
 }
 
 // f.template operator()<T, N, wide>(): shared memory of a block is 48 KB at most.
@@ -102,13 +104,13 @@ void FusedBackend::attention_back(const Attention& a, const Tensor& y, const Ten
     const AttentionParts<T> parts = parts_of<T>(a);
     for_each(device, heads * a.queries,
              AttentionThrough<T>{parts, results<T>(a, y), results<T>(a, dy), through.data()});
-    const AttentionBackParts<T> back{parts, results<T>(a, dy), log_sums.as<float>(),
+    const AttentionBackParts<T> back{parts, a.group(), results<T>(a, dy), log_sums.as<float>(),
                                      through.data()};
     for_each_block(device, heads * tiles(a.queries, N),
-                   AttentionBackQueries<T, N, wide>{back, rows<T, T>(dq, a.queries)});
+                   AttentionBackQueries<T, N, wide>{back, query_rows<T, T>(a, dq)});
     for_each_block(
-        device, heads * tiles(a.keys, N),
-        AttentionBackKeys<T, N, wide>{back, rows<T, T>(dk, a.keys), rows<T, T>(dv, a.keys)});
+        device, a.batch * a.kv_heads * tiles(a.keys, N),
+        AttentionBackKeys<T, N, wide>{back, key_rows<T, T>(a, dk), key_rows<T, T>(a, dv)});
   });
 }
 

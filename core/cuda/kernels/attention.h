@@ -15,32 +15,32 @@ template <class T>
 struct RowsOnDevice {
   T* p;
   i64 length, row;  // rows of a batch entry; elements from one to the next
+  i64 group;        // heads of queries that share a head of these rows: 1 for those of queries
 };
 
 // What all three kernels know. Element (i, j) below is query i, key j of head `head` = b H + h.
 template <class T>
 struct AttentionParts {
-  i64 heads, queries, keys, size, first;
-  bool causal;
-  const std::int32_t* lengths;
+  i64 heads, queries, keys, size;
+  KeysSeen mask;
   float dropout, scale;
   AttentionDropout drawn;
   RowsOnDevice<const T> q, k, v;
 
-  GOSSAMER_HD i64 at(i64 head, i64 length, i64 row, i64 t) const {
-    return (head / heads * length + t) * row + head % heads * size;
-  }
   template <class U>
   GOSSAMER_HD U* row_of(const RowsOnDevice<U>& r, i64 head, i64 t) const {
-    return r.p + at(head, r.length, r.row, t);
+    return r.p + (head / heads * r.length + t) * r.row + head % heads / r.group * size;
   }
-  GOSSAMER_HD i64 seen(i64 head, i64 i) const {
-    return keys_seen(keys, causal, first, lengths, head / heads, i);
+  GOSSAMER_HD KeyRange seen(i64 head, i64 i) const { return mask.of(head / heads, i); }
+  GOSSAMER_HD bool sees(i64 head, i64 i, i64 j) const {
+    if (i >= queries) return false;
+    const KeyRange keys_of = seen(head, i);
+    return j >= keys_of.begin && j < keys_of.end;
   }
-  GOSSAMER_HD bool sees(i64 head, i64 i, i64 j) const { return i < queries && j < seen(head, i); }
-  // keys that the last of n queries sees, and so any of them
-  GOSSAMER_HD i64 seen_by(i64 head, i64 begin, i64 n) const {
-    return seen(head, begin + n < queries ? begin + n - 1 : queries - 1);
+  // The keys that any of n queries sees: neither end of a range falls from one to the next.
+  GOSSAMER_HD KeyRange seen_by(i64 head, i64 begin, i64 n) const {
+    return {seen(head, begin).begin,
+            seen(head, begin + n < queries ? begin + n - 1 : queries - 1).end};
   }
   GOSSAMER_HD float kept(i64 head, i64 i, i64 j) const {  // 1/(1-p), or 0
     if (dropout == 0) return 1;
@@ -106,17 +106,20 @@ struct AttentionForward {
   float* log_sums;  // null: not wanted
 
   GOSSAMER_HD i64 blocks_of_queries() const { return (a.queries + N - 1) / N; }
-  GOSSAMER_HD i64 most_keys(i64 block) const {
+  GOSSAMER_HD KeyRange keys_of(i64 block) const {
     return a.seen_by(block / blocks_of_queries(), block % blocks_of_queries() * N, N);
   }
+  GOSSAMER_HD i64 first_key(i64 block, i64 iteration) const {
+    return keys_of(block).begin / N * N + iteration * N;
+  }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
-    return state.iteration * N < most_keys(block);
+    return first_key(block, state.iteration) < keys_of(block).end;
   }
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
     const i64 groups = blocks_of_queries(), head = block / groups, i0 = block % groups * N,
-              j0 = state.iteration * N;
+              j0 = first_key(block, state.iteration);
     if constexpr (phase == 0) {
       if (state.iteration == 0) {
         shared.q.load_rows(a, a.q, head, i0, a.queries, a.scale, t, threads);
@@ -125,7 +128,7 @@ struct AttentionForward {
           shared.sum[t] = 0;
         }
       }
-      shared.kv.load_rows(a, a.k, head, j0, most_keys(block), 1, t, threads);
+      shared.kv.load_rows(a, a.k, head, j0, keys_of(block).end, 1, t, threads);
     } else if constexpr (phase == 1) {
       for (int e = t; e < N * N; e += threads) {
         const int i = e / N, j = e % N;
@@ -133,7 +136,7 @@ struct AttentionForward {
                                                         : -__builtin_huge_valf();
       }
     } else if constexpr (phase == 2) {
-      shared.kv.load_rows(a, a.v, head, j0, most_keys(block), 1, t, threads);
+      shared.kv.load_rows(a, a.v, head, j0, keys_of(block).end, 1, t, threads);
       if (t >= N) return;
       float* s = shared.s.v[t];
       float top = shared.top[t], sum = 0;
@@ -149,7 +152,7 @@ struct AttentionForward {
       shared.sum[t] = shared.sum[t] * factor + sum;
       shared.top[t] = top;
     } else {
-      const bool last = (++state.iteration) * N >= most_keys(block);
+      const bool last = first_key(block, ++state.iteration) >= keys_of(block).end;
       Sums::each(t, a.size, [&](int k, int i, int c) {
         float out = state.out.v[k] * shared.factor[i];
         for (int j = 0; j < N; ++j) out += shared.s.v[i][j] * shared.kv.v[j][c];
@@ -183,6 +186,7 @@ struct AttentionThrough {
 template <class T>
 struct AttentionBackParts {
   AttentionParts<T> a;
+  i64 group;  // heads of queries that share a head of keys
   RowsOnDevice<const T> dy;
   const float *log_sums, *through;
   GOSSAMER_HD float weight(i64 head, i64 i, i64 j, float score) const {
@@ -211,29 +215,32 @@ struct AttentionBackQueries {
   RowsOnDevice<T> dq;
 
   GOSSAMER_HD i64 blocks_of_queries() const { return (b.a.queries + N - 1) / N; }
-  GOSSAMER_HD i64 most_keys(i64 block) const {
+  GOSSAMER_HD KeyRange keys_of(i64 block) const {
     return b.a.seen_by(block / blocks_of_queries(), block % blocks_of_queries() * N, N);
   }
+  GOSSAMER_HD i64 first_key(i64 block, i64 iteration) const {
+    return keys_of(block).begin / N * N + iteration * N;
+  }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
-    return state.iteration * N < most_keys(block);
+    return first_key(block, state.iteration) < keys_of(block).end;
   }
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
     const AttentionParts<T>& a = b.a;
     const i64 groups = blocks_of_queries(), head = block / groups, i0 = block % groups * N,
-              j0 = state.iteration * N;
+              j0 = first_key(block, state.iteration);
     if constexpr (phase == 0) {
       if (state.iteration == 0) {
         shared.q.load_rows(a, a.q, head, i0, a.queries, a.scale, t, threads);
         shared.up.load_rows(a, b.dy, head, i0, a.queries, 1, t, threads);
       }
-      shared.kv.load_rows(a, a.v, head, j0, most_keys(block), 1, t, threads);
+      shared.kv.load_rows(a, a.v, head, j0, keys_of(block).end, 1, t, threads);
     } else if constexpr (phase == 1) {
       for (int e = t; e < N * N; e += threads)
         shared.s.v[e / N][e % N] = shared.up.dot(e / N, shared.kv, e % N, a.size);
     } else if constexpr (phase == 2) {
-      shared.kv.load_rows(a, a.k, head, j0, most_keys(block), 1, t, threads);
+      shared.kv.load_rows(a, a.k, head, j0, keys_of(block).end, 1, t, threads);
     } else if constexpr (phase == 3) {
       for (int e = t; e < N * N; e += threads) {
         const int i = e / N, j = e % N;
@@ -241,7 +248,7 @@ struct AttentionBackQueries {
         shared.s.v[i][j] = b.slope(head, i0 + i, j0 + j, p, shared.s.v[i][j]);
       }
     } else {
-      const bool last = (++state.iteration) * N >= most_keys(block);
+      const bool last = first_key(block, ++state.iteration) >= keys_of(block).end;
       Sums::each(t, a.size, [&](int k, int i, int c) {
         float out = state.out.v[k];
         for (int j = 0; j < N; ++j) out += shared.s.v[i][j] * shared.kv.v[j][c];
@@ -252,7 +259,8 @@ struct AttentionBackQueries {
   }
 };
 
-// dk and dv: block: a head and N keys; an iteration: N queries each.
+// dk and dv: block: a head of keys and N of them; an iteration: N queries of one of the heads that
+// share them, one head after the other.
 template <class T, int N, int wide>
 struct AttentionBackKeys {
   static constexpr int threads = 256, phases = 7, resident = kWithoutSpilling;
@@ -268,24 +276,36 @@ struct AttentionBackKeys {
   AttentionBackParts<T> b;
   RowsOnDevice<T> dk, dv;
 
-  // Queries before the first that may see a key of the block are left out.
-  GOSSAMER_HD i64 first_query(i64 j0, i64 iteration) const {
-    const i64 begin = b.a.causal && j0 > b.a.first ? (j0 - b.a.first) / N * N : 0;
-    return begin + iteration * N;
-  }
+  // The queries that may see a key of the block, in blocks of N, and of which head they are.
+  struct Step {
+    i64 head, i0;
+    bool inside;
+  };
   GOSSAMER_HD i64 blocks_of_keys() const { return (b.a.keys + N - 1) / N; }
+  GOSSAMER_HD Step step(i64 block, i64 iteration) const {
+    const KeysSeen& mask = b.a.mask;
+    const i64 j0 = block % blocks_of_keys() * N, group = b.group,
+              begin = mask.causal && j0 > mask.first ? (j0 - mask.first) / N : 0;
+    i64 end = b.a.queries;
+    // the last key of the block is in the window of query i if first + i < j + window
+    if (mask.window > 0 && j0 + N - 1 + mask.window - mask.first < end)
+      end = j0 + N - 1 + mask.window - mask.first;
+    const i64 blocks = (end + N - 1) / N - begin, each = blocks > 0 ? blocks : 1;
+    return {block / blocks_of_keys() * group + iteration / each, (begin + iteration % each) * N,
+            iteration < each * group};
+  }
   GOSSAMER_HD bool again(i64 block, const Shared&, const State& state) const {
-    return first_query(block % blocks_of_keys() * N, state.iteration) < b.a.queries;
+    return step(block, state.iteration).inside;
   }
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
     const AttentionParts<T>& a = b.a;
-    const i64 groups = blocks_of_keys(), head = block / groups, j0 = block % groups * N,
-              i0 = first_query(j0, state.iteration);
+    const Step now = step(block, state.iteration);
+    const i64 head = now.head, i0 = now.i0, j0 = block % blocks_of_keys() * N;
     if constexpr (phase == 0) {
       if (state.iteration == 0) {
-        const i64 seen = a.seen_by(head, 0, a.queries);
+        const i64 seen = a.seen_by(head, 0, a.queries).end;
         shared.k.load_rows(a, a.k, head, j0, seen, 1, t, threads);
         shared.v.load_rows(a, a.v, head, j0, seen, 1, t, threads);
       }
@@ -312,8 +332,7 @@ struct AttentionBackKeys {
     } else if constexpr (phase == 5) {
       shared.rows.load_rows(a, a.q, head, i0, a.queries, a.scale, t, threads);
     } else {
-      ++state.iteration;
-      const bool last = first_query(j0, state.iteration) >= a.queries;
+      const bool last = !step(block, ++state.iteration).inside;
       Sums::each(t, a.size, [&](int k, int j, int c) {
         for (int i = 0; i < N; ++i) state.dk.v[k] += shared.s.v[j][i] * shared.rows.v[i][c];
         if (!last || j0 + j >= a.keys) return;

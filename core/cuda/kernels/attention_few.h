@@ -12,8 +12,7 @@ inline constexpr i64 kFewQueries = 8, kKeysOfBlock = 64;
 inline i64 splits_of(i64 keys) { return (keys + kKeysOfBlock - 1) / kKeysOfBlock; }
 
 // Of query `item` = head Tq + i and the keys of split s: the sum of the values with their weights
-// exp(score - top), the sum of the weights, and top. Only of splits that begin with a key that is
-// seen.
+// exp(score - top), the sum of the weights, and top. Only of splits with a key that is seen.
 struct SplitSums {
   float *values, *weights, *tops;  // [items, splits, D]; [items, splits] each
   i64 splits;
@@ -36,15 +35,18 @@ struct AttentionOfSplit {
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State&) const {
     const i64 item = block / sums.splits, head = item / a.queries, i = item % a.queries,
-              begin = block % sums.splits * keys, seen = a.seen(head, i);
-    if (begin >= seen) return;
-    const int count = static_cast<int>(seen - begin < keys ? seen - begin : keys),
+              begin = block % sums.splits * keys;
+    const KeyRange seen = a.seen(head, i);
+    if (begin >= seen.end || begin + keys <= seen.begin) return;
+    // keys low … count - 1 of the split are seen
+    const int low = static_cast<int>(seen.begin > begin ? seen.begin - begin : 0),
+              count = static_cast<int>(seen.end - begin < keys ? seen.end - begin : keys),
               size = static_cast<int>(a.size), group = t / lanes, lane = t % lanes;
     if constexpr (phase == 0) {
       const T* q = a.row_of(a.q, head, i);
       for (int c = t; c < wide; c += threads) shared.q[c] = c < size ? a.scale * load(q, c) : 0.0f;
     } else if constexpr (phase == 1) {
-      for (int j = group; j < count; j += groups) {
+      for (int j = low + group; j < count; j += groups) {
         const T* k = a.row_of(a.k, head, begin + j);
         float sum = 0;
         GOSSAMER_UNROLL
@@ -58,17 +60,17 @@ struct AttentionOfSplit {
         shared.products[j][lane] = sum;
       }
     } else if constexpr (phase == 2) {
-      if (t >= count) return;
+      if (t < low || t >= count) return;
       float score = 0;
       for (int l = 0; l < lanes; ++l) score += shared.products[t][l];
       shared.scores[t] = score;
     } else if constexpr (phase == 3) {
-      if (t >= count) return;
-      const float top = top_of(shared, count);
+      if (t < low || t >= count) return;
+      const float top = top_of(shared, low, count);
       shared.weights[t] = expf(shared.scores[t] - (top == -__builtin_huge_valf() ? 0.0f : top));
     } else if constexpr (phase == 4) {
       Eight sum[eights] = {};
-      for (int j = group; j < count; j += groups) {
+      for (int j = low + group; j < count; j += groups) {
         const T* v = a.row_of(a.v, head, begin + j);
         const float weight = shared.weights[j];
         GOSSAMER_UNROLL
@@ -94,16 +96,16 @@ struct AttentionOfSplit {
       }
       if (t > 0) return;
       float sum = 0;
-      for (int j = 0; j < count; ++j) sum += shared.weights[j];
+      for (int j = low; j < count; ++j) sum += shared.weights[j];
       sums.weights[block] = sum;
-      sums.tops[block] = top_of(shared, count);
+      sums.tops[block] = top_of(shared, low, count);
     }
   }
 
  private:
-  GOSSAMER_HD static float top_of(const Shared& shared, int count) {
+  GOSSAMER_HD static float top_of(const Shared& shared, int low, int count) {
     float top = -__builtin_huge_valf();
-    for (int j = 0; j < count; ++j) {
+    for (int j = low; j < count; ++j) {
       const float s = shared.scores[j];
       top = s > top || s != s ? s : top;
     }
@@ -119,8 +121,10 @@ struct JoinSplits {
   RowsOnDevice<T> y;
   GOSSAMER_HD void operator()(i64 index) const {
     const i64 item = index / a.size, c = index % a.size, head = item / a.queries,
-              i = item % a.queries, first = item * sums.splits,
-              last = first + (a.seen(head, i) + kKeysOfBlock - 1) / kKeysOfBlock;
+              i = item % a.queries, begin = item * sums.splits;
+    const KeyRange seen = a.seen(head, i);
+    const i64 first = begin + seen.begin / kKeysOfBlock,
+              last = begin + (seen.end + kKeysOfBlock - 1) / kKeysOfBlock;
     float top = -__builtin_huge_valf();
     for (i64 s = first; s < last; ++s)
       top = sums.tops[s] > top || sums.tops[s] != sums.tops[s] ? sums.tops[s] : top;

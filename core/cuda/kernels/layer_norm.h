@@ -1,11 +1,12 @@
-// Layer norm for GPUs. A row of up to 4,096 numbers that can be read in groups of eight stays in
-// the registers of its threads; several short rows share a block. Other rows take a block each and
-// are read again from the first-level cache. In backward each block takes every parts-th group of
-// rows, so that it leaves two partial sums for each column.
+// Layer norm for GPUs, and RMS norm, whose means are null. A row of up to 4,096 numbers that can be
+// read in groups of eight stays in the registers of its threads; several short rows share a block.
+// Other rows take a block each and are read again from the first-level cache. In backward each
+// block takes every parts-th group of rows, so that it leaves two partial sums for each column.
 #pragma once
 
 #include <cmath>
 
+#include "gossamer/core/backend.h"
 #include "gossamer/core/cuda/kernels/launch.h"
 
 namespace gossamer::kernels {
@@ -45,7 +46,12 @@ struct LaneSums {
   }
 };
 
-template <class T, int lanes>
+// The rows of a whole matrix, as RowsOfEach (backend.h) says some of them, without its divisions.
+struct EveryRow {
+  GOSSAMER_HD static i64 at(i64 row) { return row; }
+};
+
+template <class T, int lanes, class Rows>
 struct LayerNormForward {
   using Lanes = RowLanes<lanes>;
   static constexpr int threads = Lanes::threads, phases = 5;
@@ -60,12 +66,13 @@ struct LayerNormForward {
   i64 rows, cols;
   float eps;
   T *sum, *y;
-  float *means, *inverses;
+  float *means, *inverses;  // means: null: nothing is subtracted
+  Rows which;
 
   i64 blocks() const { return (rows + Lanes::down - 1) / Lanes::down; }
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
-    const i64 row = block * Lanes::down + Lanes::line(t), base = row * cols;
+    const i64 row = block * Lanes::down + Lanes::line(t), base = which.at(row) * cols;
     const float n = static_cast<float>(cols);
     const bool here = row < rows;
     if constexpr (phase == 0) {
@@ -93,8 +100,8 @@ struct LayerNormForward {
     } else if constexpr (phase == 1 || phase == 3) {
       shared.sums.join(t);
     } else if constexpr (phase == 2) {
-      const float mean = shared.sums.total(0, t) / n;
-      if (here && t % lanes == 0) means[row] = mean;
+      const float mean = means ? shared.sums.total(0, t) / n : 0.0f;
+      if (means && here && t % lanes == 0) means[row] = mean;
       float squares = 0;
       GOSSAMER_UNROLL
       for (int k = 0; k < Lanes::groups; ++k) {
@@ -127,7 +134,7 @@ struct LayerNormForward {
 
 // Each of `parts` blocks takes every parts-th group of rows. partial [parts][2][cols]: sums of dy
 // xhat and of dy.
-template <class T, int lanes>
+template <class T, int lanes, class Rows>
 struct LayerNormBackward {
   using Lanes = RowLanes<lanes>;
   static constexpr int threads = Lanes::threads, phases = 4, resident = 2,
@@ -147,6 +154,7 @@ struct LayerNormBackward {
   bool accumulate;
   T* dx;
   float* partial;
+  Rows which;
 
   static i64 groups_of(i64 rows) { return (rows + Lanes::down - 1) / Lanes::down; }
   GOSSAMER_HD bool more(i64 block, i64 iteration) const {
@@ -155,10 +163,10 @@ struct LayerNormBackward {
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
     const i64 row = (block + state.iteration * parts) * Lanes::down + Lanes::line(t),
-              base = row * cols;
+              base = which.at(row) * cols;
     const bool here = row < rows;
     if constexpr (phase == 0) {
-      const float mean = here ? means[row] : 0.0f, inv = here ? inverses[row] : 0.0f;
+      const float mean = here && means ? means[row] : 0.0f, inv = here ? inverses[row] : 0.0f;
       GOSSAMER_UNROLL
       for (int k = 0; k < Lanes::groups; ++k) {
         const i64 c = Lanes::col(t, k), at = here && c < cols ? base + c : 0;
@@ -187,7 +195,8 @@ struct LayerNormBackward {
       shared.sums.join(t);
     } else if constexpr (phase == 2) {
       const float n = static_cast<float>(cols), inv = here ? inverses[row] : 0.0f,
-                  offset = shared.sums.total(0, t) / n, slope = shared.sums.total(1, t) / n;
+                  offset = means ? shared.sums.total(0, t) / n : 0.0f,
+                  slope = shared.sums.total(1, t) / n;
       GOSSAMER_UNROLL
       for (int k = 0; k < Lanes::groups; ++k) {
         const i64 c = Lanes::col(t, k);
@@ -254,7 +263,7 @@ struct PairSums {
   }
 };
 
-template <class T>
+template <class T, class Rows>
 struct AnyNormForward {
   static constexpr int threads = PairSums::threads, phases = 5;
   struct Shared {
@@ -267,11 +276,12 @@ struct AnyNormForward {
   float eps;
   T *sum, *y;
   float *means, *inverses;
+  Rows which;
 
   GOSSAMER_HD float at(i64 i) const { return load(add ? sum : x, i); }
   template <int phase>
   GOSSAMER_HD void run(i64 row, int t, Shared& shared, State&) const {
-    const i64 base = row * cols;
+    const i64 base = which.at(row) * cols;
     const float n = static_cast<float>(cols);
     if constexpr (phase == 0) {
       float total = 0;
@@ -283,7 +293,7 @@ struct AnyNormForward {
     } else if constexpr (phase == 1) {
       shared.first.join(t);
     } else if constexpr (phase == 2) {
-      const float mean = shared.first.total(0) / n;
+      const float mean = means ? shared.first.total(0) / n : 0.0f;
       float squares = 0;
       for (i64 c = t; c < cols; c += threads) {
         const float away = at(base + c) - mean;
@@ -293,12 +303,12 @@ struct AnyNormForward {
     } else if constexpr (phase == 3) {
       shared.second.join(t);
     } else {
-      const float mean = shared.first.total(0) / n,
+      const float mean = means ? shared.first.total(0) / n : 0.0f,
                   inv = 1 / sqrtf(shared.second.total(0) / n + eps);
       for (i64 c = t; c < cols; c += threads)
         store(y, base + c, (at(base + c) - mean) * inv * scale[c] + (shift ? shift[c] : 0.0f));
       if (t == 0) {
-        means[row] = mean;
+        if (means) means[row] = mean;
         inverses[row] = inv;
       }
     }
@@ -307,7 +317,7 @@ struct AnyNormForward {
 
 // Each of `parts` blocks takes every parts-th row. partial [parts][2][cols]: sums of dy xhat and of
 // dy.
-template <class T>
+template <class T, class Rows>
 struct AnyNormBackward {
   static constexpr int threads = PairSums::threads, phases = 3;
   struct Shared {
@@ -322,11 +332,12 @@ struct AnyNormBackward {
   bool accumulate;
   T* dx;
   float* partial;
+  Rows which;
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
-    const i64 row = block + state.iteration * parts, base = row * cols;
-    const float mean = means[row], inv = inverses[row], n = static_cast<float>(cols);
+    const i64 row = block + state.iteration * parts, base = which.at(row) * cols;
+    const float mean = means ? means[row] : 0.0f, inv = inverses[row], n = static_cast<float>(cols);
     if constexpr (phase == 0) {
       float *d_scale = partial + block * 2 * cols, *d_shift = d_scale + cols, sum = 0, along = 0;
       for (i64 c = t; c < cols; c += threads) {
@@ -340,7 +351,8 @@ struct AnyNormBackward {
     } else if constexpr (phase == 1) {
       shared.sums.join(t);
     } else {
-      const float offset = shared.sums.total(0) / n, slope = shared.sums.total(1) / n;
+      const float offset = means ? shared.sums.total(0) / n : 0.0f,
+                  slope = shared.sums.total(1) / n;
       for (i64 c = t; c < cols; c += threads) {
         const float g = load(dy, base + c) * scale[c], xhat = (load(x, base + c) - mean) * inv,
                     v = inv * (g - offset - xhat * slope);

@@ -71,18 +71,21 @@ TEST(AttentionProblem, FitsWhatTheGraphCanSay) {
   const Tensor qkv = Tensor::empty({2, 6, 3 * 64}, DType::bf16);
   const Attention good{.batch = 2,
                        .heads = 1,
+                       .kv_heads = 1,
                        .queries = 6,
                        .keys = 6,
                        .size = 64,
                        .causal = true,
                        .first = 0,
+                       .window = 0,
                        .dropout = 0,
                        .seed = 0,
                        .stream = {},
                        .q = {qkv, 0, 192},
                        .k = {qkv, 64, 192},
                        .v = {qkv, 128, 192},
-                       .lengths = {}};
+                       .lengths = {},
+                       .begins = {}};
   EXPECT_TRUE(fits(good));
   EXPECT_EQ(problem_of(good, false, true).key(),
             "attention bf16 b2 h1 q6 k6 d64 causal rows 192,192 sums");
@@ -98,6 +101,15 @@ TEST(AttentionProblem, FitsWhatTheGraphCanSay) {
   EXPECT_FALSE(fits(a));
   a = good;
   a.keys = 40;  // a prompt in a cache: each length would be compiled anew
+  EXPECT_FALSE(fits(a));
+  a = good;
+  a.heads = 2;  // which share those of keys
+  EXPECT_FALSE(fits(a));
+  a = good;
+  a.window = 4;
+  EXPECT_FALSE(fits(a));
+  a = good;
+  a.begins = Tensor::zeros({2, 6}, DType::i32);
   EXPECT_FALSE(fits(a));
   a = good;
   a.size = 20;

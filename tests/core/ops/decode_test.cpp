@@ -75,7 +75,7 @@ TEST(Append, SaysThatACacheIsFull) {
   EXPECT_THAT(error_of([&] {
                 append_keys_values(qkv, Tensor::zeros({1, 5, 6}), 0);
               }),
-              HasSubstr("[B, capacity, 2C]"));
+              HasSubstr("[B, capacity, R]"));
 }
 
 TEST(TakeRows, GathersRowsOfAnyShape) {

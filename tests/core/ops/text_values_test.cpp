@@ -176,9 +176,15 @@ TEST(Attention, DropsTheShareOfItsWeightsThatItIsTold) {
 
 TEST(Attention, RefusesWhatDoesNotFit) {
   const Tensor qkv = normal({2, 3, 12}, 1), q = normal({2, 3, 4}, 1), kv = normal({2, 5, 8}, 1);
-  EXPECT_THAT(error_of([&] { attention(qkv, {.heads = 3}); }), HasSubstr("3 heads"));
-  EXPECT_THAT(error_of([&] { attention(q.reshape({6, 4}), {}); }), HasSubstr("[B, T, 3C]"));
-  EXPECT_THAT(error_of([&] { attention(q, normal({2, 5, 4}, 1), {}); }), HasSubstr("[B, Tk, 2C]"));
+  EXPECT_THAT(error_of([&] { attention(qkv, {.heads = 3}); }), HasSubstr("9 heads"));
+  EXPECT_THAT(error_of([&] {
+                attention(q.reshape({6, 4}), {});
+              }),
+              HasSubstr("[B, T, (H + 2 K) D]"));
+  EXPECT_THAT(error_of([&] {
+                attention(q, normal({2, 5, 4}, 1), {});
+              }),
+              HasSubstr("[B, Tk, 2 K D]"));
   EXPECT_THAT(error_of([&] { attention(qkv, {}, integers({1, 2, 3})); }), HasSubstr("i32 [2]"));
   EXPECT_THAT(error_of([&] { attention(q, kv, {.causal = true, .first = 3}); }),
               HasSubstr("from position 3"));
