@@ -15,7 +15,7 @@ Tensor zeros(i64 count, DType type, Device device) { return Tensor::zeros({count
 
 }  // namespace
 
-Decoder::Decoder(Gpt2& net, i64 texts, GraphOptions graphs)
+Decoder::Decoder(LanguageNet& net, i64 texts, GraphOptions graphs)
     : net_(net),
       device_(net.parameters().front().tensor.device()),
       cache_(net.cache(texts)),
@@ -75,8 +75,8 @@ void Decoder::read(const Ids& texts_so_far, const Ids& given) {
 
 void Decoder::step(const Ids& given) {
   const NoGrad no_grad;
-  check<ShapeError>(cache_.length < net_.options().positions, "Decoder: the texts have all ",
-                    net_.options().positions, " positions of the model; read() their ends");
+  check<ShapeError>(cache_.length < positions(), "Decoder: the texts have all ", positions(),
+                    " positions of the model; read() their ends");
   give(given);
   step_.run({ids_.shape(), {ids_}}, [this] {
     choose(net_.step(ids_, cache_, positions_));

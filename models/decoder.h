@@ -1,6 +1,6 @@
-// Texts that a GPT-2 goes on with, all together, one id after the other. What changes from id to id
-// lies on the model's device: a step there waits for nothing, and can be a graph. Who asks for the
-// ids of a step when the next one is under way keeps the device busy.
+// Texts that a language model goes on with, all together, one id after the other. What changes from
+// id to id lies on the model's device: a step there waits for nothing, and can be a graph. Who asks
+// for the ids of a step when the next one is under way keeps the device busy.
 // Threads: one at a time for a Decoder.
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/memory.h"
 #include "gossamer/core/ops/decode.h"
-#include "gossamer/models/gpt2.h"
+#include "gossamer/models/language_net.h"
 
 namespace gossamer::models {
 
@@ -21,9 +21,9 @@ class Decoder {
  public:
   using Ids = std::vector<std::int32_t>;
   // graphs: of steps, after some eager ones.
-  Decoder(Gpt2&, i64 texts, GraphOptions graphs = {});
+  Decoder(LanguageNet&, i64 texts, GraphOptions graphs = {});
   i64 texts() const { return ids_.numel(); }
-  i64 positions() const { return net_.options().positions; }
+  i64 positions() const { return net_.positions(); }
   i64 length() const { return cache_.length; }  // ids of each text that were read
 
   // Other texts: how their ids are chosen, and a seed for each, whose draws begin.
@@ -47,9 +47,9 @@ class Decoder {
     std::shared_ptr<Block> ids;  // on the host
     cuda::Event done;
   };
-  Gpt2& net_;
+  LanguageNet& net_;
   Device device_;
-  Gpt2::Cache cache_;
+  LanguageNet::Cache cache_;
   TextPositions positions_;
   Choice choice_;
   Draws draws_;

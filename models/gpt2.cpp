@@ -97,7 +97,7 @@ void Gpt2::initialise() {
       p.tensor.zero();
 }
 
-Tensor Gpt2::positions(i64 first, i64 length) {
+Tensor Gpt2::positions_from(i64 first, i64 length) {
   check<ShapeError>(first + length <= options_.positions, "gpt2: ", length, " ids",
                     first > 0 ? " behind those in the cache" : "", " are more than its ",
                     options_.positions, " positions");
@@ -120,15 +120,8 @@ Tensor Gpt2::run(const Tensor& ids, const Tensor& positions, const Attend& atten
 
 Tensor Gpt2::hidden(const Tensor& ids) {
   check<ShapeError>(ids.rank() == 2, "gpt2: ids ", ids.shape(), "; wanted [B, T]");
-  return run(ids, positions(0, ids.shape(1)),
+  return run(ids, positions_from(0, ids.shape(1)),
              [](std::size_t, nn::SelfAttention& a, const Tensor& y) { return a.forward(y); });
-}
-
-Tensor Gpt2::logits(const Tensor& hidden) const { return linear(hidden, wte_.weight()); }
-
-Tensor Gpt2::loss(const Tensor& ids, const Tensor& labels, float label_smoothing) {
-  return head_loss(hidden(ids).reshape({-1, options_.width}), wte_.weight(), labels.reshape({-1}),
-                   {.label_smoothing = label_smoothing, .ignore = -1});
 }
 
 Gpt2::Cache Gpt2::cache(i64 batch) const {
@@ -142,16 +135,13 @@ Tensor Gpt2::step(const Tensor& ids, Cache& cache) {
   const NoGrad no_grad;
   check<ShapeError>(ids.rank() == 2 && ids.shape(1) > 0, "gpt2: ids ", ids.shape(),
                     "; wanted [B, T]");
-  const i64 batch = ids.shape(0), length = ids.shape(1), first = cache.length;
-  const Tensor x =
-      run(ids, positions(first, length), [&](std::size_t i, nn::SelfAttention& a, const Tensor& y) {
-        return a.step(y, cache.layers[i], first);
-      });
+  const i64 length = ids.shape(1), first = cache.length;
+  const Tensor x = run(ids, positions_from(first, length),
+                       [&](std::size_t i, nn::SelfAttention& a, const Tensor& y) {
+                         return a.step(y, cache.layers[i], first);
+                       });
   cache.length += length;
-  std::vector<std::int32_t> last;
-  for (i64 b = 0; b < batch; ++b) last.push_back(static_cast<std::int32_t>((b + 1) * length - 1));
-  return logits(take_rows(x.reshape({batch * length, options_.width}),
-                          Tensor::from(last, {batch}).to(x.device())));
+  return logits(last_rows(x));
 }
 
 Tensor Gpt2::step(const Tensor& ids, const Cache& cache, const TextPositions& positions) {

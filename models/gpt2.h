@@ -1,6 +1,6 @@
 // GPT-2 (Radford et al. 2019): a decoder of transformer blocks with the layer norm in front, which
 // predicts the next id at each position. Names are Hugging Face's ("h.0.attn.c_attn.weight").
-// Threads: as Module (nn/module.h); one at a time for a Cache.
+// Threads: as LanguageNet (language_net.h).
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "gossamer/models/language_net.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/attention.h"
 
@@ -44,37 +45,28 @@ Gpt2Options gpt2_options(const std::string& name, const ModelOptions&);
 i64 gpt2_heads(i64 width);
 
 // Starts at normal(0, 0.02), projections back into the stream at 0.02/sqrt(2 layers), biases 0.
-class Gpt2 : public nn::Module {
+class Gpt2 : public LanguageNet {
  public:
   explicit Gpt2(const Gpt2Options&);  // ConfigError: width is no multiple of heads …
   const Gpt2Options& options() const { return options_; }
+  i64 width() const override { return options_.width; }
+  i64 vocabulary() const override { return options_.vocabulary; }
+  i64 positions() const override { return options_.positions; }
 
-  // ids i32 [B, T], T <= positions -> [B, T, width], behind the last layer norm.
-  Tensor hidden(const Tensor& ids);
-  Tensor logits(const Tensor& hidden) const;  // [..., width] -> [..., vocabulary]
-  Tensor forward(const Tensor& ids) override { return logits(hidden(ids)); }
-  // The mean cross entropy of the labels i32 [B, T] that are not -1, []. The logits never exist as
-  // a whole.
-  Tensor loss(const Tensor& ids, const Tensor& labels, float label_smoothing = 0);
-
-  // Keys and values of the ids so far, of each layer.
-  struct Cache {
-    std::vector<Tensor> layers;
-    i64 length = 0;
-  };
-  Cache cache(i64 batch) const;  // empty, with room for `positions`
-  // The logits [B, vocabulary] behind the last of ids [B, T], which follow those in the cache and
-  // join them. Not recorded. ShapeError if the cache is full.
-  Tensor step(const Tensor& ids, Cache&);
-  // The same for one id of each text, where the device says that they are: it reads no length, and
-  // the caller advances it, with the positions.
-  Tensor step(const Tensor& ids, const Cache&, const TextPositions&);
+  Tensor hidden(const Tensor& ids) override;
+  const Tensor& head() const override { return wte_.weight(); }
+  Cache cache(i64 batch) const override;
+  i64 cache_numbers() const override {
+    return 2 * options_.layers * options_.width * options_.positions;
+  }
+  Tensor step(const Tensor& ids, Cache&) override;
+  Tensor step(const Tensor& ids, const Cache&, const TextPositions&) override;
 
  private:
   class Block;
   using Attend = std::function<Tensor(std::size_t layer, nn::SelfAttention&, const Tensor&)>;
   Tensor run(const Tensor& ids, const Tensor& positions, const Attend&);
-  Tensor positions(i64 first, i64 length);  // i32 [length]
+  Tensor positions_from(i64 first, i64 length);  // i32 [length]
   void initialise();
 
   Gpt2Options options_;

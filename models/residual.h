@@ -1,5 +1,5 @@
 // The residual stream of a transformer. It travels as a pair, x and what will be added to it, so
-// that each addition is part of the layer norm that follows.
+// that each addition is part of the norm that follows.
 #pragma once
 
 #include "gossamer/nn/attention.h"
@@ -11,10 +11,14 @@ struct Stream {
   Tensor x, add;
 };
 
-// The sum, and its layer norm. What is added is dropped with the probability of `drop`.
+// The sum, and its norm.
+template <class Norm>
+NormedSum join(Norm& norm, const Stream& s) {
+  return s.add.defined() ? norm.of_sum(s.x, s.add) : NormedSum{norm(s.x), s.x};
+}
+// The same; what is added is dropped with the probability of `drop`.
 inline NormedSum join(nn::LayerNorm& norm, nn::Dropout& drop, const Stream& s) {
-  if (!s.add.defined()) return {norm(s.x), s.x};
-  if (drop.probability() == 0 || !drop.training()) return norm.of_sum(s.x, s.add);
+  if (!s.add.defined() || drop.probability() == 0 || !drop.training()) return join(norm, s);
   const Tensor sum = drop.add_to(s.x, s.add);
   return {norm(sum), sum};
 }

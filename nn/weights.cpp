@@ -2,7 +2,10 @@
 #include "gossamer/nn/weights.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
+#include <span>
+#include <utility>
 
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/io/torch_file.h"
@@ -91,7 +94,10 @@ void Weights::check_read(const std::string& name) const {
                   ", which Gossamer does not read; save it as f32");
 }
 
-Weights read_weights(const std::filesystem::path& path, const WeightsOptions& options) {
+namespace {
+
+// One file, whose names are as they stand in it.
+Weights read_one(const std::filesystem::path& path, const WeightsOptions& options) {
   Weights out;
   out.file = path.string();
   if (const InputFile file(path); is_torch_file(file)) {
@@ -109,6 +115,55 @@ Weights read_weights(const std::filesystem::path& path, const WeightsOptions& op
     out.notes = std::move(safe.notes);
     out.metadata = std::move(safe.metadata);
   }
+  return out;
+}
+
+// Which file of a folder holds which tensor. All of it is untrusted: a file is a name in the same
+// folder.
+std::map<std::string, std::vector<std::string>> files_in_index(const std::filesystem::path& path) {
+  const InputFile file(path);
+  constexpr std::uint64_t kMost = 64 << 20;
+  check<IoError>(file.size() <= kMost, file.name(), ": an index of ", file.size(),
+                 " bytes; it may have ", kMost);
+  std::string text(file.size(), '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return parse_shard_index(text, file.name());
+}
+
+std::string listed_names(const std::vector<std::string>& names) {
+  return names.empty() ? "none" : first_three(names);
+}
+
+Weights read_shards(const std::filesystem::path& index, const WeightsOptions& options) {
+  Weights out;
+  out.file = index.string();
+  std::vector<std::string> missing, extra;
+  bool first = true;
+  for (const auto& [name, wanted] : files_in_index(index)) {
+    Weights shard = read_one(index.parent_path() / name, options);
+    std::set<std::string> left(wanted.begin(), wanted.end());
+    for (const std::string* tensor : all_names(shard))
+      if (left.erase(*tensor) == 0) extra.push_back(name + ": " + *tensor);
+    for (const std::string& tensor : left) missing.push_back(name + ": " + tensor);
+    std::ranges::move(shard.tensors, std::back_inserter(out.tensors));
+    std::ranges::move(shard.unread, std::back_inserter(out.unread));
+    std::ranges::move(shard.notes, std::back_inserter(out.notes));
+    if (std::exchange(first, false)) out.metadata = std::move(shard.metadata);
+  }
+  check<IoError>(missing.empty() && extra.empty(), out.file,
+                 ": its files hold other tensors than it says; missing: ", listed_names(missing),
+                 "; not listed for their file: ", listed_names(extra));
+  return out;
+}
+
+bool is_index(const std::filesystem::path& path) {
+  return path.filename().string().ends_with(".index.json");
+}
+
+}  // namespace
+
+Weights read_weights(const std::filesystem::path& path, const WeightsOptions& options) {
+  Weights out = is_index(path) ? read_shards(path, options) : read_one(path, options);
   make_plain(all_names(out));
   check_different(out, "without their prefixes");
   rename(out, options.rename);
@@ -117,6 +172,8 @@ Weights read_weights(const std::filesystem::path& path, const WeightsOptions& op
 }
 
 std::map<std::string, std::string> read_weights_header(const std::filesystem::path& path) {
+  if (is_index(path))  // as of the first of its files
+    return read_weights_header(path.parent_path() / files_in_index(path).begin()->first);
   const InputFile file(path);
   if (is_torch_file(file)) return {};
   check_downloaded(file);

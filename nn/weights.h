@@ -1,5 +1,5 @@
-// Reads weights in any of the known formats: safetensors, and torch's .pth and .pt. The bytes
-// decide which, not the name of the file.
+// Reads weights in any of the known formats: safetensors, and torch's .pth, .pt and .bin, of which
+// the bytes decide, not the name of the file; and the index of several such files.
 // Threads: any.
 #pragma once
 
@@ -33,10 +33,16 @@ struct WeightsOptions {
   // "backbone" -> "": it is dropped with its dot
   std::map<std::string, std::string> rename;
 };
-// IoError names the file and the defect.
+// A path to NAME.index.json, as Hugging Face writes it, stands for all files that it lists, in the
+// same folder; each tensor must be in its file and in no other. IoError names the file and the
+// defect, or lists the tensors that are missing, and those that are not listed.
 Weights read_weights(const std::filesystem::path&, const WeightsOptions& = {});
 // Reads only the metadata; a .pth has none. IoError.
 std::map<std::string, std::string> read_weights_header(const std::filesystem::path&);
+// The tensors of each file that the text of an index says. IoError, beginning with `file`: it is no
+// index, or a name leads out of the folder.
+std::map<std::string, std::vector<std::string>> parse_shard_index(const std::string& text,
+                                                                  const std::string& file);
 // As WeightsOptions::rename. IoError: an entry fits no name, or two tensors have one name
 // afterwards.
 void rename(Weights&, const std::map<std::string, std::string>&);

@@ -21,6 +21,7 @@ int fuzz_graph(const std::uint8_t*, std::size_t);
 int fuzz_idx(const std::uint8_t*, std::size_t);
 int fuzz_index(const std::uint8_t*, std::size_t);
 int fuzz_jpeg(const std::uint8_t*, std::size_t);
+int fuzz_llama_config(const std::uint8_t*, std::size_t);
 int fuzz_pickle(const std::uint8_t*, std::size_t);
 int fuzz_pickled(const std::uint8_t*, std::size_t);
 int fuzz_picture(const std::uint8_t*, std::size_t);
@@ -98,6 +99,13 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
 {"ph":"X","pid":0,"name":"transfer","dur":5,"ts":1795540938491194}],
 "otherData": {"workers": [{"machine": "a"}]}})");
   }
+  if (target == "llama_config" && rng.below(4) == 0)
+    return bytes_of(R"({"weight_map": {"model.norm.weight": "model-00001-of-00002.safetensors"}})");
+  if (target == "llama_config")
+    return bytes_of(R"({"model_type": "qwen2", "hidden_size": 64, "num_hidden_layers": 2,
+"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 96, "vocab_size": 100,
+"rope_scaling": {"type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4},
+"use_sliding_window": true, "sliding_window": 16, "max_window_layers": 1})");
   if (target == "tokenizer")
     return bytes_of(std::string("x") + R"({"a": 0})" + '\0' + "a b\nab c\n" + '\0' + "ab abc <s>");
   if (target == "token_files" && rng.below(2))
@@ -135,11 +143,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Target{"agent", fuzz_agent}, Target{"class_report", fuzz_class_report},
                     Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
                     Target{"idx", fuzz_idx}, Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
-                    Target{"pickle", fuzz_pickle}, Target{"pickled", fuzz_pickled},
-                    Target{"picture", fuzz_picture}, Target{"safetensors", fuzz_safetensors},
-                    Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
-                    Target{"text_file", fuzz_text_file}, Target{"token_files", fuzz_token_files},
-                    Target{"toml", fuzz_toml}, Target{"tokenizer", fuzz_tokenizer},
+                    Target{"llama_config", fuzz_llama_config}, Target{"pickle", fuzz_pickle},
+                    Target{"pickled", fuzz_pickled}, Target{"picture", fuzz_picture},
+                    Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
+                    Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
+                    Target{"token_files", fuzz_token_files}, Target{"toml", fuzz_toml},
+                    Target{"tokenizer", fuzz_tokenizer},
                     Target{"torch_archive", fuzz_torch_archive},
                     Target{"trace_parts", fuzz_trace_parts},
                     Target{"trace_times", fuzz_trace_times}, Target{"wire", fuzz_wire},
@@ -150,7 +159,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(FuzzTargets, NameSourcesThatAreOneFileEach) {
   const std::filesystem::path root = GOSSAMER_SOURCE_DIR;
   std::vector<std::string> files;
-  for (const char* folder : {"core", "nn", "data", "dist", "apps", "tests/fuzz/stubs"})
+  for (const char* folder : {"core", "nn", "models", "data", "dist", "apps", "tests/fuzz/stubs"})
     for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder))
       files.push_back("/" + entry.path().lexically_relative(root).string());
   for (const auto& target : std::filesystem::directory_iterator(root / "tests/fuzz")) {

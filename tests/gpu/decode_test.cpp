@@ -8,6 +8,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/models/decoder.h"
+#include "gossamer/models/gpt2.h"
 #include "gossamer/models/translator.h"
 
 namespace gossamer::models {

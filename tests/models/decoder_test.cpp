@@ -10,6 +10,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/random.h"
+#include "gossamer/models/gpt2.h"
 #include "gossamer/models/sampling.h"
 #include "support/error_of.h"
 #include "support/repeated_work.h"

@@ -1,0 +1,104 @@
+// LLaMA's kind of model (Touvron et al. 2023): a decoder with RMS norms, rotary positions, heads
+// that share keys and a gated MLP. By its options it is a Llama, Mistral, Qwen2 or Qwen3; SmolLM
+// and TinyLlama are Llamas. Names are Hugging Face's without "model."
+// ("layers.0.self_attn.q_proj.weight").
+// Threads: as LanguageNet (language_net.h).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gossamer/models/language_net.h"
+#include "gossamer/nn/attention.h"
+
+namespace gossamer::models {
+
+// How the frequencies theta^(-2i/D) of rotary positions are changed, for long texts: not at all;
+// linear: divided by `factor`; llama3: divided where a wave is longer than old_positions/low, kept
+// where it is shorter than old_positions/high, and between them mixed.
+struct RopeScaling {
+  std::string type = "default";  // default | linear | llama3
+  double factor = 1, low = 1, high = 4;
+  i64 old_positions = 8192;
+  bool operator==(const RopeScaling&) const = default;
+};
+
+struct LlamaOptions {
+  std::string type = "llama";  // of Hugging Face's models: llama | mistral | qwen2 | qwen3
+  i64 layers = 12, width = 288, heads = 6, kv_heads = 6;
+  i64 head_size = 48;  // even; heads * head_size need not be the width
+  i64 ff = 768;        // width inside the MLP
+  i64 positions = 2048;
+  i64 vocabulary = 32000;
+  double theta = 10000;
+  RopeScaling scaling{};
+  float eps = 1e-5f;
+  bool tied = false;        // the head is the embedding
+  bool qkv_bias = false;    // of q_proj, k_proj and v_proj
+  bool out_bias = false;    // of o_proj
+  bool mlp_bias = false;    // of gate_proj, up_proj and down_proj
+  bool head_norms = false;  // RMS norms of each head of q and k, before the rotation
+  i64 window = 0;           // a query sees so many keys, itself included; 0: all
+  i64 windowed_from = 0;    // in layers from this one on
+  bool operator==(const LlamaOptions&) const = default;
+
+  i64 window_of(i64 layer) const { return layer >= windowed_from ? window : 0; }
+};
+// ConfigError names the option that is not possible.
+void check_options(const LlamaOptions&);
+// How many parameters such a model has.
+i64 parameter_count(const LlamaOptions&);
+// The shapes of published models: llama (15M, that of llama2.c's stories15M), smollm2-135m,
+// tinyllama-1.1b, llama-3.2-1b, qwen2.5-0.5b, qwen3-0.6b, mistral-7b. ConfigError lists them for
+// another name.
+LlamaOptions llama_options(const std::string& name);
+
+// f32 [positions, head_size]: row p holds the cosines, then the sines, of p times each frequency.
+// Computed in double, rounded once: never a parameter, never of 16 bits.
+Tensor rope_table(const LlamaOptions&, i64 positions);
+
+// Starts at normal(0, 0.02), projections back into the stream at 0.02/sqrt(2 layers), norms at 1,
+// biases at 0.
+class Llama : public LanguageNet {
+ public:
+  explicit Llama(const LlamaOptions&);
+  const LlamaOptions& options() const { return options_; }
+  i64 width() const override { return options_.width; }
+  i64 vocabulary() const override { return options_.vocabulary; }
+  i64 positions() const override { return options_.positions; }
+
+  Tensor hidden(const Tensor& ids) override { return hidden(ids, {}); }
+  // The same of texts that hold several documents: begins i32 [B, T], on the host, says where the
+  // document of each id begins. Documents do not see each other, and their positions begin at 0.
+  Tensor hidden(const Tensor& ids, const Tensor& begins);
+  const Tensor& head() const override;
+
+  // A layer with a window that is shorter than positions() keeps so many keys, in a ring.
+  Cache cache(i64 batch) const override;
+  i64 cache_numbers() const override;
+  // ShapeError, too: more than one id behind others, where a layer keeps a ring.
+  Tensor step(const Tensor& ids, Cache&) override;
+  Tensor step(const Tensor& ids, const Cache&, const TextPositions&) override;
+
+ private:
+  class Attention;
+  class Mlp;
+  class Block;
+  struct Place;
+  template <class Attend>
+  Tensor run(const Tensor& ids, const Attend&);
+  // table_ and all_positions_ of at least so many positions.
+  void prepare(i64 positions);
+  void initialise();
+  Block& block(std::size_t i) const;
+
+  LlamaOptions options_;
+  nn::Embedding& embed_tokens_;
+  nn::Sequential& layers_;
+  nn::RmsNorm& norm_;
+  nn::Linear* lm_head_ = nullptr;  // null: tied
+  Tensor table_, all_positions_;   // rope_table(); i32: 0, 1, 2 …; on the device of the weights
+};
+
+}  // namespace gossamer::models

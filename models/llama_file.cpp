@@ -1,0 +1,141 @@
+// See llama_file.h.
+#include "gossamer/models/llama_file.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/text/json.h"
+#include "gossamer/nn/checkpoint.h"
+
+namespace gossamer::models {
+namespace {
+
+constexpr std::string_view kPrefix = "model.";
+constexpr const char *kTable = "embed_tokens.weight", *kHead = "lm_head.weight";
+
+bool equal(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && a.dtype() == b.dtype() &&
+         std::memcmp(a.data(), b.data(), a.bytes()) == 0;
+}
+
+}  // namespace
+
+bool is_llama(const nn::Weights& file) {
+  const auto has = [&](const std::string& name) {
+    const auto is = [&](const auto& t) { return t.name == name; };
+    return std::ranges::any_of(file.tensors, is) || std::ranges::any_of(file.unread, is);
+  };
+  for (const std::string prefix : {"", "model."})
+    if (has(prefix + kTable) && has(prefix + "layers.0.mlp.gate_proj.weight")) return true;
+  return false;
+}
+
+nn::Weights llama_weights(nn::Weights file) {
+  const auto plain = [](std::string& name) {
+    if (name.starts_with(kPrefix)) name.erase(0, kPrefix.size());
+  };
+  const auto is_table = [](const auto& t) { return t.name.ends_with(".rotary_emb.inv_freq"); };
+  std::erase_if(file.tensors, is_table);
+  std::erase_if(file.unread, is_table);
+  for (NamedTensor& t : file.tensors) plain(t.name);
+  for (UnreadTensor& t : file.unread) plain(t.name);
+  return file;
+}
+
+void check_llama_fits(const nn::Weights& file, const LlamaOptions& o) {
+  file.check_read(kTable);
+  const Tensor* table = file.find(kTable);
+  check<IoError>(table != nullptr, file.file, ": has no ", kPrefix, kTable);
+  check<IoError>(table->shape() == Shape{o.vocabulary, o.width}, file.file, ": ", kPrefix, kTable,
+                 " is ", table->shape(), ", config.json says vocab_size ", o.vocabulary,
+                 " and hidden_size ", o.width);
+  const auto has = [&](i64 layer, const char* part) -> const Tensor* {
+    return file.find("layers." + std::to_string(layer) + part);
+  };
+  const char *q = ".self_attn.q_proj.weight", *gate = ".mlp.gate_proj.weight";
+  check<IoError>(has(o.layers - 1, q) && !has(o.layers, q), file.file, ": has not the ", o.layers,
+                 " layers that num_hidden_layers of config.json says");
+  check<IoError>(has(0, q)->shape() == Shape{o.heads * o.head_size, o.width}, file.file,
+                 ": layers.0", q, " is ", has(0, q)->shape(), "; config.json says ", o.heads,
+                 " heads of ", o.head_size);
+  check<IoError>(has(0, gate) && has(0, gate)->shape() == Shape{o.ff, o.width}, file.file,
+                 ": layers.0", gate, " is not [", o.ff, ", ", o.width,
+                 "], as intermediate_size of config.json says");
+}
+
+void load_llama(const nn::Weights& file, Llama& model) {
+  nn::Weights kept = file;
+  if (model.options().tied)
+    if (const Tensor* head = file.find(kHead)) {
+      const Tensor* table = file.find(kTable);
+      check<IoError>(!table || equal(*head, *table), file.file, ": ", kHead, " differs from ",
+                     kTable, "; tie_word_embeddings says that they are one");
+      std::erase_if(kept.tensors, [](const NamedTensor& t) { return t.name == kHead; });
+    }
+  nn::load(kept, model);
+}
+
+std::map<std::string, std::string> metadata_of(const std::string& name, const LlamaOptions& o) {
+  return {{"task", "language"}, {"model", name}, {"config", llama_config(o, -1)}};
+}
+
+std::optional<LlamaOptions> llama_in_header(const std::map<std::string, std::string>& header,
+                                            const std::string& file) {
+  const auto config = header.find("config");
+  if (config == header.end()) return std::nullopt;
+  return read_llama_config(config->second, file + ": \"config\" in the header");
+}
+
+std::vector<NamedTensor> llama_in_file(const std::vector<NamedTensor>& parameters) {
+  std::vector<NamedTensor> out;
+  for (const NamedTensor& p : parameters)
+    out.push_back({p.name == kHead ? p.name : std::string(kPrefix) + p.name,
+                   p.tensor.detach().to(Device::cpu()).to(DType::f32)});
+  return out;
+}
+
+void save_llama(const std::filesystem::path& path, const Llama& model, const FlatParams* params,
+                std::map<std::string, std::string> metadata, i64 most_bytes) {
+  std::map<std::string, Tensor> masters;
+  if (params) {
+    for (const NamedTensor& w : params->windows(params->values())) masters[w.name] = w.tensor;
+    for (const NamedTensor& t : params->frozen()) masters[t.name] = t.tensor;
+  }
+  std::vector<NamedTensor> values = model.parameters();
+  for (NamedTensor& p : values)
+    if (const auto master = masters.find(p.name); master != masters.end())
+      p.tensor = master->second;
+  metadata.emplace("format", "pt");  // Hugging Face's tools look for it
+  values = llama_in_file(values);
+  std::size_t total = 0;
+  for (const NamedTensor& t : values) total += t.tensor.bytes();
+  if (most_bytes == 0 || total <= static_cast<std::size_t>(most_bytes))
+    return write_safetensors(path, values, metadata);
+
+  std::vector<std::vector<NamedTensor>> shards(1);
+  std::size_t filled = 0;
+  for (NamedTensor& t : values) {
+    if (filled > 0 && filled + t.tensor.bytes() > static_cast<std::size_t>(most_bytes)) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    filled += t.tensor.bytes();
+    shards.back().push_back(std::move(t));
+  }
+  JsonObject where;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    char number[32];
+    std::snprintf(number, sizeof number, "-%05zu-of-%05zu", i + 1, shards.size());
+    const std::string name = path.stem().string() + number + path.extension().string();
+    write_safetensors(path.parent_path() / name, shards[i], metadata);
+    for (const NamedTensor& t : shards[i]) where.add(t.name, name);
+  }
+  JsonObject index;
+  index.add("metadata", JsonObject().add("total_size", total)).add("weight_map", where);
+  write_file(path.string() + ".index.json", index.str() + "\n");
+}
+
+}  // namespace gossamer::models

@@ -1,0 +1,34 @@
+// Fuzz target of config.json and of an index of shards: any text gives options of a model that can
+// be written and are read back as they were, or an IoError; and files in the same folder, or an
+// IoError.
+//
+// sources: llama_config shard_index
+// sources: nesting printable shortest spelling utf8
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "gossamer/core/error.h"
+#include "gossamer/models/llama_file.h"
+#include "gossamer/nn/weights.h"
+
+using namespace gossamer;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  try {
+    const models::LlamaOptions options = models::read_llama_config(text, "config.json");
+    try {
+      const std::string again = models::llama_config(options, -1);
+      if (models::read_llama_config(again, "config.json") != options) std::abort();
+    } catch (const ConfigError&) {
+    }
+  } catch (const IoError&) {
+  }
+  try {
+    for (const auto& [name, tensors] : nn::parse_shard_index(text, "index.json"))
+      if (name.empty() || name.find('/') != name.npos || tensors.empty()) std::abort();
+  } catch (const IoError&) {
+  }
+  return 0;
+}
