@@ -1,6 +1,8 @@
 // The options of the commands for text, and of average.
 #include "gossamer/apps/cli_options.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/data/text/chat.h"
+#include "gossamer/data/text/steps/pattern.h"
 
 namespace gossamer::apps {
 namespace {
@@ -26,6 +28,14 @@ void add_generate(CLI::App& app, int& code) {
   option("--samples", c.samples,
          "ways to go on with each text, drawn from --seed and those behind");
   a.add_option("--tokenizer", c.tokenizer, "its folder; default: beside the model");
+  a.add_flag("--marks", c.marks, "names of marks in a prompt, as <|endoftext|>, are marks");
+  CLI::Option* const chat = a.add_flag(
+      "--chat", c.chat, "each prompt is what a user says to the model; print its answer");
+  a.add_option("--chat-template", c.chat_template,
+               "how conversations are written: " + data::names_of_chats() +
+                   "; default: as the tokenizer's files say")
+      ->needs(chat);
+  a.add_option("--system", c.system, "what the model is told before the user speaks")->needs(chat);
   option("--tokens", c.tokens, "most ids to make of each text");
   option("--temperature", c.sampling.temperature,
          "0: always the likeliest id; below 1: more likely ones");
@@ -100,9 +110,14 @@ void add_tokenize(CLI::App& data, int& code) {
        "files of text or of JSON lines (.jsonl), also .gz, or folders of .txt, .text, .md, .jsonl")
       ->required();
   a.add_option("--tokenizer", o.tokenizer,
-               "folder with vocab.json and merges.txt, or encoder.json and vocab.bpe; bpe:8192 "
-               "makes byte pairs of the training text, characters a vocabulary of characters")
+               "folder with tokenizer.json, or vocab.json and merges.txt, or encoder.json and "
+               "vocab.bpe; a .model file of SentencePiece, a .tiktoken file; bpe:8192 makes byte "
+               "pairs of the training text, characters a vocabulary of characters")
       ->required();
+  a.add_option("--split", o.split,
+               "of bpe:N or a .tiktoken file: how text is cut into words: " +
+                   data::names_of_patterns() + " (bpe:N: gpt2)");
+  a.add_flag("--marks", o.marks, "names of marks in the text, as <|endoftext|>, become marks");
   a.add_option("--out", o.folder, "a new or empty folder for ids, index.json and tokenizer")
       ->required();
   a.add_option("--target", o.targets,

@@ -70,6 +70,10 @@ struct GenerateCommand {
   std::string file;                    // with the prompt; "-": standard input
   bool lines = false;                  // each line of the file is a prompt
   std::string tokenizer;               // folder; empty: beside the model
+  bool marks = false;                  // names of marks in a prompt are marks
+  bool chat = false;                   // a prompt is what a user says, the text the answer
+  std::string chat_template;           // empty: the tokenizer's
+  std::string system;                  // said before the user does; empty: nothing
   i64 tokens = 200;                    // of each text, at most
   i64 samples = 1;                     // texts of each prompt, drawn from seed, seed + 1 …
   Choice sampling;

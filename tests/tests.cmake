@@ -138,6 +138,9 @@ add_executable(checkpoint_interop tests/interop/checkpoint_interop.cpp)
 target_link_libraries(checkpoint_interop PRIVATE gossamer::models gossamer_flags)
 add_executable(image_interop tests/interop/image_interop.cpp)
 target_link_libraries(image_interop PRIVATE gossamer::data gossamer_flags)
+add_executable(tokenizer_interop tests/interop/tokenizer_interop.cpp)
+target_link_libraries(tokenizer_interop PRIVATE
+  gossamer::data nlohmann_json::nlohmann_json gossamer_flags)
 if(PYTHON)
   add_test(NAME interop.images_torchvision
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/images_torchvision.py
@@ -161,7 +164,11 @@ if(PYTHON)
   add_test(NAME interop.tensorboard_read
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/tensorboard_read.py
       $<TARGET_FILE:gossamer>)
-  set_tests_properties(interop.tensorboard_read PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME interop.tokenizers_live
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/tokenizers_live.py
+      $<TARGET_FILE:tokenizer_interop>)
+  set_tests_properties(interop.tensorboard_read interop.tokenizers_live
+    PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 
 # The program and the library on CPUs that qemu pretends to be.

@@ -57,6 +57,9 @@ void print_notices(const data::TokenizeReport& r) {
 std::string with_options(const std::string& text) {
   const std::pair<const char*, const char*> options[] = {
       {"tokenize: tokenizer", "--tokenizer"},
+      {"a split is for", "--split"},
+      {"there is no split", "--split"},
+      {"name its split", "--split"},
       {"maximal length", "--max-length"},
       {"validation fraction", "--val-fraction"},
       {"a fraction", "--val-fraction"},

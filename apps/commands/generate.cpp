@@ -30,6 +30,7 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/utf8.h"
+#include "gossamer/data/text/chat.h"
 #include "gossamer/models/decoder.h"
 #include "gossamer/models/sampling.h"
 
@@ -72,6 +73,7 @@ struct Text {
   Ids ids;  // the prompt's, then those that are made
   std::uint64_t seed;
   Stream out;
+  data::TextOfIds made_text;
   std::size_t hidden = 0;   // ids in front that are no part of the text
   std::size_t surplus = 0;  // ids behind it
   i64 made = 0;
@@ -85,6 +87,7 @@ class Prompts {
     check<ConfigError>(c.prompts.empty() || c.file.empty(),
                        "generate: --prompt and --file both give prompts; use one of them");
     check<ConfigError>(!c.lines || !c.file.empty(), "generate: --lines is for a --file of prompts");
+    if (c.chat) chat_ = c.chat_template.empty() ? data::chat_of(*m.tokenizer) : c.chat_template;
     if (c.lines) {
       lines_ = std::make_unique<Lines>(c.file);
     } else if (!c.file.empty()) {
@@ -132,26 +135,49 @@ class Prompts {
     return {std::istreambuf_iterator<char>(from), {}};
   }
 
+  // What a model for chats reads in front of its answer.
+  std::string conversation(const std::string& prompt) const {
+    std::vector<data::ChatMessage> messages;
+    if (!c_.system.empty()) messages.push_back({"system", c_.system});
+    messages.push_back({"user", prompt});
+    return data::chat_text(chat_, *m_.tokenizer, messages, true);
+  }
+
   void add(const std::string& prompt, const std::string& place, std::vector<Text>& texts) const {
     Ids ids;
-    m_.tokenizer->encode(prompt, ids);
+    std::size_t hidden = 0;
+    if (c_.chat) {
+      m_.tokenizer->encode_with_marks(conversation(prompt), ids);
+      hidden = ids.size();
+    } else {
+      ids = m_.tokenizer->frame().before;
+      hidden = ids.size();
+      const auto encode = c_.marks ? &data::Tokenizer::encode_with_marks : &data::Tokenizer::encode;
+      (*m_.tokenizer.*encode)(prompt, ids);
+    }
     // as at the beginning of a document
-    if (ids.empty()) ids.push_back(std::max(m_.tokenizer->marks().end, 0));
+    if (ids.empty()) {
+      ids.push_back(std::max(m_.tokenizer->marks().end, 0));
+      hidden = 1;
+    }
     const i64 positions = m_.net->options().positions;
     if (static_cast<i64>(ids.size()) > positions)
       say(fmt::format("{}: the prompt has {} ids, the model sees {} at once, so not its beginning",
                       place, ids.size(), positions));
+    const std::string shown = c_.chat ? "" : prompt;
     for (i64 sample = 0; sample < c_.samples; ++sample) {
       texts.push_back({.ids = ids,
                        .seed = static_cast<std::uint64_t>(c_.seed + sample),
                        .out = Stream(several_ || c_.json),
-                       .hidden = prompt.empty() ? 1u : 0u});
-      texts.back().out.add(prompt);
+                       .made_text = data::TextOfIds(*m_.tokenizer, !shown.empty()),
+                       .hidden = hidden});
+      texts.back().out.add(shown);
     }
   }
 
   const GenerateCommand& c_;
   const LanguageModel& m_;
+  std::string chat_;  // the name of the template
   std::vector<std::string> given_;
   std::unique_ptr<Lines> lines_;
   bool several_ = false, any_ = false;
@@ -277,7 +303,7 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
       ++text.made;
       made_one();
       std::string piece;
-      m.tokenizer->decode(std::span(&next, 1), piece);
+      text.made_text.add(next, piece);
       text.out.add(piece);
     }
   }

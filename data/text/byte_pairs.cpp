@@ -1,9 +1,9 @@
-// Reading a vocabulary with its merges, and using it.
+// Reading a vocabulary with its merges.
 #include "gossamer/data/text/byte_pairs.h"
 
-#include <array>
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
+#include <utility>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/xxh3.h"
@@ -13,66 +13,37 @@
 #include "gossamer/data/text/byte_names.h"
 #include "gossamer/data/text/json.h"
 #include "gossamer/data/text/marks.h"
-#include "gossamer/data/text/merges.h"
-#include "gossamer/data/text/split_words.h"
+#include "gossamer/data/text/steps/bpe.h"
+#include "gossamer/data/text/steps_tokenizer.h"
 
 namespace gossamer::data {
 namespace {
 
 constexpr std::size_t kMostTokens = std::size_t{1} << 24;
-constexpr std::size_t kLongestWord = 255;  // bytes; longer tokens are merged
 
-class BytePairs final : public Tokenizer {
+class Reading {
  public:
-  BytePairs(const StoredFile& vocabulary, const StoredFile& merges)
-      : vocabulary_(vocabulary),
-        merges_file_(merges),
-        ids_(read_vocabulary()),
-        merges_(bytes_of_vocabulary()) {
+  Reading(const Tokenizer::StoredFile& vocabulary, const Tokenizer::StoredFile& merges)
+      : vocabulary_(vocabulary), merges_file_(merges) {}
+
+  std::shared_ptr<const Tokenizer> run() {
+    read_vocabulary();
     read_merges();
     find_marks();
-    PieceInHand hand;
-    std::vector<std::int32_t> ids;
-    for (std::size_t id = 0; id < text_.size(); ++id) {
-      if (is_mark_[id] || text_[id].size() > kLongestWord) continue;
-      ids.clear();
-      merges_.encode(text_[id], hand, ids);
-      if (ids.size() == 1) words_.add(text_[id], static_cast<std::int32_t>(id));
-    }
-    ids_.clear();
-  }
-
-  i64 size() const override { return static_cast<i64>(text_.size()); }
-  Marks marks() const override { return marks_; }
-  std::vector<StoredFile> files() const override {
-    return {{"vocab.json", vocabulary_.bytes}, {"merges.txt", merges_file_.bytes}};
-  }
-
-  void encode(std::string_view text, std::vector<std::int32_t>& ids) const override {
-    PieceInHand hand;
-    splitter_.split(text, [&](std::string_view piece) {
-      if (piece.size() <= kLongestWord)
-        if (const std::int32_t id = words_.find(piece); id >= 0) {
-          ids.push_back(id);
-          return;
-        }
-      merges_.encode(piece, hand, ids);
-    });
-  }
-
-  void encode_with_marks(std::string_view text, std::vector<std::int32_t>& ids) const override {
-    split_at_marks(
-        text, *this, [&](std::string_view plain) { encode(plain, ids); },
-        [&](std::int32_t mark) { ids.push_back(mark); });
+    TokenizerSteps steps;
+    steps.added = std::move(added_);
+    steps.pre = byte_level_split("gpt2");
+    steps.model = std::make_unique<Bpe>(ids_, std::move(merges_), BpeOptions{.byte_level = true});
+    steps.decoded.text = std::move(text_);
+    steps.marks = marks_;
+    steps.files = {{"vocab.json", vocabulary_.bytes}, {"merges.txt", merges_file_.bytes}};
+    steps.rules = rules_;
+    return make_tokenizer(std::move(steps));
   }
 
  private:
-  const std::string& text_of(std::int32_t id) const override {
-    return text_[static_cast<std::size_t>(id)];
-  }
-  std::uint64_t rules() const override { return rules_; }
   // Fills text_, by id, with the tokens as they are written.
-  std::unordered_map<std::string, std::int32_t> read_vocabulary() {
+  void read_vocabulary() {
     const std::string& name = vocabulary_.name;
     const nlohmann::json tokens =
         json_of<nlohmann::json>(vocabulary_.bytes, printable(name) + ": is no JSON");
@@ -81,7 +52,6 @@ class BytePairs final : public Tokenizer {
                      ": is no vocabulary; that is a JSON object from tokens to ids");
     text_.resize(tokens.size());
     std::vector<bool> known(tokens.size());
-    std::unordered_map<std::string, std::int32_t> ids;
     for (const auto& [token, value] : tokens.items()) {
       const bool is_id = value.is_number_unsigned() && value.get<std::uint64_t>() < tokens.size();
       check<DataError>(is_id && !known[value.get<std::size_t>()], code::damaged, printable(name),
@@ -91,28 +61,20 @@ class BytePairs final : public Tokenizer {
       check<DataError>(!token.empty(), code::damaged, printable(name), ": a token is empty");
       known[value.get<std::size_t>()] = true;
       text_[value.get<std::size_t>()] = token;
-      ids.emplace(token, value.get<std::int32_t>());
+      ids_.emplace(token, value.get<std::int32_t>());
     }
-    return ids;
-  }
-
-  std::array<std::int32_t, 256> bytes_of_vocabulary() const {
-    std::array<std::int32_t, 256> out{};
+    is_mark_.assign(text_.size(), 1);
     for (std::size_t byte = 0; byte < 256; ++byte) {
       const auto found = ids_.find(byte_names()[byte]);
-      check<DataError>(found != ids_.end(), code::damaged, printable(vocabulary_.name),
+      check<DataError>(found != ids_.end(), code::damaged, printable(name),
                        ": has no token for byte ", byte,
                        "; a byte-level vocabulary has one for each of the 256");
-      out[byte] = found->second;
+      is_mark_[static_cast<std::size_t>(found->second)] = 0;
     }
-    return out;
   }
 
   void read_merges() {
     const std::string_view all = merges_file_.bytes;
-    is_mark_.assign(text_.size(), 1);
-    for (const std::string& name : byte_names())
-      is_mark_[static_cast<std::size_t>(ids_.at(name))] = 0;
     i64 number = 0;
     for (std::size_t at = 0; at < all.size();) {
       const std::size_t end = std::min(all.find('\n', at), all.size());
@@ -163,16 +125,19 @@ class BytePairs final : public Tokenizer {
     for (std::size_t id = 0; id < text_.size(); ++id)
       rules_ = xxh3(std::as_bytes(std::span(text_[id])),
                     mix(rules_, static_cast<std::uint64_t>(is_mark_[id])));
+    for (const std::int32_t id : {marks_.end, marks_.begin, marks_.pad})
+      if (id >= 0)
+        added_.push_back(
+            {.id = id, .content = text_[static_cast<std::size_t>(id)], .special = true});
   }
 
-  StoredFile vocabulary_, merges_file_;
+  const Tokenizer::StoredFile &vocabulary_, &merges_file_;
   std::uint64_t rules_ = 0;
   std::vector<std::string> text_;  // by id
   std::vector<char> is_mark_;
-  std::unordered_map<std::string, std::int32_t> ids_;  // of tokens, while the files are read
+  Bpe::Vocabulary ids_;
   Merges merges_;
-  WholeWords words_;
-  WordSplitter splitter_;
+  std::vector<AddedToken> added_;
   Marks marks_;
 };
 
@@ -180,7 +145,7 @@ class BytePairs final : public Tokenizer {
 
 std::shared_ptr<const Tokenizer> read_byte_pairs(const Tokenizer::StoredFile& vocabulary,
                                                  const Tokenizer::StoredFile& merges) {
-  return std::make_shared<BytePairs>(vocabulary, merges);
+  return Reading(vocabulary, merges).run();
 }
 
 }  // namespace gossamer::data

@@ -21,9 +21,11 @@ std::shared_ptr<const Tokenizer> read_byte_pairs(const Tokenizer::StoredFile& vo
 // pairs of `texts` (all of them are counted, the pair with the smaller ids first among equals).
 // Equal to Hugging Face's BpeTrainer. Fewer ids if no pair occurs twice. ConfigError: `size` has no
 // room for marks and bytes.
+// split: the name of the pattern that cuts the text (named_pattern()); of another than gpt2 the
+// tokenizer is a tokenizer.json.
 class BytePairTrainer {
  public:
-  BytePairTrainer();
+  explicit BytePairTrainer(const std::string& split = "gpt2");
   ~BytePairTrainer();
   BytePairTrainer(const BytePairTrainer&) = delete;
   BytePairTrainer& operator=(const BytePairTrainer&) = delete;

@@ -13,6 +13,8 @@
 #include "gossamer/data/text/byte_names.h"
 #include "gossamer/data/text/byte_pairs.h"
 #include "gossamer/data/text/split_words.h"
+#include "gossamer/data/text/tiktoken.h"
+#include "gossamer/data/text/tokenizer_json.h"
 
 namespace gossamer::data {
 namespace {
@@ -56,17 +58,32 @@ class Vocabulary {
     const std::string& right = tokens_[static_cast<std::size_t>(pair.second)];
     const std::string token = left + right;
     if (std::ranges::find(marks_, token) != marks_.end()) return -1;
-    merges_ += left + " " + right + "\n";
+    merges_.push_back(pair);
     return add(token);
   }
-  std::shared_ptr<const Tokenizer> tokenizer() const {
+  std::shared_ptr<const Tokenizer> tokenizer(const std::string& split) const {
+    if (split != "gpt2") return with_split(split);
+    std::string merges = "#version: 0.2\n";
+    for (const auto& [left, right] : merges_)
+      merges += tokens_[static_cast<std::size_t>(left)] + " " +
+                tokens_[static_cast<std::size_t>(right)] + "\n";
     std::string json = "{";
     for (std::size_t id = 0; id < tokens_.size(); ++id)
       json += (id ? ", " : "") + nlohmann::json(tokens_[id]).dump() + ": " + std::to_string(id);
-    return read_byte_pairs({"vocab.json", json + "}\n"}, {"merges.txt", merges_});
+    return read_byte_pairs({"vocab.json", json + "}\n"}, {"merges.txt", merges});
   }
 
  private:
+  std::shared_ptr<const Tokenizer> with_split(const std::string& split) const {
+    ByteLevelVocabulary out;
+    for (std::size_t id = 0; id < tokens_.size(); ++id) {
+      const bool is_mark = id < marks_.size();
+      if (is_mark) out.marks.emplace_back(tokens_[id], static_cast<std::int32_t>(id));
+      out.tokens.push_back(is_mark ? "" : from_byte_names(tokens_[id]).value());
+    }
+    out.merges = merges_;
+    return read_tokenizer_json({"tokenizer.json", byte_level_json(out, split)});
+  }
   // Two ways may lead to one token.
   std::int32_t add(const std::string& token) {
     const auto [at, fresh] = ids_.emplace(token, static_cast<std::int32_t>(tokens_.size()));
@@ -77,7 +94,7 @@ class Vocabulary {
   std::vector<std::string> marks_, tokens_;
   std::unordered_map<std::string, std::int32_t> ids_;
   std::array<std::int32_t, 256> of_byte_{};
-  std::string merges_ = "#version: 0.2\n";
+  std::vector<Pair> merges_;
 };
 
 // The ids of all words, each word once, and where their pairs are.
@@ -173,11 +190,13 @@ class Counts {
 }  // namespace
 
 struct BytePairTrainer::Impl {
+  explicit Impl(const std::string& name) : split(name), splitter(name) {}
+  std::string split;
   WordSplitter splitter;
   std::unordered_map<std::string, i64> words;
 };
 
-BytePairTrainer::BytePairTrainer() : impl_(std::make_unique<Impl>()) {}
+BytePairTrainer::BytePairTrainer(const std::string& split) : impl_(std::make_unique<Impl>(split)) {}
 BytePairTrainer::~BytePairTrainer() = default;
 
 i64 BytePairTrainer::longest_word() const {
@@ -214,7 +233,7 @@ std::shared_ptr<const Tokenizer> BytePairTrainer::train(
     if (const std::int32_t result = vocabulary.merge(best.pair); result >= 0)
       counts.merge(best.pair, result);
   }
-  return vocabulary.tokenizer();
+  return vocabulary.tokenizer(impl_->split);
 }
 
 }  // namespace gossamer::data

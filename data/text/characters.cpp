@@ -59,7 +59,7 @@ class Characters final : public Tokenizer {
   }
 
  private:
-  const std::string& text_of(std::int32_t id) const override {
+  std::string_view text_of(std::int32_t id, bool) const override {
     return text_[static_cast<std::size_t>(id)];
   }
   std::uint64_t rules() const override { return rules_; }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "gossamer/data/hash.h"
@@ -31,12 +32,15 @@ void Merges::grow() {
 }
 
 bool Merges::add(std::int32_t left, std::int32_t right, std::int32_t result) {
-  if (2 * static_cast<std::size_t>(count_) >= table_.size()) grow();
-  if (find(left, right)) return false;
-  std::size_t at = hash_of(left, right);
-  while (table_[at & (table_.size() - 1)].left >= 0) ++at;
-  table_[at & (table_.size() - 1)] = {left, right, count_++, result};
-  return true;
+  if (2 * static_cast<std::size_t>(places_) >= table_.size()) grow();
+  for (std::size_t at = hash_of(left, right);; ++at) {
+    Merge& merge = table_[at & (table_.size() - 1)];
+    const bool fresh = merge.left < 0;
+    if (!fresh && (merge.left != left || merge.right != right)) continue;
+    merge = {left, right, count_++, result};
+    places_ += fresh;
+    return fresh;
+  }
 }
 
 const Merges::Merge* Merges::find(std::int32_t left, std::int32_t right) const {
@@ -48,8 +52,45 @@ const Merges::Merge* Merges::find(std::int32_t left, std::int32_t right) const {
   }
 }
 
-void Merges::encode(std::string_view piece, PieceInHand& hand,
-                    std::vector<std::int32_t>& ids) const {
+void Merges::merge(PieceInHand& hand, std::vector<std::int32_t>& ids) const {
+  constexpr std::size_t kFew = 48;  // symbols; then a heap is faster than a look at all
+  if (hand.symbols_.size() <= kFew)
+    merge_few(hand, ids);
+  else
+    merge_many(hand, ids);
+}
+
+void Merges::merge_few(PieceInHand& hand, std::vector<std::int32_t>& ids) const {
+  auto& symbols = hand.symbols_;
+  auto& next = hand.next_;
+  constexpr std::int32_t kNever = std::numeric_limits<std::int32_t>::max();
+  std::size_t n = symbols.size();
+  const auto look = [&](std::size_t i) {
+    const Merge* const merge = i + 1 < n ? find(symbols[i], symbols[i + 1]) : nullptr;
+    next[i] = merge ? PieceInHand::Next{merge->rank, merge->result} : PieceInHand::Next{kNever, 0};
+  };
+  next.resize(n);
+  for (std::size_t i = 0; i < n; ++i) look(i);
+  while (n > 1) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i + 1 < n; ++i)
+      if (next[i].rank < next[best].rank) best = i;
+    if (next[best].rank == kNever) break;
+    symbols[best] = next[best].result;
+    --n;
+    std::copy(symbols.begin() + static_cast<std::ptrdiff_t>(best) + 2,
+              symbols.begin() + static_cast<std::ptrdiff_t>(n) + 1,
+              symbols.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+    std::copy(next.begin() + static_cast<std::ptrdiff_t>(best) + 2,
+              next.begin() + static_cast<std::ptrdiff_t>(n) + 1,
+              next.begin() + static_cast<std::ptrdiff_t>(best) + 1);
+    look(best);
+    if (best > 0) look(best - 1);
+  }
+  ids.insert(ids.end(), symbols.begin(), symbols.begin() + static_cast<std::ptrdiff_t>(n));
+}
+
+void Merges::merge_many(PieceInHand& hand, std::vector<std::int32_t>& ids) const {
   auto& parts = hand.parts_;
   auto& heap = hand.heap_;
   const auto later = [](const PieceInHand::Pair& a, const PieceInHand::Pair& b) {
@@ -64,12 +105,11 @@ void Merges::encode(std::string_view piece, PieceInHand& hand,
       std::push_heap(heap.begin(), heap.end(), later);
     }
   };
-  const auto n = static_cast<std::int32_t>(piece.size());
+  const auto n = static_cast<std::int32_t>(hand.symbols_.size());
   parts.clear();
   heap.clear();
   for (std::int32_t i = 0; i < n; ++i)
-    parts.push_back({of_byte_[static_cast<unsigned char>(piece[static_cast<std::size_t>(i)])],
-                     i - 1, i + 1 < n ? i + 1 : -1});
+    parts.push_back({hand.symbols_[static_cast<std::size_t>(i)], i - 1, i + 1 < n ? i + 1 : -1});
   for (std::int32_t i = 0; i + 1 < n; ++i) offer(i, i + 1);
   while (!heap.empty()) {
     std::pop_heap(heap.begin(), heap.end(), later);

@@ -2,7 +2,6 @@
 // Threads: any once all is added; a PieceInHand belongs to one.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -14,6 +13,10 @@ namespace gossamer::data {
 
 // The ids of one piece of text while its pairs are merged; one per thread, its memory is reused.
 class PieceInHand {
+ public:
+  // What the piece is before any merge.
+  std::vector<std::int32_t>& symbols() { return symbols_; }
+
  private:
   friend class Merges;
   struct Part {
@@ -22,37 +25,40 @@ class PieceInHand {
   struct Pair {
     std::int32_t rank, at, left, right;
   };
+  struct Next {
+    std::int32_t rank, result;  // of a symbol and the one behind it
+  };
+  std::vector<std::int32_t> symbols_;
+  std::vector<Next> next_;
   std::vector<Part> parts_;
   std::vector<Pair> heap_;
 };
 
 class Merges {
  public:
-  // of_byte: the id of each byte
-  explicit Merges(const std::array<std::int32_t, 256>& of_byte) : of_byte_(of_byte) {}
-  // The next merge. False: these two are merged already.
+  // The next merge, in place of an earlier one of the same two. False: there was one.
   bool add(std::int32_t left, std::int32_t right, std::int32_t result);
-  // Appends the ids of a piece: the first merge that applies anywhere is done first, the leftmost
-  // place first. O(n log n).
-  void encode(std::string_view piece, PieceInHand&, std::vector<std::int32_t>& ids) const;
-  std::int32_t of_byte(unsigned char byte) const { return of_byte_[byte]; }
+  // Appends what the symbols in hand become: the first merge that applies anywhere is done first,
+  // the leftmost place first. O(n log n).
+  void merge(PieceInHand&, std::vector<std::int32_t>& ids) const;
 
  private:
   struct Merge {
     std::int32_t left = -1, right = -1, rank = 0, result = 0;
   };
   const Merge* find(std::int32_t left, std::int32_t right) const;
+  void merge_few(PieceInHand&, std::vector<std::int32_t>& ids) const;
+  void merge_many(PieceInHand&, std::vector<std::int32_t>& ids) const;
   void grow();
 
-  std::array<std::int32_t, 256> of_byte_;
   std::vector<Merge> table_;  // open addressing; left -1: free. Its size is a power of two.
-  std::int32_t count_ = 0;
+  std::int32_t count_ = 0, places_ = 0;  // merges that were added; places that are taken
 };
 
 // The ids of whole words. Most pieces of a text are one id, so they need no merges.
 class WholeWords {
  public:
-  void add(std::string_view word, std::int32_t id);  // words of 1 … 255 bytes, each once
+  void add(std::string_view word, std::int32_t id);  // words of 1 byte or more, each once
   std::int32_t find(std::string_view word) const;    // -1: none
 
  private:

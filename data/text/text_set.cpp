@@ -59,11 +59,17 @@ class Reader {
     if (!value.is_string()) refuse(std::string("\"") + key + "\" is no text");
     return value.get<std::string>();
   }
-  std::vector<std::string> files(const char* key) const {
-    const Json& list = at(key);
-    if (!list.is_array()) refuse(std::string("\"") + key + "\" is no list of files");
+  std::vector<std::string> texts(const char* key) const {
     std::vector<std::string> out;
-    for (const Json& each : list) {
+    for (const Json& each : list(key)) {
+      if (!each.is_string()) refuse(std::string("\"") + key + "\" is no list of texts");
+      out.push_back(each.get<std::string>());
+    }
+    return out;
+  }
+  std::vector<std::string> files(const char* key) const {
+    std::vector<std::string> out;
+    for (const Json& each : list(key)) {
       const std::string file = each.is_string() ? each.get<std::string>() : "";
       if (file.empty() || file.find('/') != std::string::npos ||
           file.find('\0') != std::string::npos || !has_ending(file, {".bin"}))
@@ -75,6 +81,11 @@ class Reader {
   }
 
  private:
+  const Json& list(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_array()) refuse(std::string("\"") + key + "\" is no list of files");
+    return value;
+  }
   const Json& json_;
   std::string name_;
 };
@@ -161,12 +172,16 @@ std::string encode_text_index(const TextIndex& index) {
                   {"kind", index.pairs ? "pairs" : "documents"},
                   {"vocabulary", index.vocabulary},
                   {"tokenizer", hex(index.tokenizer)},
+                  {"made",
+                   {{"tokenizer", index.made.tokenizer},
+                    {"split", index.made.split},
+                    {"text", index.made.text}}},
                   {"end", index.marks.end},
                   {"begin", index.marks.begin},
                   {"pad", index.marks.pad},
                   {"train", encode_part(index.train, index.pairs)},
                   {"val", encode_part(index.val, index.pairs)}};
-  return json.dump(1) + "\n";
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 TextIndex decode_text_index(const std::string& text, const std::string& name) {
@@ -192,6 +207,10 @@ TextIndex decode_text_index(const std::string& text, const std::string& name) {
   if (const auto [at, error] = std::from_chars(hash.data(), end, index.tokenizer, 16);
       error != std::errc() || at != end || hash.size() != 16)
     in.refuse("\"tokenizer\" is no hash of 16 digits");
+  if (json.contains("made")) {  // not in files of before
+    const Reader made(in.at("made"), name + ", made");
+    index.made = {made.text("tokenizer"), made.text("split"), made.texts("text")};
+  }
   const auto mark = [&](const char* key) {
     const i64 id = in.number(key, -1);
     if (id >= index.vocabulary)

@@ -47,8 +47,15 @@ struct TextIndex {
     std::vector<std::string> files{}, target_files{};  // names in the folder
     i64 tokens = 0, target_tokens = 0, items = 0, text_bytes = 0;
   };
+  // What it was made of, for people: the tokenizer and the split as they were named, and the files
+  // or folders of text.
+  struct Made {
+    std::string tokenizer{}, split{};
+    std::vector<std::string> text{};
+  };
   bool pairs = false;
   i64 vocabulary = 0;
+  Made made{};
   std::uint64_t tokenizer = 0;  // its hash
   Marks marks{};
   Part train{}, val{};

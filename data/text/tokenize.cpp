@@ -56,8 +56,8 @@ std::shared_ptr<const Tokenizer> tokenizer_of(const TokenizeOptions& o, TextRead
     return characters.tokenizer();
   }
   const std::optional<i64> size = size_to_make(o.tokenizer);
-  if (!size) return open_tokenizer(o.tokenizer);
-  BytePairTrainer trainer;
+  if (!size) return open_tokenizer(o.tokenizer, o.split);
+  BytePairTrainer trainer(o.split.empty() ? "gpt2" : o.split);
   if (pairs)
     reader.each_pair([&](TextReader::Pair&& pair) {
       if (pair.val) return;
@@ -88,6 +88,7 @@ class Tokenizing {
     check<ConfigError>(!pairs_ || (marks_.end >= 0 && marks_.begin >= 0 && marks_.pad >= 0),
                        "tokenize: the vocabulary lacks one of the marks <s>, </s> and <pad>, "
                        "which pairs need; use bpe:N");
+    find_marks_around();
     for (Part* part : {&train_, &val_}) {
       const std::string name = part == &val_ ? "val" : "train";
       const auto open = [&](std::optional<TokenWriter>& writer, const std::string& prefix) {
@@ -122,21 +123,35 @@ class Tokenizing {
   // A piece of a document, or both sides of a pair.
   struct Work {
     std::string source, target, place;
-    bool val, ends;  // ends: an end mark belongs behind it
+    bool val, begins, ends;  // a document, so that marks belong around it
     std::vector<std::int32_t> ids, target_ids;
   };
 
+  // A document stands in its tokenizer's frame, and ends with the end mark in any case; so does a
+  // sentence of a pair, which has no frame.
+  void find_marks_around() {
+    if (!pairs_) {
+      const Tokenizer::Frame frame = tokenizer_->frame();
+      before_ = frame.before;
+      after_ = frame.after;
+    }
+    if (marks_.end >= 0 && (after_.empty() || after_.back() != marks_.end))
+      after_.push_back(marks_.end);
+  }
   std::string path(const std::string& name) const {
     return (fs::path(options_.folder) / name).string();
   }
   void add(TextReader::Document&& document) {
     const std::string_view text = document.text;
     for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
-      end = text.size() - at <= kPiece ? text.size() : word_boundary(text, at + kPiece);
+      end = text.size() - at <= kPiece || !tokenizer_->can_cut_at_words()
+                ? text.size()
+                : word_boundary(text, at + kPiece);
       add(Work{std::string(text.substr(at, end - at)),
                {},
                document.place,
                document.val,
+               at == 0,
                end == text.size(),
                {},
                {}});
@@ -152,6 +167,7 @@ class Tokenizing {
              std::move(pair.target),
              std::move(pair.place),
              pair.val,
+             true,
              true,
              {},
              {}});
@@ -183,8 +199,9 @@ class Tokenizing {
 
   void encode(Work& work) const {
     try {
-      tokenizer_->encode(work.source, work.ids);
-      tokenizer_->encode(work.target, work.target_ids);
+      const auto encode = options_.marks ? &Tokenizer::encode_with_marks : &Tokenizer::encode;
+      (*tokenizer_.*encode)(work.source, work.ids);
+      (*tokenizer_.*encode)(work.target, work.target_ids);
     } catch (const DataError& error) {
       fail<DataError>(code::damaged, work.place, ": ", error.what());
     }
@@ -192,7 +209,8 @@ class Tokenizing {
 
   void write(Work& work) {
     Part& part = work.val ? val_ : train_;
-    if (work.ends && marks_.end >= 0) work.ids.push_back(marks_.end);
+    if (work.begins) work.ids.insert(work.ids.begin(), before_.begin(), before_.end());
+    if (work.ends) work.ids.insert(work.ids.end(), after_.begin(), after_.end());
     if (pairs_) {
       work.target_ids.push_back(marks_.end);
       if (options_.max_length > 0 &&
@@ -221,6 +239,8 @@ class Tokenizing {
     index.pairs = pairs_;
     index.vocabulary = tokenizer_->size();
     index.tokenizer = tokenizer_->hash();
+    index.made = {options_.tokenizer, options_.split, options_.sources};
+    index.made.text.insert(index.made.text.end(), options_.targets.begin(), options_.targets.end());
     index.marks = marks_;
     index.train = train_.index;
     index.val = val_.index;
@@ -233,6 +253,7 @@ class Tokenizing {
   TextReader reader_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   Marks marks_;
+  std::vector<std::int32_t> before_, after_;  // around a document or a sentence
   Part train_, val_;
   std::vector<Work> works_;
   std::size_t held_ = 0;  // bytes in works_
@@ -241,8 +262,13 @@ class Tokenizing {
 
 void check_options(const TokenizeOptions& o) {
   check<ConfigError>(!o.tokenizer.empty(),
-                     "tokenize: no tokenizer is given: a folder with vocab.json and "
-                     "merges.txt, or bpe:8192, or characters");
+                     "tokenize: no tokenizer is given: a folder with tokenizer.json, or with "
+                     "vocab.json and merges.txt, or bpe:8192, or characters");
+  check<ConfigError>(
+      o.split.empty() || size_to_make(o.tokenizer) || has_ending(o.tokenizer, {".tiktoken"}),
+      "tokenize: the tokenizer ", o.tokenizer,
+      " has its split in it; a split is for bpe:N and .tiktoken files");
+  if (!o.split.empty()) named_pattern(o.split);
   check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: validation fraction ",
                      o.val_fraction, "; from 0 to below 1 is possible");
   check<ConfigError>(o.val_fraction == 0 || o.val_sources.empty(),

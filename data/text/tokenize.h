@@ -18,6 +18,10 @@ struct TokenizeOptions {
   // A path (open_tokenizer()); or bpe:N, a vocabulary of N ids made of the training text; or
   // characters, those of all text
   std::string tokenizer{};
+  // The pattern that cuts text into words (named_pattern()): of bpe:N (empty: gpt2), or of a
+  // .tiktoken file. Other tokenizers have their own.
+  std::string split{};
+  bool marks = false;  // names of marks in the text become marks
   // Every 1/F-th of the training documents or pairs becomes validation data, or the end of a single
   // document.
   double val_fraction = 0;

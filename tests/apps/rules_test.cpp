@@ -319,7 +319,11 @@ TEST(Rules, NoLineOfOtherFilesIsLongerThanAHundredCharacters) {
                                     ".py",    ".sh",  ".toml", ".txt"};
   for (const char* folder : {"core", "nn", "models", "data", "dist", "apps", "tests"})
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
-      if (!entry.is_regular_file()) continue;
+      // tokenizers as their libraries write them, and what these make of hard strings
+      const bool of_others =
+          entry.path().string().find("/golden/tokenizers/") != std::string::npos ||
+          entry.path().string().find("/golden/sentencepiece/") != std::string::npos;
+      if (!entry.is_regular_file() || of_others) continue;
       char start[2] = {};
       const bool script =
           std::ifstream(entry.path()).read(start, 2) && std::string_view(start, 2) == "#!";
@@ -508,17 +512,17 @@ TEST(Rules, NamesOfMethodsStandOnlyWithTheMethods) {
 TEST(Rules, PublicHeadersShowNoVendor) {
   const std::regex vendor(
       R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|jpeglib|turbojpeg|)"
-      R"(pcre2|png|toml|CLI|fmt|nlohmann|openssl))");
+      R"(pcre2|utf8proc|png|toml|CLI|fmt|nlohmann|openssl))");
   // Internal headers of the implementations that are built on them; kernel.h includes CUDA only
   // when nvcc compiles.
   const std::set<std::string> internal{
-      "dist/net/stream.h",         "dist/net/asio_link.h",     "dist/net/asio_link_impl.h",
-      "dist/net/connection.h",     "dist/net/dial.h",          "dist/net/door.h",
-      "dist/net/gloo_context.h",   "dist/net/mesh.h",          "dist/gpu/nccl_library.h",
-      "dist/net/rendezvous.h",     "core/cpu/onednn_api.h",    "core/ops/kernel.h",
-      "core/cuda/cuda_check.h",    "core/cuda/cudnn_api.h",    "data/codec/jpeg_library.h",
-      "apps/report/json_values.h", "apps/report/run_record.h", "apps/cli_options.h",
-      "apps/toml_text.h"};
+      "dist/net/stream.h",        "dist/net/asio_link.h",      "dist/net/asio_link_impl.h",
+      "dist/net/connection.h",    "dist/net/dial.h",           "dist/net/door.h",
+      "dist/net/gloo_context.h",  "dist/net/mesh.h",           "dist/gpu/nccl_library.h",
+      "dist/net/rendezvous.h",    "core/cpu/onednn_api.h",     "core/ops/kernel.h",
+      "core/cuda/cuda_check.h",   "core/cuda/cudnn_api.h",     "data/codec/jpeg_library.h",
+      "data/text/steps/fields.h", "apps/report/json_values.h", "apps/report/run_record.h",
+      "apps/cli_options.h",       "apps/toml_text.h"};
   for (const SourceFile& f : sources()) {
     if (is_test(f) || f.path.extension() != ".h" || internal.contains(f.path.string())) continue;
     for (const std::string& line : f.lines)

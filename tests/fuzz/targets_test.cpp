@@ -32,6 +32,8 @@ int fuzz_text_file(const std::uint8_t*, std::size_t);
 int fuzz_toml(const std::uint8_t*, std::size_t);
 int fuzz_token_files(const std::uint8_t*, std::size_t);
 int fuzz_tokenizer(const std::uint8_t*, std::size_t);
+int fuzz_tokenizer_files(const std::uint8_t*, std::size_t);
+int fuzz_tokenizer_json(const std::uint8_t*, std::size_t);
 int fuzz_torch_archive(const std::uint8_t*, std::size_t);
 int fuzz_trace_parts(const std::uint8_t*, std::size_t);
 int fuzz_trace_times(const std::uint8_t*, std::size_t);
@@ -108,6 +110,18 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
 "use_sliding_window": true, "sliding_window": 16, "max_window_layers": 1})");
   if (target == "tokenizer")
     return bytes_of(std::string("x") + R"({"a": 0})" + '\0' + "a b\nab c\n" + '\0' + "ab abc <s>");
+  if (target == "tokenizer_json")
+    return bytes_of(std::string("\1\2") + R"({"type": "NFKC"})" + '\0' +
+                    R"({"type": "Split", "pattern": {"Regex": "\\s+|[a-c]{2,3}"},)"
+                    R"( "behavior": "MergedWithNext", "invert": false})" +
+                    '\0' + R"({"type": "Metaspace", "replacement": "_"})" + '\0' + "<s>" + '\0' +
+                    "ab <s> abab\n");
+  if (target == "tokenizer_files") {
+    std::ifstream in(GOSSAMER_SOURCE_DIR "/tests/golden/sentencepiece/unigram.model",
+                     std::ios::binary);
+    if (rng.below(2)) return bytes_of("\1YWI= 256\nYWJj 257\nabc ab");
+    return bytes_of("\2" + std::string(std::istreambuf_iterator<char>(in), {}));
+  }
   if (target == "token_files" && rng.below(2))
     return bytes_of(data::encode_text_index({.vocabulary = 300, .train = {.files = {"a.bin"}}}));
   if (target == "text_file")  // gzip of "a\nb"
@@ -140,19 +154,19 @@ TEST_P(FuzzTarget, TakesAnyBytes) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, FuzzTarget,
-    testing::Values(Target{"agent", fuzz_agent}, Target{"class_report", fuzz_class_report},
-                    Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph},
-                    Target{"idx", fuzz_idx}, Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
-                    Target{"llama_config", fuzz_llama_config}, Target{"pickle", fuzz_pickle},
-                    Target{"pickled", fuzz_pickled}, Target{"picture", fuzz_picture},
-                    Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
-                    Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
-                    Target{"token_files", fuzz_token_files}, Target{"toml", fuzz_toml},
-                    Target{"tokenizer", fuzz_tokenizer},
-                    Target{"torch_archive", fuzz_torch_archive},
-                    Target{"trace_parts", fuzz_trace_parts},
-                    Target{"trace_times", fuzz_trace_times}, Target{"wire", fuzz_wire},
-                    Target{"zip", fuzz_zip}),
+    testing::Values(
+        Target{"agent", fuzz_agent}, Target{"class_report", fuzz_class_report},
+        Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph}, Target{"idx", fuzz_idx},
+        Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
+        Target{"llama_config", fuzz_llama_config}, Target{"pickle", fuzz_pickle},
+        Target{"pickled", fuzz_pickled}, Target{"picture", fuzz_picture},
+        Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
+        Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
+        Target{"token_files", fuzz_token_files}, Target{"toml", fuzz_toml},
+        Target{"tokenizer", fuzz_tokenizer}, Target{"tokenizer_files", fuzz_tokenizer_files},
+        Target{"tokenizer_json", fuzz_tokenizer_json}, Target{"torch_archive", fuzz_torch_archive},
+        Target{"trace_parts", fuzz_trace_parts}, Target{"trace_times", fuzz_trace_times},
+        Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),
     [](const auto& p) { return p.param.name; });
 
 // Files move, and nothing but tests/fuzz/run reads these lists.

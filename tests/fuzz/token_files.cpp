@@ -2,10 +2,12 @@
 // DataError, and an index that is accepted is written and read back alike. With an odd first byte
 // the file gets a header that fits, so that its ids are reached.
 //
-// sources: token_files text_set tokenizer byte_pairs merges byte_names characters split_words utf8
-// sources: files hash nesting printable xxh3
-// sources: file_names
-// libraries: -lpcre2-8
+// sources: token_files text_set
+// sources: added_tokens bpe decode fields normalize pattern pattern_text pre_tokenize
+// sources: steps_tokenizer tokenizer_json tokenizer_config tokenizer merges byte_names split_words
+// sources: byte_pairs characters tiktoken sentence_piece unigram files hash file_names
+// sources: utf8 nesting printable xxh3
+// libraries: -lpcre2-8 -lutf8proc -lfmt
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>

@@ -2,10 +2,11 @@
 // bytes come back from their ids. The input is a vocabulary, a merge a line and a text; short
 // vocabularies get the bytes that they lack.
 //
-// sources: byte_pairs merges byte_names characters split_words utf8 tokenizer files hash
-// sources: nesting printable xxh3
-// sources: file_names
-// libraries: -lpcre2-8
+// sources: added_tokens bpe decode fields normalize pattern pattern_text pre_tokenize
+// sources: steps_tokenizer tokenizer_json tokenizer_config tokenizer merges byte_names split_words
+// sources: byte_pairs characters tiktoken sentence_piece unigram files hash file_names
+// sources: utf8 nesting printable xxh3
+// libraries: -lpcre2-8 -lutf8proc -lfmt
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,0 +1,31 @@
+// How a conversation is written as one text, which a model that was tuned for chats goes on with.
+// Published templates are programs in Jinja; the common ones are known here by their bytes and
+// written by functions, and others are refused.
+// Threads: any.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "gossamer/data/text/tokenizer.h"
+
+namespace gossamer::data {
+
+struct ChatMessage {
+  std::string role{};  // system, user or assistant
+  std::string content{};
+};
+
+// The names of the templates: "chatml, llama2, …".
+std::string names_of_chats();
+// The name of the template that came with a tokenizer: chat_template in tokenizer_config.json, or
+// chat_template.jinja. DataError: it has none, or it is another than those that are known.
+std::string chat_of(const Tokenizer&);
+// A conversation as the template of this name writes it, with its marks by their names; so
+// Tokenizer::encode_with_marks() makes ids of it, without the tokenizer's frame. answer: what
+// stands in front of the assistant's next answer follows. ConfigError: no such name; or roles that
+// the template does not take, in its own words.
+std::string chat_text(const std::string& name, const Tokenizer&,
+                      std::span<const ChatMessage> messages, bool answer);
+
+}  // namespace gossamer::data
