@@ -33,6 +33,9 @@ std::size_t moved(ssize_t result) {
 }  // namespace
 
 struct Stream::Encryption {
+  Encryption(Tls::Session of_tls, int socket, std::size_t bytes)
+      : session(std::move(of_tls)), descriptor(socket), bytes_of_a_key(bytes) {}
+
   Tls::Session session;
   int descriptor;
   std::size_t bytes_of_a_key, under_this_key = 0;
@@ -150,8 +153,7 @@ struct Stream::Encryption {
 Stream::Stream(Socket socket, Side side, const Tls* tls, std::size_t bytes_of_a_key)
     : socket_(std::move(socket)) {
   if (tls == nullptr) return;
-  tls_ = std::unique_ptr<Encryption>(
-      new Encryption{tls->session(), socket_.native_handle(), bytes_of_a_key});
+  tls_ = std::make_unique<Encryption>(tls->session(), socket_.native_handle(), bytes_of_a_key);
   tls_->begin(side);
 }
 Stream::Stream(Stream&&) noexcept = default;
