@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "gossamer/core/cancel.h"
 #include "gossamer/core/cores.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/host_signals.h"
@@ -232,6 +233,7 @@ int compute_threads() {
 
 void parallel_for(i64 n, i64 grain, FunctionRef<void(i64, i64)> body) {
   if (n <= 0) return;
+  check_cancelled();
   const i64 pieces =
       inside_piece ? 1
                    : std::min({i64{compute_threads()}, n / std::max<i64>(grain, 1), kMostThreads});

@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "gossamer/core/cancel.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/host_signals.h"
 #include "gossamer/core/input_pass.h"
@@ -143,8 +144,12 @@ struct Loader::Impl {
 
   // Makes images of one batch until all have been started.
   void work(BatchJob& job, ImageInHand& image, bool may_starve) {
-    for (int i = job.claimed.fetch_add(1); i < job.count; i = job.claimed.fetch_add(1))
+    for (;;) {
+      check_cancelled();  // in the caller's thread: what is left is done in its next call
+      const int i = job.claimed.fetch_add(1);
+      if (i >= job.count) break;
       do_image(job, i, image, may_starve);
+    }
   }
 
   void run_thread(std::promise<void>& placed) {

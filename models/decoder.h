@@ -23,6 +23,7 @@ class Decoder {
   // graphs: of steps, after some eager ones.
   Decoder(LanguageNet&, i64 texts, GraphOptions graphs = {});
   i64 texts() const { return ids_.numel(); }
+  Device device() const { return device_; }
   i64 positions() const { return net_.positions(); }
   i64 length() const { return cache_.length; }  // ids of each text that were read
 

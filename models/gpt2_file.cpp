@@ -91,13 +91,16 @@ Gpt2Options gpt2_header_of(const nn::Weights& file, Gpt2Options o) {
   return o;
 }
 
-void load_gpt2(const nn::Weights& file, Gpt2& model) {
-  nn::Weights kept = file;
+nn::Weights gpt2_without_zero_biases(nn::Weights file, const Gpt2& model) {
   if (!model.options().bias)
-    std::erase_if(kept.tensors, [](const NamedTensor& t) {
+    std::erase_if(file.tensors, [](const NamedTensor& t) {
       return t.name.ends_with(".bias") && is_zero(t.tensor);
     });
-  nn::load(kept, model);
+  return file;
+}
+
+void load_gpt2(const nn::Weights& file, Gpt2& model) {
+  nn::load(gpt2_without_zero_biases(file, model), model);
 }
 
 std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters, bool bias) {
@@ -117,8 +120,7 @@ std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters
   return out;
 }
 
-void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatParams* params,
-               std::map<std::string, std::string> metadata) {
+std::vector<NamedTensor> gpt2_tensors(const Gpt2& model, const FlatParams* params) {
   std::map<std::string, Tensor> masters;
   if (params) {
     for (const NamedTensor& w : params->windows(params->values())) masters[w.name] = w.tensor;
@@ -128,8 +130,13 @@ void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatP
   for (NamedTensor& p : values)
     if (const auto master = masters.find(p.name); master != masters.end())
       p.tensor = master->second;
+  return gpt2_in_file(values, model.options().bias);
+}
+
+void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatParams* params,
+               std::map<std::string, std::string> metadata) {
   metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  write_safetensors(path, gpt2_in_file(values, model.options().bias), metadata);
+  write_safetensors(path, gpt2_tensors(model, params), metadata);
 }
 
 std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors) {

@@ -32,10 +32,15 @@ Gpt2Options gpt2_header_of(const nn::Weights&, Gpt2Options by_tensors);
 // Loads what gpt2_weights() gives. IoError lists missing names, extra names and other shapes. A
 // model without biases takes those of the file that are zero.
 void load_gpt2(const nn::Weights&, Gpt2&);
+// What of them load_gpt2() loads: without those biases.
+nn::Weights gpt2_without_zero_biases(nn::Weights, const Gpt2&);
 
 // A model's parameters as Hugging Face's files have them: names with "transformer.", [in, out], f32
 // on the CPU. bias: whether the model has biases; those that it lacks are zero.
 std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters, bool bias);
+
+// All parameters so, from the model's tensors or from the values of params.
+std::vector<NamedTensor> gpt2_tensors(const Gpt2&, const FlatParams* params);
 
 // Writes what GPT2LMHeadModel.from_pretrained() reads, from the model's tensors or from `values`, a
 // block of params' layout. Biases that the model lacks are zero. IoError.

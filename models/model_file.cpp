@@ -8,7 +8,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/input_pass.h"
-#include "gossamer/core/ops.h"
+#include "gossamer/core/ops/normalize.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/core/text/shortest.h"
 #include "gossamer/core/text/spelling.h"
@@ -29,8 +29,10 @@ std::string lines(const std::vector<std::string>& list) {
 }
 
 // The shortest text that is read as the same numbers.
-std::string lines(const std::array<float, 3>& list) {
-  return lines({shortest(list[0]), shortest(list[1]), shortest(list[2])});
+std::string lines(const std::vector<float>& list) {
+  std::vector<std::string> texts;
+  for (const float number : list) texts.push_back(shortest(number));
+  return lines(texts);
 }
 
 std::vector<std::string> split_lines(const std::string& text) {
@@ -60,11 +62,14 @@ class HeaderReader {
     return it->second;
   }
   int whole(const std::string& key) const { return static_cast<int>(number(key, text(key))); }
-  std::array<float, 3> three(const std::string& key) const {
+  std::vector<float> of_each_channel(const std::string& key) const {
     const std::vector<std::string> list = split_lines(text(key));
-    check<IoError>(list.size() == 3, file_.file, ": \"", key, "\" in the header has ", list.size(),
-                   " numbers, wanted 3");
-    return {number(key, list[0]), number(key, list[1]), number(key, list[2])};
+    check<IoError>(!list.empty() && list.size() <= kMostChannels, file_.file, ": \"", key,
+                   "\" in the header has ", list.size(),
+                   " numbers, wanted one of each channel, 1 to ", kMostChannels);
+    std::vector<float> numbers;
+    for (const std::string& each : list) numbers.push_back(number(key, each));
+    return numbers;
   }
 
  private:
@@ -141,8 +146,10 @@ std::optional<ModelHeader> header_of(const nn::Weights& file) {
   if (file.metadata.contains("filter")) p.filter = read.text("filter");  // older files have none
   check<IoError>(p.filter == "bilinear" || p.filter == "area", file.file,
                  ": \"filter\" in the header is \"", p.filter, "\", wanted bilinear or area");
-  p.mean = read.three("mean");
-  p.std = read.three("std");
+  p.mean = read.of_each_channel("mean");
+  p.std = read.of_each_channel("std");
+  check<IoError>(p.mean.size() == p.std.size(), file.file, ": \"mean\" in the header has ",
+                 p.mean.size(), " numbers and \"std\" ", p.std.size(), "; wanted as many of both");
   check<IoError>(std::ranges::all_of(p.std, [](float s) { return s > 0; }), file.file,
                  ": \"std\" in the header must be above 0");
   return h;
@@ -189,7 +196,9 @@ const Tensor& head_of(const nn::Weights& file) {
 std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
                                         const nn::Weights& file) {
   const nn::NoInitialValues none;
-  auto net = make(name, {.classes = static_cast<i64>(classes)});
+  const Tensor* const stem = file.find("conv1.weight");
+  auto net = make(name, {.classes = static_cast<i64>(classes),
+                         .channels = stem && stem->rank() == 4 ? stem->shape(1) : 3});
   nn::load(file, *net);
   return net;
 }
@@ -220,6 +229,11 @@ OpenedModel open(const nn::Weights& weights, Device device, DType type) {
                       " classes; pictures are prepared as it is usual for this model");
   }
   m.net = make_loaded(m.name, m.classes.size(), file);
+  const Tensor stem = m.net->parameters().front().tensor;  // [out, h, w, channels]
+  check<IoError>(stem.rank() != 4 || stem.shape(3) == m.pictures.channels(), file.file,
+                 ": the model reads images of ", stem.shape(3), " channels, and the mean of ",
+                 m.pictures.channels(), " is known",
+                 header_of(file) ? "" : "; train it with a mean and std of your own");
   m.params = nn::put_on(*m.net, device, type);
   return m;
 }

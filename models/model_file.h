@@ -3,7 +3,6 @@
 // Threads: any; the network that is opened is a Module (nn/module.h).
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -21,9 +20,10 @@ namespace gossamer::models {
 // `resize`, and of that the centre, size x size, is taken and normalized.
 struct Preprocessing {
   int size = 224, resize = 256;
-  std::string filter = "bilinear";  // of the resize: bilinear | area, as data::Shrink
-  std::array<float, 3> mean{}, std{};
-  // u8 [N, h, w, 3] on any device -> (u/255 - mean)/std of this type
+  std::string filter = "bilinear";   // of the resize: bilinear | area, as data::Shrink
+  std::vector<float> mean{}, std{};  // of each channel
+  i64 channels() const { return static_cast<i64>(mean.size()); }
+  // u8 [N, h, w, channels] on any device -> (u/255 - mean)/std of this type
   Tensor operator()(const Tensor& images, DType type = DType::f32) const;
 };
 // The preprocessing that a model of the table is usually trained with: torchvision's for ImageNet,
@@ -60,7 +60,8 @@ struct OpenedModel {
 OpenedModel open(const std::filesystem::path&, const nn::WeightsOptions& = {}, Device = {},
                  DType = DType::f32);
 OpenedModel open(const nn::Weights&, Device = {}, DType = DType::f32);
-// The known model `name` with as many classes and with these weights. IoError as nn::load.
+// The known model `name` with as many classes and with these weights, for images of as many
+// channels as they read. IoError as nn::load.
 std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t classes,
                                         const nn::Weights&);
 // Gives the last layer torchvision's name, fc, where others call it linear, classifier, head,

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gossamer/core/ops/normalize.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/nn/init.h"
 
@@ -88,6 +89,10 @@ std::unique_ptr<nn::Module> make(const std::string& model, const ModelOptions& o
         family.takes(given), "model ", model, " takes no ", given, "; its family, ", family.name,
         ", takes ",
         family.options.empty() ? "only the number of classes" : alternatives(family.options));
+  check<ConfigError>(options.channels >= 1 && options.channels <= kMostChannels, "model ", model,
+                     ": images of ", options.channels, " channels; wanted 1 to ", kMostChannels);
+  check<ConfigError>(options.channels == 3 || family.task == "pictures", "model ", model,
+                     " reads ids, so it takes no number of channels");
   nn::seed_initialisation(options.seed);
   return family.make(model, options);
 }

@@ -19,6 +19,7 @@ namespace gossamer::models {
 struct ModelOptions {
   std::optional<i64> classes{};  // outputs: classes, or ids; empty: the model's default
   std::uint64_t seed = 0;        // of the initial values
+  i64 channels = 3;              // of the images, 1 to 64
 
   // Only some families take these (Family::options). Empty: as the name of the model says.
   std::optional<i64> layers{}, width{}, heads{}, ff{}, positions{};

@@ -127,8 +127,9 @@ nn::Conv2dOptions stem(const ResNetOptions& o) {
 class ResNet : public nn::Module {
  public:
   explicit ResNet(const ResNetOptions& o)
-      : imagenet_stem_(o.imagenet_stem),
-        conv1_(add("conv1", Conv2d(3, o.widths[0], stem(o)))),
+      : channels_(o.channels),
+        imagenet_stem_(o.imagenet_stem),
+        conv1_(add("conv1", Conv2d(o.channels, o.widths[0], stem(o)))),
         bn1_(add("bn1", BatchNorm(o.widths[0]))) {
     const i64 expansion = o.bottleneck ? 4 : 1;
     i64 in = o.widths[0];
@@ -154,8 +155,8 @@ class ResNet : public nn::Module {
   }
 
   Tensor forward(const Tensor& images) override {
-    check<ShapeError>(images.rank() == 4 && images.shape(3) == 3, "resnet: input ", images.shape(),
-                      "; wanted images [N, H, W, 3]");
+    check<ShapeError>(images.rank() == 4 && images.shape(3) == channels_, "resnet: input ",
+                      images.shape(), "; wanted images [N, H, W, ", channels_, "]");
     // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
     Tensor x = conv1_(images);
     // [N, 56, 56, 64];   CIFAR as before
@@ -173,6 +174,7 @@ class ResNet : public nn::Module {
   }
 
  private:
+  i64 channels_;
   bool imagenet_stem_;
   Conv2d& conv1_;
   BatchNorm& bn1_;
@@ -216,6 +218,7 @@ std::optional<ResNetOptions> resnet_of(const std::vector<NamedTensor>& state) {
   o.bottleneck = extent("layer1.0.conv3.weight", 4, 0) > 0;
   o.imagenet_stem = extent("conv1.weight", 4, 2) == 7;
   o.pad_shortcut = extent("layer2.0.downsample.0.weight", 4, 0) == 0;
+  o.channels = extent("conv1.weight", 4, 1);
   o.classes = extent("fc.weight", 2, 0);
   return o;
 }
@@ -264,6 +267,7 @@ std::unique_ptr<nn::Module> make_resnet(const std::string& name, const ModelOpti
   ResNetOptions o =
       std::ranges::find(table(), name, [](const Row& r) { return r.info.name; })->options;
   o.classes = options.classes.value_or(o.classes);
+  o.channels = options.channels;
   o.zero_init_residual = options.zero_init_residual;
   return resnet(o);
 }
@@ -273,6 +277,7 @@ std::optional<KnownState> recognise_resnet(const std::vector<NamedTensor>& state
   if (!found) return std::nullopt;
   const i64 classes = found->classes;
   for (const Row& row : table()) {
+    found->channels = row.options.channels;
     found->classes = row.options.classes;
     if (*found == row.options) return KnownState{row.info.name, classes};
   }

@@ -19,13 +19,14 @@ struct ResNetOptions {
   bool imagenet_stem = true;  // 7x7/2 and max-pool; else 3x3/1
   // option A: subsample and zero-pad instead of 1x1 convolution (CIFAR 20/32/56)
   bool pad_shortcut = false;
+  i64 channels = 3;  // of the images
   i64 classes = 1000;
   // last batch norm of each block starts at 0 (Goyal et al. 2017)
   bool zero_init_residual = false;
   bool operator==(const ResNetOptions&) const = default;
 };
 
-// Image [N, H, W, 3] -> logits [N, classes].
+// Images [N, H, W, channels] -> logits [N, classes].
 std::unique_ptr<nn::Module> resnet(const ResNetOptions&);
 
 // The options of the ResNet whose state dict this is, by names and shapes (torch's layouts: OIHW);

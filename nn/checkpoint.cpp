@@ -164,9 +164,18 @@ std::map<std::string, std::string> load(const std::filesystem::path& path, Modul
 std::map<std::string, std::string> load(const std::filesystem::path& path, Module& module,
                                         FlatParams& params) {
   const Weights file = read_weights(path);
+  load(file, module, params);
+  return file.metadata;
+}
+
+void load(const Weights& file, Module& module, FlatParams& params) {
   load_all(file, state_with(module, params, params.values()));
   params.refresh();
-  return file.metadata;
+}
+
+std::vector<NamedTensor> tensors_of_file(const Module& module, const FlatParams& params,
+                                         const Tensor& values) {
+  return in_file_layout(state_with(module, params, values));
 }
 
 Fit load_what_fits(const Weights& file, Module& module) {

@@ -25,6 +25,9 @@ void save(const std::filesystem::path&, const Module&,
 // the file holds rounded weights.
 void save(const std::filesystem::path&, const Module&, const FlatParams& params,
           const Tensor& values, const std::map<std::string, std::string>& metadata = {});
+// The tensors of that file.
+std::vector<NamedTensor> tensors_of_file(const Module&, const FlatParams& params,
+                                         const Tensor& values);
 // Converts a module's state, or other tensors in the layout of memory, to that of files: on the
 // CPU, f32, convolutions OIHW.
 std::vector<NamedTensor> in_file_layout(std::vector<NamedTensor> state);
@@ -35,6 +38,7 @@ std::map<std::string, std::string> load(const std::filesystem::path&, Module&);
 void load(const Weights&, Module&);
 // For a module that belongs to a FlatParams: loads into its values and refreshes the compute copy.
 std::map<std::string, std::string> load(const std::filesystem::path&, Module&, FlatParams& params);
+void load(const Weights&, Module&, FlatParams& params);
 
 // How the tensors of a file fit a module: their names. `misshapen` also says shapes and types.
 struct Fit {

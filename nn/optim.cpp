@@ -2,12 +2,48 @@
 #include "gossamer/nn/optim.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <optional>
+#include <utility>
 
 namespace gossamer::nn {
 
-FlatOptimizer::FlatOptimizer(FlatParams& params)
-    : params_(params), numbers_(step_numbers(params.values().device())) {}
+namespace {
+
+// "PATTERN=NUMBER"; nothing: the text is of another form.
+std::optional<std::pair<std::string, double>> pattern_and_number(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == text.npos) return std::nullopt;
+  const char* const end = text.data() + text.size();
+  double number = 0;
+  if (std::from_chars(text.data() + equals + 1, end, number) != std::from_chars_result{end, {}})
+    return std::nullopt;
+  return std::pair(text.substr(0, equals), number);
+}
+
+}  // namespace
+
+RateFactor parse_rate_factor(const std::string& text) {
+  const auto said = pattern_and_number(text);
+  check<ConfigError>(said && said->second > 0 && said->second <= 1e6, "\"", text,
+                     "\" must be PATTERN=FACTOR with a factor above 0, up to 1000000, e.g. "
+                     "\"fc=10\"; to hold parameters fixed freeze them");
+  return {Selection(said->first), said->second};
+}
+
+OwnDecay parse_own_decay(const std::string& text) {
+  const auto said = pattern_and_number(text);
+  check<ConfigError>(said && weight_decays().holds(said->second), "\"", text,
+                     "\" must be PATTERN=DECAY with a weight decay of ", weight_decays().wanted,
+                     ", e.g. \"wte=0\"");
+  return {Selection(said->first), said->second};
+}
+
+FlatOptimizer::FlatOptimizer(FlatParams& params, double weight_decay)
+    : params_(params),
+      numbers_(step_numbers(params.values().device())),
+      weight_decay_(static_cast<float>(weight_decay)) {}
 
 Tensor FlatOptimizer::state_block() const {
   return Tensor::zeros({params_.size()}, DType::f32, params_.values().device());
@@ -20,7 +56,8 @@ void FlatOptimizer::begin_step(const GradientScale& scale) {
   begun_ = true;
 }
 
-void FlatOptimizer::set_factors(const std::vector<RateFactor>& factors) {
+void FlatOptimizer::set_groups(const std::vector<RateFactor>& factors,
+                               const std::vector<OwnDecay>& decays) {
   std::vector<std::string> names;
   for (const FlatParams::Entry& e : params_.entries()) names.push_back(e.name);
   for (const RateFactor& f : factors) {
@@ -28,32 +65,43 @@ void FlatOptimizer::set_factors(const std::vector<RateFactor>& factors) {
     check<ConfigError>(f.factor > 0 && std::isfinite(f.factor), "factor ", f.factor,
                        " of the learning rate; wanted above 0");
   }
+  for (const OwnDecay& d : decays) {
+    d.which.check_used(names);
+    check<ConfigError>(weight_decays().holds(d.weight_decay), "weight decay ", d.weight_decay,
+                       "; wanted ", weight_decays().wanted);
+  }
   pieces_.clear();
-  if (factors.empty()) return;
+  if (factors.empty() && decays.empty()) return;
   for (const FlatParams::Entry& e : params_.entries()) {
-    double factor = 1;
+    Piece piece{e.offset, params_.size(), 1, weight_decay_};
     for (const RateFactor& f : factors)
-      if (f.which(e.name)) factor = f.factor;
-    if (pieces_.empty() || pieces_.back().factor != static_cast<float>(factor))
-      pieces_.push_back({e.offset, params_.size(), static_cast<float>(factor)});
-    if (pieces_.size() > 1) pieces_[pieces_.size() - 2].end = pieces_.back().begin;
+      if (f.which(e.name)) piece.factor = static_cast<float>(f.factor);
+    for (const OwnDecay& d : decays)
+      if (d.which(e.name)) piece.weight_decay = static_cast<float>(d.weight_decay);
+    if (!pieces_.empty()) {
+      Piece& last = pieces_.back();
+      if (last.factor == piece.factor && last.weight_decay == piece.weight_decay) continue;
+      last.end = piece.begin;
+    }
+    pieces_.push_back(piece);
   }
 }
 
 void FlatOptimizer::update(FlatRange range, float learning_rate, const Twin* twin,
                            const Difference* late) {
   check<Error>(begun_, name(), ": update before begin_step");
-  if (pieces_.empty()) return update_piece(range, learning_rate, twin, late);
   const i64 end = range.end < 0 ? params_.size() : range.end;
+  if (pieces_.empty())
+    return update_piece(range, {range.begin, end, 1, weight_decay_}, learning_rate, twin, late);
   for (const Piece& p : pieces_)
     if (const FlatRange both{std::max(range.begin, p.begin), std::min(end, p.end)};
         both.begin < both.end)
-      update_piece(both, learning_rate * p.factor, twin, late);
+      update_piece(both, p, learning_rate, twin, late);
 }
 
-void FlatOptimizer::update_piece(FlatRange range, float learning_rate, const Twin* twin,
-                                 const Difference* late) {
-  StepNumbers numbers{.learning_rate = learning_rate};
+void FlatOptimizer::update_piece(FlatRange range, const Piece& piece, float learning_rate,
+                                 const Twin* twin, const Difference* late) {
+  StepNumbers numbers{.learning_rate = learning_rate * piece.factor};
   UpdateBlocks blocks;
   if (twin) {
     blocks.twin = twin->values;
@@ -69,32 +117,28 @@ void FlatOptimizer::update_piece(FlatRange range, float learning_rate, const Twi
     numbers.jump = 1;
   }
   write_numbers(numbers_, numbers, scale_, count());
-  pass(blocks, range);
+  pass(blocks, range, piece.weight_decay);
 }
 
 Sgd::Sgd(FlatParams& params, SgdOptions options)
-    : FlatOptimizer(params),
-      rule_{state_block(), static_cast<float>(options.momentum),
-            static_cast<float>(options.weight_decay), options.nesterov} {
+    : FlatOptimizer(params, options.weight_decay),
+      rule_{state_block(), static_cast<float>(options.momentum), 0, options.nesterov} {
   check_settings(options, "Sgd");
   check<ConfigError>(rule_.mu < 1, "Sgd: momentum ", options.momentum, " is 1 as a float");
   check<ConfigError>(!options.nesterov || options.momentum > 0,
                      "Sgd: nesterov needs a momentum above 0");
 }
 
-void Sgd::pass(const UpdateBlocks& blocks, FlatRange range) {
+void Sgd::pass(const UpdateBlocks& blocks, FlatRange range, float weight_decay) {
+  rule_.weight_decay = weight_decay;
   sgd_pass(params_, rule_, numbers_, blocks, range);
 }
 
 std::vector<NamedTensor> Sgd::state() { return {{"momentum", rule_.momentum}}; }
 
 Adam::Adam(FlatParams& params, AdamOptions options)
-    : FlatOptimizer(params),
-      rule_{state_block(),
-            state_block(),
-            {},
-            static_cast<float>(options.weight_decay),
-            options.decoupled},
+    : FlatOptimizer(params, options.weight_decay),
+      rule_{state_block(), state_block(), {}, 0, options.decoupled},
       count_{Tensor::zeros({1}, DType::i64, params.values().device()), options.beta1, options.beta2,
              options.epsilon, options.period} {
   check_settings(options, "Adam");
@@ -108,7 +152,8 @@ void Adam::begin_step(const GradientScale& scale) {
   count_step(params_, count_.steps);
 }
 
-void Adam::pass(const UpdateBlocks& blocks, FlatRange range) {
+void Adam::pass(const UpdateBlocks& blocks, FlatRange range, float weight_decay) {
+  rule_.weight_decay = weight_decay;
   adam_pass(params_, rule_, numbers_, blocks, range);
 }
 
@@ -127,7 +172,7 @@ const char* Adam::name() const {
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams& params,
                                           const OptimizerOptions& o) {
   const auto with_factors = [&](std::unique_ptr<FlatOptimizer> optimizer) {
-    optimizer->set_factors(o.factors);
+    optimizer->set_groups(o.factors, o.decays);
     return optimizer;
   };
   const auto adam = [&](bool decoupled, i64 period) {

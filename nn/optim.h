@@ -22,32 +22,44 @@ struct RateFactor {
   double factor = 1;
 };
 
+// "PATTERN=FACTOR", as "fc=10". ConfigError.
+RateFactor parse_rate_factor(const std::string& text);
+
+// The weight decay of these parameters, 0 or more, in place of the optimizer's; 1-D ones have none.
+struct OwnDecay {
+  Selection which;
+  double weight_decay = 0;
+};
+// "PATTERN=DECAY", as "wte=0". ConfigError.
+OwnDecay parse_own_decay(const std::string& text);
+
 class FlatOptimizer : public Optimizer {
  public:
   // Where several select a parameter, the last one counts. ConfigError if one selects none.
-  void set_factors(const std::vector<RateFactor>&);
+  void set_groups(const std::vector<RateFactor>&, const std::vector<OwnDecay>& = {});
   void begin_step(const GradientScale& = {}) override;
   void update(FlatRange, float learning_rate, const Twin* twin = nullptr,
               const Difference* late = nullptr) final;
 
  protected:
-  explicit FlatOptimizer(FlatParams&);
+  FlatOptimizer(FlatParams&, double weight_decay);
   Tensor state_block() const;  // f32 [size], zero
   // What differs between optimizers: how steps are counted, and the pass, for which numbers_ holds
   // the numbers of the step.
   virtual AdamCount count() const { return {}; }
-  virtual void pass(const UpdateBlocks&, FlatRange) = 0;
+  virtual void pass(const UpdateBlocks&, FlatRange, float weight_decay) = 0;
 
   FlatParams& params_;
   Tensor numbers_;
 
  private:
-  void update_piece(FlatRange, float learning_rate, const Twin*, const Difference*);
   struct Piece {
     i64 begin, end;
-    float factor;
+    float factor, weight_decay;
   };
-  std::vector<Piece> pieces_;  // of the block; empty: all factors are 1
+  void update_piece(FlatRange, const Piece&, float learning_rate, const Twin*, const Difference*);
+  const float weight_decay_;
+  std::vector<Piece> pieces_;  // of the block; empty: all are alike
   GradientScale scale_;
   bool begun_ = false;
 };
@@ -97,7 +109,7 @@ class Sgd : public FlatOptimizer {
   const char* name() const override { return "sgd"; }
 
  private:
-  void pass(const UpdateBlocks&, FlatRange) override;
+  void pass(const UpdateBlocks&, FlatRange, float weight_decay) override;
 
   SgdRule rule_;
 };
@@ -125,7 +137,7 @@ class Adam : public FlatOptimizer {
 
  private:
   AdamCount count() const override { return count_; }
-  void pass(const UpdateBlocks&, FlatRange) override;
+  void pass(const UpdateBlocks&, FlatRange, float weight_decay) override;
 
   AdamRule rule_;
   AdamCount count_;  // of the steps that were taken
@@ -137,6 +149,7 @@ struct OptimizerOptions {
   double beta1 = AdamOptions().beta1, beta2 = AdamOptions().beta2, epsilon = AdamOptions().epsilon;
   i64 period = 4;  // accum-*: s
   std::vector<RateFactor> factors{};
+  std::vector<OwnDecay> decays{};
 };
 // name: sgd | adam | adamw | accum-adam | accum-adamw. ConfigError lists the known names.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams&,

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/io/torch_file.h"
 #include "gossamer/core/text/listed.h"
@@ -97,10 +98,10 @@ void Weights::check_read(const std::string& name) const {
 namespace {
 
 // One file, whose names are as they stand in it.
-Weights read_one(const std::filesystem::path& path, const WeightsOptions& options) {
+Weights read_one(const InputFile& file, const std::string& name, const WeightsOptions& options) {
   Weights out;
-  out.file = path.string();
-  if (const InputFile file(path); is_torch_file(file)) {
+  out.file = name;
+  if (is_torch_file(file)) {
     TorchFile torch = read_torch_file(file, options.key);
     out.tensors = std::move(torch.tensors);
     out.unread = std::move(torch.unread);
@@ -140,7 +141,8 @@ Weights read_shards(const std::filesystem::path& index, const WeightsOptions& op
   std::vector<std::string> missing, extra;
   bool first = true;
   for (const auto& [name, wanted] : files_in_index(index)) {
-    Weights shard = read_one(index.parent_path() / name, options);
+    const std::filesystem::path file = index.parent_path() / name;
+    Weights shard = read_one(InputFile(file), file.string(), options);
     std::set<std::string> left(wanted.begin(), wanted.end());
     for (const std::string* tensor : all_names(shard))
       if (left.erase(*tensor) == 0) extra.push_back(name + ": " + *tensor);
@@ -160,15 +162,32 @@ bool is_index(const std::filesystem::path& path) {
   return path.filename().string().ends_with(".index.json");
 }
 
-}  // namespace
-
-Weights read_weights(const std::filesystem::path& path, const WeightsOptions& options) {
-  Weights out = is_index(path) ? read_shards(path, options) : read_one(path, options);
+Weights with_plain_names(Weights out, const WeightsOptions& options) {
   make_plain(all_names(out));
   check_different(out, "without their prefixes");
   rename(out, options.rename);
   note_unread(out);
   return out;
+}
+
+}  // namespace
+
+Weights read_weights(const std::filesystem::path& path, const WeightsOptions& options) {
+  return with_plain_names(is_index(path) ? read_shards(path, options)
+                                         : read_one(InputFile(path), path.string(), options),
+                          options);
+}
+
+Weights read_weights(std::span<const std::byte> bytes, const std::string& name,
+                     const WeightsOptions& options) {
+  return with_plain_names(read_one(InputFile(bytes, name), name, options), options);
+}
+
+void check_finite(const Weights& file) {
+  for (const NamedTensor& t : file.tensors)
+    check<IoError>(!is_floating(t.tensor.dtype()) || all_finite(t.tensor.to(DType::f32)), file.file,
+                   ": \"", t.name,
+                   "\" holds values that are not finite numbers; nothing can be trained from it");
 }
 
 std::map<std::string, std::string> read_weights_header(const std::filesystem::path& path) {

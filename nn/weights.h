@@ -3,8 +3,10 @@
 // Threads: any.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +39,11 @@ struct WeightsOptions {
 // same folder; each tensor must be in its file and in no other. IoError names the file and the
 // defect, or lists the tensors that are missing, and those that are not listed.
 Weights read_weights(const std::filesystem::path&, const WeightsOptions& = {});
+// The same from memory. name: for messages.
+Weights read_weights(std::span<const std::byte> bytes, const std::string& name,
+                     const WeightsOptions& = {});
+// IoError names a tensor with values that are not finite.
+void check_finite(const Weights&);
 // Reads only the metadata; a .pth has none. IoError.
 std::map<std::string, std::string> read_weights_header(const std::filesystem::path&);
 // The tensors of each file that the text of an index says. IoError, beginning with `file`: it is no

@@ -12,6 +12,10 @@ target_link_options(gossamer_capi PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-
   LINKER:-z,nodelete
   $<$<NOT:$<BOOL:${GOSSAMER_SANITIZE}>>:LINKER:-z,defs>
   LINKER:--version-script=${PROJECT_SOURCE_DIR}/apps/capi/gossamer.map)
+# The same as an archive, which needs those of the C++ libraries: gossamer-static.pc.
+add_library(gossamer_capi_static STATIC
+  $<TARGET_OBJECTS:gossamer_capi> $<TARGET_OBJECTS:gossamer_model_source>)
+set_target_properties(gossamer_capi_static PROPERTIES OUTPUT_NAME gossamer)
 if(GOSSAMER_INSTALL)
   # apps/quickstart builds the program alone.
   install(CODE "if(NOT EXISTS \"$<TARGET_FILE:gossamer_capi>\")
@@ -21,6 +25,7 @@ if(GOSSAMER_INSTALL)
   install(TARGETS gossamer_capi LIBRARY COMPONENT library NAMELINK_SKIP)
   # `gossamer course` installs the static libraries of a build that may lack this one.
   install(TARGETS gossamer_capi LIBRARY COMPONENT development NAMELINK_ONLY OPTIONAL)
+  install(TARGETS gossamer_capi_static ARCHIVE COMPONENT development OPTIONAL)
   install(FILES apps/capi/gossamer.h DESTINATION include COMPONENT development)
   foreach(example c cpp go llm.c python rust)
     install(DIRECTORY tests/consumers/${example}
@@ -28,4 +33,5 @@ if(GOSSAMER_INSTALL)
   endforeach()
   configure_file(apps/capi/gossamer.pc.in gossamer.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/gossamer.pc DESTINATION lib/pkgconfig COMPONENT development)
+  install(FILES apps/capi/gossamer.supp DESTINATION share/gossamer COMPONENT development)
 endif()

@@ -1,6 +1,7 @@
 // Data sets and their batches.
 #include <algorithm>
 
+#include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/capi/objects.h"
 #include "gossamer/data/loader.h"
 
@@ -125,7 +126,10 @@ gsm_status gsm_loader_next(gsm_loader* loader, uint8_t* images, int32_t* labels,
   return guarded([&] {
     const Exclusive<Loading> l(loader);
     check_given("images, labels or n", images, labels, n);
-    const data::Batch batch = l->next();
+    const data::Batch batch = [&] {
+      const Computing computing;
+      return l->next();
+    }();
     if (batch.images.defined()) {
       std::ranges::copy(batch.images.span<std::uint8_t>(), images);
       std::ranges::copy(batch.labels.span<std::int32_t>(), labels);

@@ -10,7 +10,8 @@
 // What is freed lives until those that were made with it are freed too.
 //
 // Threads: any may call anything. Two calls at once on one handle are GSM_ERROR_BUSY, except those
-// of gsm_model_*, gsm_tensor_* and gsm_dataset_*, which may run side by side. on_fault and the log
+// of gsm_model_*, gsm_tensor_*, gsm_dataset_*, gsm_tokenizer_* and gsm_language_*, which may run
+// side by side. on_fault and the log
 // function are called by threads of the library: they return soon, and call nothing of this header.
 // After fork() the child may use all but groups, loaders and what was made with them.
 #ifndef GOSSAMER_H
@@ -23,7 +24,7 @@
 extern "C" {
 #endif
 
-#define GSM_API_VERSION 2
+#define GSM_API_VERSION 3
 
 typedef enum gsm_status {
   GSM_OK = 0,
@@ -36,7 +37,8 @@ typedef enum gsm_status {
   GSM_ERROR_DEVICE = 7,    // the CPU or GPU, or its memory
   GSM_ERROR_WORKERS = 8,   // another worker is gone, late, or disagrees
   GSM_ERROR_MEMORY = 9,
-  GSM_ERROR_INTERNAL = 10
+  GSM_ERROR_INTERNAL = 10,
+  GSM_CANCELLED = 11  // by gsm_cancel_set
 } gsm_status;
 
 typedef struct gsm_model gsm_model;
@@ -47,6 +49,11 @@ typedef struct gsm_loader gsm_loader;
 typedef struct gsm_group gsm_group;
 typedef struct gsm_gossip gsm_gossip;
 typedef struct gsm_method gsm_method;
+typedef struct gsm_bytes gsm_bytes;
+typedef struct gsm_cancel gsm_cancel;
+typedef struct gsm_tokenizer gsm_tokenizer;
+typedef struct gsm_language gsm_language;
+typedef struct gsm_generation gsm_generation;
 
 // ---- base
 
@@ -62,17 +69,36 @@ gsm_status gsm_set_log(gsm_log_function log, void* user);
 gsm_status gsm_set_threads(int32_t threads);
 // How many GPUs can be used.
 gsm_status gsm_device_count(int32_t* count);
+// Since version 3: all that follows in this part.
+// A way to end calls that last: those of the threads that use it give GSM_CANCELLED, within 0.2 s,
+// while it is set. These are the calls that compute, load pictures, generate, or wait for workers.
+// A gradient that was cancelled is gone, and so is a generation. Of a call that waits for workers
+// nothing is known: what it works with is busy until its deadline, and then to be freed.
+gsm_status gsm_cancel_new(gsm_cancel** cancel);
+// For the calls of this thread from now on. NULL: none ends them, as at the start.
+gsm_status gsm_cancel_use(gsm_cancel* cancel);
+// on: 1: they end; 0: they may go on again. By any thread.
+gsm_status gsm_cancel_set(gsm_cancel* cancel, int32_t on);
+gsm_status gsm_cancel_free(gsm_cancel* cancel);
+// Frees all handles that are left. GSM_ERROR_BUSY: calls go on, and nothing was freed.
+gsm_status gsm_shutdown(void);
+// What a call gave as bytes in memory. Good until they are freed.
+gsm_status gsm_bytes_data(gsm_bytes* bytes, const void** data, size_t* size);
+gsm_status gsm_bytes_free(gsm_bytes* bytes);
 
 // ---- inference
 
 // A model file of `gossamer train`, or torchvision's weights of a ResNet (safetensors, .pth).
 gsm_status gsm_model_open(const char* path, gsm_model** model);
+// The bytes of such a file, which are not needed afterwards.
+gsm_status gsm_model_open_memory(const void* bytes, size_t size, gsm_model** model);
 typedef struct gsm_model_info_t {
   size_t struct_size;  // set it to sizeof(gsm_model_info_t)
   int64_t parameters, classes;
   int32_t image_size, resize;  // a picture's shorter side becomes `resize`, then the centre is cut
-  float mean[3], std[3];       // of the channels, red first, in 0 … 1
+  float mean[3], std[3];       // of the first three channels, red first, in 0 … 1
   char name[64];               // "resnet50"
+  int64_t channels;            // since version 3: of the images
 } gsm_model_info_t;
 gsm_status gsm_model_info(gsm_model* model, gsm_model_info_t* info);
 // Good as long as the model.
@@ -88,8 +114,8 @@ gsm_status gsm_model_classify_file(gsm_model* model, const char* path, gsm_class
                                    int32_t* count);
 gsm_status gsm_model_classify_bytes(gsm_model* model, const void* bytes, size_t size,
                                     gsm_class* classes, int32_t* count);
-// images [n, height, width, 3], red first: bytes, which are normalized, or floats, which are
-// already, and finite. logits: room for n times the number of classes.
+// images [n, height, width, channels], of 3 channels red first: bytes, which are normalized, or
+// floats, which are already, and finite. logits: room for n times the number of classes.
 gsm_status gsm_model_forward_u8(gsm_model* model, const uint8_t* images, int64_t n, int64_t height,
                                 int64_t width, float* logits);
 gsm_status gsm_model_forward(gsm_model* model, const float* images, int64_t n, int64_t height,
@@ -134,12 +160,42 @@ typedef struct gsm_trainer_options {
   const char* optimizer;  // sgd, adam, adamw; NULL: sgd
   double momentum;        // of sgd; 0: 0.9; below 0: none
   double weight_decay;
-  uint64_t seed;  // of the first weights
+  uint64_t seed;  // of the first weights, and of what dropout draws
+  // Since version 3. Lists: patterns of names as `gossamer config` explains them for model.freeze;
+  // semicolons stand between the parts of rates, decays and init_rename.
+  const char* device;         // cpu, cuda:0 …; NULL: cpu
+  const char* type;           // in which layers compute: f32, bf16; NULL: f32
+  const char* model_options;  // of the model's family, as "layers=4 width=128 dropout=0.1"
+  // Weights to begin with, from a file (or a folder as gsm_model_open takes it) or from its bytes:
+  // what fits this model is loaded, the rest is drawn from the seed; see gsm_trainer_init_left.
+  const char* init;
+  const void* init_bytes;
+  size_t init_size;
+  const char* init_key;        // of a .pth with several state dicts: the one to take
+  const char* init_rename;     // "linear=fc; backbone=": layers of the file that have other names
+  int32_t new_head;            // not 0: the last layer of these weights is not taken
+  int32_t channels;            // of the images, up to 64; 0: 3
+  int32_t image_size, resize;  // of pictures that the saved model classifies; 0: as usual
+  // of each channel, in 0 … 1; NULL: as usual for the model, whose images have 3
+  const float *mean, *std;
+  const char* freeze;  // these parameters stay as they are: "conv1, layer1", "all but fc"
+  const char* rates;   // factors of the learning rate: "fc=10; layer3, layer4=2"
+  const char* decays;  // weight decay of these in place of weight_decay: "wte=0; h.*.mlp=0.01"
+  double beta1, beta2, epsilon;  // of adam; 0: 0.9, 0.999, 1e-8
+  int64_t period;                // of accum-adam, accum-adamw; 0: 4
+  double label_smoothing;        // below 1
+  double clip_norm;              // the longest gradient; 0: any
+  double ema;                    // decay of the moving average of the model, below 1; 0: none
+  int32_t nesterov;              // not 0: sgd with Nesterov's momentum
+  int32_t accumulate;            // batches of a gradient, the mean of theirs; 0: 1
 } gsm_trainer_options;
-// model: resnet50, resnet18-cifar, …; classes 0: as many as it usually has.
+// model: resnet50, resnet18-cifar, gpt2, transformer … (`gossamer config` lists them), or
+// NULL: that of the initial weights. classes, or ids of the vocabulary; 0: as many as the model
+// usually has, or as those weights have.
 gsm_status gsm_trainer_new(const char* model, int64_t classes, const gsm_trainer_options* options,
                            gsm_trainer** trainer);
 // The gradient of the mean cross entropy: images as gsm_model_forward_u8 takes them, labels [n].
+// With accumulate a gradient is whole after as many calls, and only then is a step possible.
 gsm_status gsm_trainer_gradient(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
                                 int64_t n, int64_t height, int64_t width, float* loss);
 // The same with a loss of your own: forward gives the outputs for floats as gsm_model_forward takes
@@ -155,13 +211,177 @@ gsm_status gsm_trainer_step(gsm_trainer* trainer, double learning_rate);
 gsm_status gsm_trainer_evaluate(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
                                 int64_t n, int64_t height, int64_t width, int64_t* correct,
                                 float* loss);
-// A file that gsm_model_open opens: the weights, without the optimizer. names: of the classes, none
-// empty; NULL: their numbers.
+// A safetensors file that gsm_model_open or gsm_language_open opens: the weights, without the
+// optimizer. names: of the classes, none empty; NULL: their numbers.
 gsm_status gsm_trainer_save(gsm_trainer* trainer, const char* path, const char* const* names);
 // Weights of this model with as many classes. The optimizer begins anew, and a gradient or outputs
 // from before are gone.
 gsm_status gsm_trainer_load(gsm_trainer* trainer, const char* path);
 gsm_status gsm_trainer_free(gsm_trainer* trainer);
+
+// Since version 3: all that follows in this part.
+// The bytes of the file that gsm_trainer_save writes.
+gsm_status gsm_trainer_save_memory(gsm_trainer* trainer, const char* const* names,
+                                   gsm_bytes** bytes);
+// How many tensors of the initial weights were loaded, and how many stood in the file or the model
+// and did not fit.
+gsm_status gsm_trainer_init_fit(gsm_trainer* trainer, int64_t* loaded, int64_t* left);
+// Which, and why: "fc.weight is f32[1000, 512], wanted f32[10, 512]". Good as long as the trainer.
+gsm_status gsm_trainer_init_left(gsm_trainer* trainer, int64_t index, const char** what);
+// Language models: ids and labels [n, length]; a label -1 counts for nothing. labels NULL: each
+// id's label is the id behind it. loss: the mean over the labels.
+gsm_status gsm_trainer_gradient_ids(gsm_trainer* trainer, const int32_t* ids, const int32_t* labels,
+                                    int64_t n, int64_t length, float* loss);
+gsm_status gsm_trainer_evaluate_ids(gsm_trainer* trainer, const int32_t* ids, const int32_t* labels,
+                                    int64_t n, int64_t length, float* loss);
+// Before gsm_trainer_backward, with a loss of your own: logits has room for n * length * ids of the
+// vocabulary.
+gsm_status gsm_trainer_forward_ids(gsm_trainer* trainer, const int32_t* ids, int64_t n,
+                                   int64_t length, float* logits);
+// Translations: source [n, source_length] with lengths [n], inputs and labels [n, length]; inputs
+// begin with the begin mark, and a label -1 counts for nothing.
+gsm_status gsm_trainer_gradient_pairs(gsm_trainer* trainer, const int32_t* source,
+                                      const int32_t* lengths, const int32_t* inputs,
+                                      const int32_t* labels, int64_t n, int64_t source_length,
+                                      int64_t length, float* loss);
+// As gsm_trainer_evaluate, with the moving average in the model's place. Exchanges wait meanwhile.
+gsm_status gsm_trainer_evaluate_average(gsm_trainer* trainer, const uint8_t* images,
+                                        const int32_t* labels, int64_t n, int64_t height,
+                                        int64_t width, int64_t* correct, float* loss);
+gsm_status gsm_trainer_evaluate_average_ids(gsm_trainer* trainer, const int32_t* ids,
+                                            const int32_t* labels, int64_t n, int64_t length,
+                                            float* loss);
+// Steps so far, also of a method.
+gsm_status gsm_trainer_steps(gsm_trainer* trainer, int64_t* steps);
+
+// A learning rate for every moment of a training, as `gossamer config` explains it for optim.*.
+typedef struct gsm_schedule {
+  size_t struct_size;          // set it to sizeof(gsm_schedule)
+  const char* kind;            // constant, step, cosine, one-cycle, inverse-sqrt; NULL: cosine
+  double rate;                 // after the warm-up
+  double total;                // length of the training, in steps, samples or whatever you count
+  double warmup, warmup_from;  // length of the linear rise, and the rate where it begins
+  double end;                  // cosine, one-cycle: the rate at the end
+  const double* milestones;    // step: parts of the total, ascending
+  int32_t n_milestones;
+  double gamma;  // step: factor at each milestone; 0: 0.1
+} gsm_schedule;
+gsm_status gsm_schedule_rate(const gsm_schedule* schedule, double seen, double* rate);
+
+// ---- parameters of a trainer
+
+typedef enum gsm_parameter_kind {
+  GSM_TRAINED = 0,
+  GSM_FROZEN = 1,
+  GSM_STATISTIC = 2  // a running mean or variance
+} gsm_parameter_kind;
+#ifdef __cplusplus
+typedef enum gsm_part : int32_t {
+#else
+typedef enum gsm_part {
+#endif
+  GSM_VALUE = 0,
+  GSM_GRADIENT = 1,  // of what is trained, when a gradient is whole
+  GSM_AVERAGE = 2    // the moving average
+} gsm_part;
+typedef struct gsm_parameter_info_t {
+  size_t struct_size;  // set it to sizeof(gsm_parameter_info_t)
+  const char* name;    // torchvision's or Hugging Face's; good as long as the trainer
+  int64_t shape[6];    // of a convolution [out, height, width, in], of a linear layer [out, in]
+  int32_t rank;
+  gsm_parameter_kind kind;
+  int64_t numbers;  // the product of the shape
+} gsm_parameter_info_t;
+gsm_status gsm_trainer_parameter_count(gsm_trainer* trainer, int64_t* count);
+gsm_status gsm_trainer_parameter_info(gsm_trainer* trainer, int64_t index,
+                                      gsm_parameter_info_t* info);
+gsm_status gsm_trainer_parameter_find(gsm_trainer* trainer, const char* name, int64_t* index);
+// n: numbers of the parameter, or GSM_ERROR_ARGUMENT. A method's exchanges wait for a read; a write
+// of values or averages is for when none goes on. Numbers that are not finite are refused.
+gsm_status gsm_trainer_parameter_read(gsm_trainer* trainer, int64_t index, gsm_part part, float* to,
+                                      int64_t n);
+gsm_status gsm_trainer_parameter_write(gsm_trainer* trainer, int64_t index, gsm_part part,
+                                       const float* from, int64_t n);
+// The length of the gradient, before clip_norm.
+gsm_status gsm_trainer_gradient_norm(gsm_trainer* trainer, double* norm);
+// Between these two calls pointers to the numbers themselves, on the CPU, are good, and exchanges
+// wait: be quick, for neighbours give an exchange up after a while. All other calls that use the
+// trainer, or the method, are GSM_ERROR_BUSY meanwhile.
+gsm_status gsm_trainer_lock(gsm_trainer* trainer);
+gsm_status gsm_trainer_parameter_data(gsm_trainer* trainer, int64_t index, gsm_part part,
+                                      float** data);
+gsm_status gsm_trainer_unlock(gsm_trainer* trainer);
+
+// ---- the state of a trainer: all that it takes to go on bit for bit on a CPU. It is model,
+// optimizer, moving average, steps, and what dropout will draw.
+
+gsm_status gsm_trainer_state_save(gsm_trainer* trainer, const char* path);
+gsm_status gsm_trainer_state_memory(gsm_trainer* trainer, gsm_bytes** bytes);
+// Into a trainer that was made with the same options. One that does not fit changes nothing.
+gsm_status gsm_trainer_state_load(gsm_trainer* trainer, const char* path);
+gsm_status gsm_trainer_state_restore(gsm_trainer* trainer, const void* bytes, size_t size);
+
+// ---- language models, since version 3
+
+// A tokenizer's folder or file: vocab.json with merges.txt, encoder.json with vocab.bpe, or
+// characters.json.
+gsm_status gsm_tokenizer_open(const char* path, gsm_tokenizer** tokenizer);
+// How many ids there are, and which one ends a document; -1: none does.
+gsm_status gsm_tokenizer_size(gsm_tokenizer* tokenizer, int64_t* ids, int32_t* end);
+// The ids of a text of so many bytes. marks: not 0: names of marks in it, as <|endoftext|>, are the
+// marks. n: there is room for so many ids; afterwards: so many there are. ids NULL: only that.
+gsm_status gsm_tokenizer_encode(gsm_tokenizer* tokenizer, const char* text, size_t size,
+                                int32_t marks, int32_t* ids, int64_t* n);
+// The text of ids, without a 0 behind it, and size as n above. A few ids may end inside of a
+// character.
+gsm_status gsm_tokenizer_decode(gsm_tokenizer* tokenizer, const int32_t* ids, int64_t n, char* text,
+                                size_t* size);
+// Writes its files into a folder that exists.
+gsm_status gsm_tokenizer_save(gsm_tokenizer* tokenizer, const char* folder);
+gsm_status gsm_tokenizer_free(gsm_tokenizer* tokenizer);
+
+typedef struct gsm_language_options {
+  size_t struct_size;  // set it to sizeof(gsm_language_options)
+  const char* device;  // cpu, cuda:0 …; NULL: cpu
+  const char* type;    // in which it computes: f32, bf16; NULL: f32
+  int64_t heads;       // of a file that does not say it, without config.json; 0: width / 64
+} gsm_language_options;
+// A GPT-2: a folder of Hugging Face or of `gossamer train`, or a file of gsm_trainer_save.
+gsm_status gsm_language_open(const char* path, const gsm_language_options* options,
+                             gsm_language** language);
+typedef struct gsm_language_info_t {
+  size_t struct_size;  // set it to sizeof(gsm_language_info_t)
+  int64_t parameters, vocabulary;
+  int64_t positions;  // ids that it sees at once
+  int64_t layers, width, heads;
+  int32_t has_tokenizer;  // beside the model
+} gsm_language_info_t;
+gsm_status gsm_language_info(gsm_language* language, gsm_language_info_t* info);
+// The tokenizer beside the model, to be freed as any.
+gsm_status gsm_language_tokenizer(gsm_language* language, gsm_tokenizer** tokenizer);
+// The mean loss of all ids but the first, in nats, and its exponential. The text is cut into
+// windows of so many ids; 0: as many as the model sees.
+gsm_status gsm_language_perplexity(gsm_language* language, const int32_t* ids, int64_t n,
+                                   int64_t length, double* loss, double* perplexity);
+gsm_status gsm_language_free(gsm_language* language);
+
+typedef struct gsm_generation_options {
+  size_t struct_size;  // set it to sizeof(gsm_generation_options)
+  double temperature;  // 0: 1; below 0: always the likeliest id
+  int64_t top_k;       // only the k likeliest ids; 0: all
+  double top_p;        // only the likeliest that make up this probability; 0: all
+  uint64_t seed;
+  int64_t tokens;       // ends after so many ids; 0: never
+  const int32_t* stop;  // ends before one of these ids
+  int32_t n_stop;
+  int32_t ignore_end;  // not 0: the tokenizer's end mark is an id as others
+} gsm_generation_options;
+// Goes on with a text. When all positions of the model are taken, it goes on from the later half.
+gsm_status gsm_generation_new(gsm_language* language, const int32_t* ids, int64_t n,
+                              const gsm_generation_options* options, gsm_generation** generation);
+// The next id. done: 1: there is none any more, and id is -1.
+gsm_status gsm_generation_next(gsm_generation* generation, int32_t* id, int32_t* done);
+gsm_status gsm_generation_free(gsm_generation* generation);
 
 // ---- data
 
@@ -354,6 +574,60 @@ typedef struct gsm_api {
   gsm_status (*method_stats)(gsm_method*, gsm_gossip_stats_t*);
   gsm_status (*method_free)(gsm_method*);
   gsm_status (*group_join_with)(const gsm_join_options*, gsm_group**);  // since version 2
+  // since version 3
+  gsm_status (*bytes_data)(gsm_bytes*, const void**, size_t*);
+  gsm_status (*bytes_free)(gsm_bytes*);
+  gsm_status (*model_open_memory)(const void*, size_t, gsm_model**);
+  gsm_status (*trainer_save_memory)(gsm_trainer*, const char* const*, gsm_bytes**);
+  gsm_status (*trainer_init_fit)(gsm_trainer*, int64_t*, int64_t*);
+  gsm_status (*trainer_init_left)(gsm_trainer*, int64_t, const char**);
+  gsm_status (*trainer_gradient_ids)(gsm_trainer*, const int32_t*, const int32_t*, int64_t, int64_t,
+                                     float*);
+  gsm_status (*trainer_evaluate_ids)(gsm_trainer*, const int32_t*, const int32_t*, int64_t, int64_t,
+                                     float*);
+  gsm_status (*trainer_forward_ids)(gsm_trainer*, const int32_t*, int64_t, int64_t, float*);
+  gsm_status (*trainer_gradient_pairs)(gsm_trainer*, const int32_t*, const int32_t*, const int32_t*,
+                                       const int32_t*, int64_t, int64_t, int64_t, float*);
+  gsm_status (*trainer_evaluate_average)(gsm_trainer*, const uint8_t*, const int32_t*, int64_t,
+                                         int64_t, int64_t, int64_t*, float*);
+  gsm_status (*trainer_evaluate_average_ids)(gsm_trainer*, const int32_t*, const int32_t*, int64_t,
+                                             int64_t, float*);
+  gsm_status (*trainer_steps)(gsm_trainer*, int64_t*);
+  gsm_status (*schedule_rate)(const gsm_schedule*, double, double*);
+  gsm_status (*trainer_parameter_count)(gsm_trainer*, int64_t*);
+  gsm_status (*trainer_parameter_info)(gsm_trainer*, int64_t, gsm_parameter_info_t*);
+  gsm_status (*trainer_parameter_find)(gsm_trainer*, const char*, int64_t*);
+  gsm_status (*trainer_parameter_read)(gsm_trainer*, int64_t, gsm_part, float*, int64_t);
+  gsm_status (*trainer_parameter_write)(gsm_trainer*, int64_t, gsm_part, const float*, int64_t);
+  gsm_status (*trainer_gradient_norm)(gsm_trainer*, double*);
+  gsm_status (*trainer_lock)(gsm_trainer*);
+  gsm_status (*trainer_parameter_data)(gsm_trainer*, int64_t, gsm_part, float**);
+  gsm_status (*trainer_unlock)(gsm_trainer*);
+  gsm_status (*trainer_state_save)(gsm_trainer*, const char*);
+  gsm_status (*trainer_state_memory)(gsm_trainer*, gsm_bytes**);
+  gsm_status (*trainer_state_load)(gsm_trainer*, const char*);
+  gsm_status (*trainer_state_restore)(gsm_trainer*, const void*, size_t);
+  gsm_status (*tokenizer_open)(const char*, gsm_tokenizer**);
+  gsm_status (*tokenizer_size)(gsm_tokenizer*, int64_t*, int32_t*);
+  gsm_status (*tokenizer_encode)(gsm_tokenizer*, const char*, size_t, int32_t, int32_t*, int64_t*);
+  gsm_status (*tokenizer_decode)(gsm_tokenizer*, const int32_t*, int64_t, char*, size_t*);
+  gsm_status (*tokenizer_save)(gsm_tokenizer*, const char*);
+  gsm_status (*tokenizer_free)(gsm_tokenizer*);
+  gsm_status (*language_open)(const char*, const gsm_language_options*, gsm_language**);
+  gsm_status (*language_info)(gsm_language*, gsm_language_info_t*);
+  gsm_status (*language_tokenizer)(gsm_language*, gsm_tokenizer**);
+  gsm_status (*language_perplexity)(gsm_language*, const int32_t*, int64_t, int64_t, double*,
+                                    double*);
+  gsm_status (*language_free)(gsm_language*);
+  gsm_status (*generation_new)(gsm_language*, const int32_t*, int64_t,
+                               const gsm_generation_options*, gsm_generation**);
+  gsm_status (*generation_next)(gsm_generation*, int32_t*, int32_t*);
+  gsm_status (*generation_free)(gsm_generation*);
+  gsm_status (*cancel_new)(gsm_cancel**);
+  gsm_status (*cancel_use)(gsm_cancel*);
+  gsm_status (*cancel_set)(gsm_cancel*, int32_t);
+  gsm_status (*cancel_free)(gsm_cancel*);
+  gsm_status (*shutdown)(void);
 } gsm_api;
 // The functions of that version of this header and of older ones. It only grows at its end. NULL:
 // the library is older.

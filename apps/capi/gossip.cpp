@@ -3,7 +3,9 @@
 #include <bit>
 #include <cmath>
 #include <span>
+#include <vector>
 
+#include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/capi/workers.h"
 #include "gossamer/nn/optim.h"
 
@@ -54,16 +56,17 @@ std::size_t first_too_large(const float* x, std::size_t n) {
 
 class Gossip final : public Object {
  public:
-  Gossip(std::shared_ptr<Workers> workers, float* x, i64 n, const char* method, const char* graph,
-         const gsm_gossip_options& options)
-      : x_(x, static_cast<std::size_t>(n)),
-        params_({{"x", Tensor::from(x_, {n})}}),
-        update_(params_, method),
-        training_(std::move(workers), params_, update_, method, graph, options) {
-    params_.settle_grads();       // the caller's updates are whole
-    take(params_.compute_f32());  // values() may be in an exchange already
+  // x: the caller's; values: what is there
+  Gossip(std::shared_ptr<Workers> workers, std::span<float> x, const Tensor& values,
+         TrainingPlan plan)
+      : x_(x),
+        params_({{"x", values}}),
+        update_(params_, plan.method.c_str()),
+        training_(std::move(workers), params_, update_, std::move(plan)) {
+    params_.settle_grads();  // the caller's updates are whole
   }
   bool has_threads() const override { return true; }
+  std::size_t size() const { return x_.size(); }
   void step(const float* update) {
     training_.check_on();
     // block by block, so that what was looked at is copied from the cache
@@ -75,16 +78,18 @@ class Gossip final : public Object {
       std::copy_n(update + at, count, gradient + at);
     }
     training_.step(1);
-    take(params_.compute_f32());
   }
-  void finish() {
-    training_.finish();
-    take(params_.values());
+  void finish() { training_.finish(); }
+  // Writes the caller's x: where the next update is to be computed, or the result.
+  void take() {
+    // during the training values() may be in an exchange already
+    const Tensor& from = finished() ? params_.values() : params_.compute_f32();
+    std::copy_n(from.as<float>(), x_.size(), x_.begin());
   }
   const Training& training() const { return training_; }
 
  private:
-  void take(const Tensor& values) { std::copy_n(values.as<float>(), x_.size(), x_.begin()); }
+  bool finished() const { return training_.finished(); }
 
   std::span<float> x_;
   FlatParams params_;
@@ -105,16 +110,30 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
     const auto count = static_cast<std::size_t>(n), bad = first_too_large(x, count);
     // a worker that was started again takes over the values of another one
     if (bad < count && !workers->restarted()) refuse("x", bad, x[bad]);
-    *gossip = static_cast<gsm_gossip*>(add_object(std::make_shared<Gossip>(
-        workers.object(), x, n, method, graph, options_of(options, "gsm_gossip_options"))));
+    TrainingPlan plan = plan_of(method, graph, options_of(options, "gsm_gossip_options"));
+    const auto made = waiting<std::shared_ptr<Gossip>>(
+        [group = workers.object(), at = std::span(x, count),
+         values = Tensor::from(std::span(x, count), {n}),
+         plan = std::move(plan)] { return std::make_shared<Gossip>(group, at, values, plan); });
+    made->take();
+    *gossip = static_cast<gsm_gossip*>(add_object(made));
   });
 }
 
 gsm_status gsm_gossip_step(gsm_gossip* gossip, const float* update) {
   return guarded([&] {
-    const Exclusive<Gossip> g(gossip);
     check_given("update", update);
-    g->step(update);
+    if (!own_cancel()) {
+      const Exclusive<Gossip> g(gossip);
+      g->step(update);
+      g->take();
+      return;
+    }
+    const std::size_t size = Exclusive<Gossip>(gossip)->size();
+    run_waiting([gossip, copy = std::vector<float>(update, update + size)] {
+      Exclusive<Gossip>(gossip)->step(copy.data());
+    });
+    Exclusive<Gossip>(gossip)->take();
   });
 }
 
@@ -127,7 +146,16 @@ gsm_status gsm_gossip_done(gsm_gossip* gossip, int32_t* done) {
 }
 
 gsm_status gsm_gossip_finish(gsm_gossip* gossip) {
-  return guarded([&] { Exclusive<Gossip>(gossip)->finish(); });
+  return guarded([&] {
+    if (!own_cancel()) {
+      const Exclusive<Gossip> g(gossip);
+      g->finish();
+      g->take();
+      return;
+    }
+    run_waiting([gossip] { Exclusive<Gossip>(gossip)->finish(); });
+    Exclusive<Gossip>(gossip)->take();
+  });
 }
 
 gsm_status gsm_gossip_stats(gsm_gossip* gossip, gsm_gossip_stats_t* stats) {

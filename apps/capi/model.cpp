@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <span>
 
+#include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/ops.h"
@@ -20,16 +22,12 @@ i64 parameters_of(const nn::Module& net) {
   return sum;
 }
 
-models::OpenedModel opened(const char* path) {
-  auto model = models::open(apps::read_model(apps::find_model(path)));
-  apps::check_finite(*model.net, path);
-  return model;
-}
-
 }  // namespace
 
-Model::Model(const char* path)
-    : file_(opened(path)), parameters_(parameters_of(*file_.net)), net_(std::move(file_.net)) {
+Model::Model(const nn::Weights& weights)
+    : file_(models::open(weights)),
+      parameters_(parameters_of(*file_.net)),
+      net_((apps::check_finite(*file_.net, weights.file), std::move(file_.net))) {
   for (const std::string& line : file_.notes) log_line(line);
 }
 
@@ -37,10 +35,16 @@ data::Shrink Model::filter() const {
   return file_.pictures.filter == "area" ? data::Shrink::area : data::Shrink::bilinear;
 }
 
+void Model::check_reads_pictures() const {
+  check<ConfigError>(channels() == 3, "the model is for images of ", channels(),
+                     " channels, and pictures in files have 3; use gsm_model_forward");
+}
+
 Tensor Model::logits(const Tensor& x) const {
   // A ReLU makes 0 of NaN, so the outputs would not tell.
   check_finite("images", x.as<float>(), x.numel());
   const NoGrad no_grad;
+  const Computing computing;
   return net_(x);
 }
 
@@ -66,14 +70,18 @@ void check_room(const gsm_class* classes, const int32_t* count) {
   check<ArgumentError>(*count >= 1, "count is ", *count, "; it must be at least 1");
 }
 
+gsm_model* give_model(const nn::Weights& weights) {
+  return static_cast<gsm_model*>(add_object(std::make_shared<Model>(weights)));
+}
+
 template <class T, class Prepare>
 gsm_status forward(gsm_model* model, const T* images, i64 n, i64 height, i64 width, float* logits,
                    DType type, Prepare&& prepare) {
   return guarded([&] {
     const Shared<Model> m(model);
     check_given("images or logits", images, logits);
-    check_images(n, height, width);
-    const Tensor x = Tensor::wrap(const_cast<T*>(images), {n, height, width, 3}, type);
+    check_images(n, height, width, m->channels());
+    const Tensor x = Tensor::wrap(const_cast<T*>(images), {n, height, width, m->channels()}, type);
     const Tensor y = m->logits(prepare(*m.object(), x));
     std::ranges::copy(y.span<float>(), logits);
   });
@@ -85,7 +93,15 @@ gsm_status gsm_model_open(const char* path, gsm_model** model) {
   return guarded([&] {
     check_given("path or model", path, model);
     check_path(path);
-    *model = static_cast<gsm_model*>(add_object(std::make_shared<Model>(path)));
+    *model = give_model(apps::read_model(apps::find_model(path)));
+  });
+}
+
+gsm_status gsm_model_open_memory(const void* bytes, size_t size, gsm_model** model) {
+  return guarded([&] {
+    check_given("bytes or model", bytes, model);
+    *model = give_model(nn::read_weights(std::span(static_cast<const std::byte*>(bytes), size),
+                                         "the bytes of the model"));
   });
 }
 
@@ -98,8 +114,10 @@ gsm_status gsm_model_info(gsm_model* model, gsm_model_info_t* info) {
     is.classes = m->classes();
     is.image_size = file.pictures.size;
     is.resize = file.pictures.resize;
-    std::ranges::copy(file.pictures.mean, is.mean);
-    std::ranges::copy(file.pictures.std, is.std);
+    const auto shown = std::min<std::ptrdiff_t>(3, file.pictures.channels());
+    std::copy_n(file.pictures.mean.begin(), shown, is.mean);
+    std::copy_n(file.pictures.std.begin(), shown, is.std);
+    is.channels = file.pictures.channels();
     std::snprintf(is.name, sizeof is.name, "%s", file.name.c_str());
     give(is, info, "gsm_model_info_t");
   });
@@ -120,6 +138,7 @@ gsm_status gsm_model_classify_file(gsm_model* model, const char* path, gsm_class
     const Shared<Model> m(model);
     check_path(path);
     check_room(classes, count);
+    m->check_reads_pictures();
     const models::Preprocessing& p = m->file().pictures;
     m->classify(data::read_image(path, p.resize, p.size, m->filter()), classes, count);
   });
@@ -131,6 +150,7 @@ gsm_status gsm_model_classify_bytes(gsm_model* model, const void* bytes, size_t 
     const Shared<Model> m(model);
     check_given("bytes", bytes);
     check_room(classes, count);
+    m->check_reads_pictures();
     const models::Preprocessing& p = m->file().pictures;
     m->classify(data::read_image({static_cast<const std::byte*>(bytes), size}, "the picture",
                                  p.resize, p.size, m->filter()),

@@ -1,12 +1,17 @@
 // See objects.h.
 #include "gossamer/apps/capi/objects.h"
 
+#include <charconv>
 #include <cmath>
 #include <map>
 #include <new>
+#include <sstream>
 #include <string_view>
 
+#include "gossamer/core/cancel.h"
+#include "gossamer/core/cuda.h"
 #include "gossamer/core/least_cpu.h"
+#include "gossamer/core/text/printable.h"
 
 namespace gossamer::capi {
 namespace {
@@ -27,6 +32,14 @@ class Table {
     const std::scoped_lock lock(mutex_);
     const auto at = objects_.find(reinterpret_cast<std::uintptr_t>(handle));
     return at == objects_.end() ? nullptr : at->second;
+  }
+  // All of them. BusyError: calls work with some; then all stay.
+  std::map<std::uintptr_t, std::shared_ptr<Object>> remove_all() {
+    const std::scoped_lock lock(mutex_);
+    for (const auto& [handle, object] : objects_)
+      check<BusyError>(std::unique_lock(object->use, std::try_to_lock).owns_lock(),
+                       "a call works with a handle; cancel it, or wait for it");
+    return std::exchange(objects_, {});
   }
   std::shared_ptr<Object> remove(const void* handle) {
     const std::scoped_lock lock(mutex_);
@@ -62,17 +75,19 @@ std::shared_ptr<Object> find_object(const void* handle) { return table().find(ha
 // The object ends here, or with the last one that was made with it.
 void remove_object(const void* handle) { table().remove(handle); }
 
+void remove_all_objects() { table().remove_all(); }
+
 void check_path(const char* path) {
   check_given("path", path);
   check<ArgumentError>(*path != 0, "the path is empty; give the name of a file or folder");
 }
 
-void check_images(std::int64_t n, std::int64_t height, std::int64_t width) {
+void check_images(std::int64_t n, std::int64_t height, std::int64_t width, std::int64_t channels) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   check<ArgumentError>(n >= 1 && height >= 1 && width >= 1 && n < most && height < most &&
                            width < most && height * width < most && n * height * width < most,
-                       "images of [", n, ", ", height, ", ", width,
-                       ", 3]; sizes must be at least 1, and their product below 2^31");
+                       "images of [", n, ", ", height, ", ", width, ", ", channels,
+                       "]; sizes must be at least 1, and their product below 2^31");
 }
 
 void check_finite(const char* name, const float* x, std::int64_t n) {
@@ -95,6 +110,39 @@ void check_numbers(const char* options,
         options, ".", name, " is ", value, "; wanted more than 0 and ",
         std::string_view(name).ends_with("_s") ? "at most 1e9 seconds" : "finite",
         ", or 0 for the default");
+}
+
+Settings read_settings(const char* text, const char* option) {
+  Settings settings;
+  std::istringstream in(text ? text : "");
+  for (std::string each; in >> each;) {
+    const std::size_t equals = each.find('=');
+    check<ConfigError>(equals != each.npos && equals > 0, option, ": ", printable(each),
+                       "; wanted NAME=VALUE, as in \"period=8 outer_rate=0.5\"");
+    check<ConfigError>(!settings.find(each.substr(0, equals)), option, ": ",
+                       printable(each.substr(0, equals)), " is given twice");
+    settings.set(each.substr(0, equals), each.substr(equals + 1));
+  }
+  return settings;
+}
+
+Device device_of(const char* name) {
+  const std::string_view text = name ? name : "cpu";
+  if (text == "cpu") return Device::cpu();
+  constexpr std::string_view kCuda = "cuda:";
+  int index = 0;
+  const char* const end = text.data() + text.size();
+  check<ConfigError>(text.starts_with(kCuda) &&
+                         std::from_chars(text.data() + kCuda.size(), end, index) ==
+                             std::from_chars_result{end, {}} &&
+                         index >= 0,
+                     "device ", printable(std::string(text)), "; wanted cpu, or cuda:N as cuda:0");
+  const int there = cuda::device_count();
+  check<DeviceError>(index < there, "device ", text, ": ",
+                     there == 0
+                         ? cuda::why_none()
+                         : "there are " + std::to_string(there) + " GPUs, the first is cuda:0");
+  return Device::cuda(index);
 }
 
 void log_line(const std::string& line) {
@@ -122,6 +170,8 @@ gsm_status run(void (*body)(void*), void* of) noexcept {
     return failed(GSM_ERROR_HANDLE, e);
   } catch (const BusyError& e) {
     return failed(GSM_ERROR_BUSY, e);
+  } catch (const Cancelled& e) {
+    return failed(GSM_CANCELLED, e);
   } catch (const ShapeError& e) {
     return failed(GSM_ERROR_ARGUMENT, e);
   } catch (const ConfigError& e) {

@@ -17,7 +17,9 @@
 #include <unistd.h>
 
 #include "gossamer/apps/capi/gossamer.h"
+#include "gossamer/core/device.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/setting.h"
 
 namespace gossamer::capi {
 
@@ -48,6 +50,7 @@ class Object {
 void* add_object(std::shared_ptr<Object>);
 std::shared_ptr<Object> find_object(const void* handle);  // null: there is none
 void remove_object(const void* handle);
+void remove_all_objects();  // BusyError: a call works with one; then all stay
 
 // An object for the time of a call. Exclusive: BusyError if another call works on it; Shared: only
 // if that one is exclusive. HandleError: freed, never made, or of another kind. ConfigError: its
@@ -111,7 +114,8 @@ void check_given(const char* what, const Pointers*... pointers) {
 void check_finite(const char* name, const float* x, std::int64_t n);
 
 void check_path(const char* path);
-void check_images(std::int64_t n, std::int64_t height, std::int64_t width);
+void check_images(std::int64_t n, std::int64_t height, std::int64_t width,
+                  std::int64_t channels = 3);
 void check_rate(double learning_rate);
 // Numbers of a struct of options, of which 0 is the default. ArgumentError names one below 0, one
 // that is not finite, and seconds (…_s) beyond 10^9, which clocks can't count.
@@ -144,6 +148,11 @@ void give(const T& result, T* to, const char* name) {
   std::memcpy(to, &result, std::min(size, sizeof(T)));
   to->struct_size = size;
 }
+
+// "period=8 outer_rate=0.5"; NULL: nothing is said. option: for errors.
+Settings read_settings(const char* text, const char* option);
+// cpu | cuda:N; NULL: cpu. ConfigError: it is neither. DeviceError: there is no such GPU.
+Device device_of(const char* name);
 
 void log_line(const std::string&);  // to the installed function, if there is one
 

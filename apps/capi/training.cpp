@@ -1,174 +1,86 @@
 // Training a model of the table: gradients, one's own loss, an optimizer or a decentralized method.
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "gossamer/apps/capi/cancel.h"
+#include "gossamer/apps/capi/trainer.h"
 #include "gossamer/apps/capi/workers.h"
-#include "gossamer/core/autograd.h"
-#include "gossamer/core/blocks.h"
-#include "gossamer/core/ops.h"
-#include "gossamer/core/update.h"
-#include "gossamer/models/model_file.h"
-#include "gossamer/models/registry.h"
-#include "gossamer/nn/checkpoint.h"
-#include "gossamer/nn/optim.h"
-#include "gossamer/nn/train/classification.h"
-#include "gossamer/nn/train/gradient_step.h"
+#include "gossamer/nn/schedule.h"
 
 using namespace gossamer;
 using namespace gossamer::capi;
 
 namespace {
 
-struct Images {
-  const void* pixels;
-  i64 n, height, width;
-  Tensor tensor(DType type) const {
-    return Tensor::wrap(const_cast<void*>(pixels), {n, height, width, 3}, type);
-  }
-};
-
-nn::OptimizerOptions optimizer_options(const gsm_trainer_options& o) {
-  nn::OptimizerOptions options;
-  check<ArgumentError>(std::isfinite(o.momentum), "gsm_trainer_options.momentum is ", o.momentum,
-                       "; wanted below 1, 0 for the default, or below 0 for none");
-  check<ArgumentError>(nn::weight_decays().holds(o.weight_decay),
-                       "gsm_trainer_options.weight_decay is ", o.weight_decay, "; wanted ",
-                       nn::weight_decays().wanted);
-  if (o.momentum != 0) options.momentum = std::max(o.momentum, 0.0);
-  options.weight_decay = o.weight_decay;
-  return options;
+// The batch of a call, as the trainer's step takes it; it may keep the caller's memory until then.
+nn::StepBatch images_of(const Trainer& t, const uint8_t* images, const int32_t* labels, i64 n,
+                        i64 height, i64 width) {
+  t.check_task("pictures");
+  check_given("images", images);
+  check_images(n, height, width, t.channels());
+  for (i64 i = 0; i < n; ++i)
+    check<ArgumentError>(labels[i] >= 0 && labels[i] < t.outputs(), "label ", i, " is ", labels[i],
+                         "; wanted 0 to ", t.outputs() - 1);
+  const Tensor pixels =
+      Tensor::wrap(const_cast<uint8_t*>(images), {n, height, width, t.channels()}, DType::u8);
+  return {{pixels, Tensor::from(std::span(labels, static_cast<std::size_t>(n)), {n})},
+          {},
+          pixels.shape()};
 }
 
-class Trainer final : public Object {
- public:
-  Trainer(const char* model, i64 classes, const gsm_trainer_options& options)
-      : name_(models::info(model, "pictures").name),
-        classes_(classes ? classes : models::info(name_).classes),
-        net_(models::make(name_, {.classes = classes_, .seed = options.seed})),
-        pictures_(models::usual_preprocessing(name_)),
-        params_(net_->parameters(), net_->buffers()),
-        optimizer_(nn::make_optimizer(options.optimizer ? options.optimizer : "sgd", params_,
-                                      optimizer_options(options))),
-        step_({.net = *net_,
-               .params = params_,
-               .loss_of = [this](const nn::StepBatch& batch, const Tensor&) {
-                 return cross_entropy((*net_)(pictures_(batch.tensors[0])), batch.tensors[1]);
-               }}) {}
+void check_ids(const Trainer& t, const char* name, const int32_t* ids, i64 n, int32_t least) {
+  for (i64 i = 0; i < n; ++i)
+    check<ArgumentError>(ids[i] >= least && ids[i] < t.outputs(), name, "[", i, "] is ", ids[i],
+                         "; wanted ", least, " to ", t.outputs() - 1);
+}
 
-  i64 classes() const { return classes_; }
-  FlatParams& params() { return params_; }
-  Optimizer& optimizer() { return *optimizer_; }
+Tensor ids_of(const Trainer& t, const char* name, const int32_t* ids, i64 n, i64 length,
+              int32_t least = 0) {
+  constexpr i64 most = i64{1} << 31;
+  check_given(name, ids);
+  check<ArgumentError>(n >= 1 && length >= 1 && n < most && length < most && n * length < most,
+                       name, " of [", n, ", ", length,
+                       "]; sizes must be at least 1, and their product below 2^31");
+  check_ids(t, name, ids, n * length, least);
+  return Tensor::from(std::span(ids, static_cast<std::size_t>(n * length)), {n, length});
+}
 
-  float gradient(const Images& images, const int32_t* labels) {
-    net_->train();
-    const Tensor pixels = images.tensor(DType::u8);
-    step_.compute({{{pixels, labels_of(labels, images.n)}, {}, pixels.shape()}, {}});
-    step_.step_ends();
-    fresh_ = true;
-    return static_cast<float>(step_.losses().take());
-  }
-  // Records a tape, which lasts until backward().
-  void forward(const Images& images, float* logits) {
-    // The running statistics would keep what is not finite.
-    check_finite("images", static_cast<const float*>(images.pixels),
-                 images.n * images.height * images.width * 3);
-    net_->train();
-    // The tape may keep its input, which is the caller's.
-    outputs_ = (*net_)(images.tensor(DType::f32).clone());
-    std::ranges::copy(outputs_.span<float>(), logits);
-  }
-  void backward(const float* gradient) {
-    check<ConfigError>(outputs_.defined(), "gsm_trainer_backward without gsm_trainer_forward");
-    check_finite("gradient", gradient, outputs_.numel());
-    params_.zero_grad();
-    const Tensor g = Tensor::from(std::span(gradient, static_cast<std::size_t>(outputs_.numel())),
-                                  outputs_.shape());
-    params_.backward(sum(mul(outputs_, g)));
-    outputs_ = {};
-    fresh_ = true;
-  }
-  // ConfigError: there is no gradient for this step. ArgumentError: it would end the model, and
-  // that of other workers.
-  void take_gradient() {
-    check<ConfigError>(fresh_,
-                       "there is no new gradient; call gsm_trainer_gradient or "
-                       "gsm_trainer_backward first");
-    fresh_ = false;
-    params_.settle_grads();
-    check<ArgumentError>(all_finite(params_.grads()),
-                         "the gradient is infinite or not a number somewhere; nothing was sent, "
-                         "and the model is as it was. A smaller learning rate may help");
-  }
-  void evaluate(const Images& images, const int32_t* labels, int64_t* correct, float* loss) {
-    const NoGrad no_grad;
-    net_->eval();
-    const Tensor y = (*net_)(pictures_(images.tensor(DType::u8)));
-    const Tensor scores = nn::classification_scores(y, labels_of(labels, images.n), 1);
-    *loss = scores.as<float>()[0];
-    *correct = static_cast<int64_t>(scores.as<float>()[1]);
-  }
-  void save(const char* path, const char* const* names) const {
-    models::ModelHeader header{name_, {}, pictures_};
-    for (i64 i = 0; i < classes_; ++i) {
-      check<ArgumentError>(!names || names[i], "the name of class ", i, " is NULL");
-      header.classes.push_back(names ? names[i] : std::to_string(i));
-      check<ArgumentError>(!header.classes.back().empty(), "the name of class ", i,
-                           " is empty; give each class a name, or NULL for numbers");
-      check<ArgumentError>(header.classes.back().find('\n') == std::string::npos,
-                           "the name of class ", i, " has two lines");
-    }
-    nn::save(path, *net_, params_, params_.values(), models::metadata_of(header));
-  }
-  void load(const char* path) {
-    nn::load(path, *net_, params_);
-    // What was computed with other weights is not of these.
-    outputs_ = {};
-    fresh_ = false;
-    for (NamedTensor& of_optimizer : optimizer_->state()) of_optimizer.tensor.fill(0);
-  }
-  // While a method exchanges the parameters, they are not the caller's.
-  void check_own() const {
-    check<ConfigError>(!exchanging_,
-                       "a method exchanges this model's parameters; call "
-                       "gsm_method_step, and the rest after gsm_method_finish, or gsm_method_free "
-                       "if that has failed");
-  }
-  void exchanging(bool on) { exchanging_ = on; }
+constexpr int32_t kNoLabel = -1;
 
- private:
-  Tensor labels_of(const int32_t* labels, i64 n) const {
-    for (i64 i = 0; i < n; ++i)
-      check<ArgumentError>(labels[i] >= 0 && labels[i] < classes_, "label ", i, " is ", labels[i],
-                           "; wanted 0 to ", classes_ - 1);
-    return Tensor::from(std::span(labels, static_cast<std::size_t>(n)), {n});
+nn::StepBatch text_of(const Trainer& t, const int32_t* ids, const int32_t* labels, i64 n,
+                      i64 length) {
+  t.check_task("language");
+  const Tensor x = ids_of(t, "ids", ids, n, length);
+  Tensor y;
+  if (labels) {
+    y = ids_of(t, "labels", labels, n, length, kNoLabel);
+  } else {
+    y = Tensor::empty({n, length}, DType::i32);
+    auto* const out = y.as<int32_t>();
+    for (i64 i = 0; i < n * length; ++i) out[i] = (i + 1) % length == 0 ? kNoLabel : ids[i + 1];
   }
-
-  std::string name_;
-  i64 classes_;
-  std::unique_ptr<nn::Module> net_;
-  models::Preprocessing pictures_;
-  FlatParams params_;
-  std::unique_ptr<Optimizer> optimizer_;
-  nn::GradientStep step_;
-  Tensor outputs_;
-  bool fresh_ = false;  // a gradient that no step has taken
-  bool exchanging_ = false;
-};
+  const std::span<const int32_t> all = y.span<int32_t>();
+  check<ArgumentError>(std::ranges::any_of(all, [](int32_t label) { return label >= 0; }),
+                       "no id has a label; give texts of 2 ids at least, or labels");
+  return {{x, y}, {}, x.shape()};
+}
 
 class Method final : public Object {
  public:
-  Method(std::shared_ptr<Trainer> trainer, std::shared_ptr<Workers> workers, const char* method,
-         const char* graph, const gsm_gossip_options& options)
+  Method(std::shared_ptr<Trainer> trainer, std::shared_ptr<Workers> workers, TrainingPlan plan)
       : trainer_(std::move(trainer)),
-        training_(std::move(workers), trainer_->params(), trainer_->optimizer(), method, graph,
-                  options) {
-    trainer_->exchanging(true);
+        training_(std::move(workers), trainer_->params(), trainer_->optimizer(), std::move(plan)) {
+    trainer_->exchanging(&training_);
   }
   bool has_threads() const override { return true; }
-  ~Method() override { trainer_->exchanging(false); }
+  ~Method() override {
+    if (trainer_->locked()) trainer_->unlock();
+    trainer_->exchanging(nullptr);
+  }
   void finish() {
     training_.finish();
-    trainer_->exchanging(false);
+    trainer_->exchanging(nullptr);
   }
   Training& training() { return training_; }
   const std::shared_ptr<Trainer>& trainer() const { return trainer_; }
@@ -178,47 +90,87 @@ class Method final : public Object {
   Training training_;
 };
 
-template <class T>
-Images checked(const T* images, i64 n, i64 height, i64 width) {
-  check_given("images", images);
-  check_images(n, height, width);
-  return {images, n, height, width};
-}
-
 }  // namespace
 
 gsm_status gsm_trainer_new(const char* model, int64_t classes, const gsm_trainer_options* options,
                            gsm_trainer** trainer) {
   return guarded([&] {
-    check_given("model or trainer", model, trainer);
-    check<ArgumentError>(classes >= 0 && classes <= 1 << 20, classes,
-                         " classes; wanted 1 to 1048576, or 0 for as many as the model has");
-    *trainer = static_cast<gsm_trainer*>(add_object(
-        std::make_shared<Trainer>(model, classes, options_of(options, "gsm_trainer_options"))));
+    check_given("trainer", trainer);
+    check<ArgumentError>(classes >= 0 && classes <= 10000000, classes,
+                         " classes; wanted 1 to 10000000, or 0 for as many as the model has");
+    *trainer = static_cast<gsm_trainer*>(
+        add_object(Trainer::make(model, classes, options_of(options, "gsm_trainer_options"))));
   });
 }
 
 gsm_status gsm_trainer_gradient(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
                                 int64_t n, int64_t height, int64_t width, float* loss) {
   return guarded([&] {
-    const Exclusive<Trainer> t(trainer);
+    const Unlocked t(trainer);
     check_given("labels or loss", labels, loss);
-    *loss = t->gradient(checked(images, n, height, width), labels);
+    *loss = t->gradient(images_of(*t.object(), images, labels, n, height, width));
+  });
+}
+
+gsm_status gsm_trainer_gradient_ids(gsm_trainer* trainer, const int32_t* ids, const int32_t* labels,
+                                    int64_t n, int64_t length, float* loss) {
+  return guarded([&] {
+    const Unlocked t(trainer);
+    check_given("loss", loss);
+    *loss = t->gradient(text_of(*t.object(), ids, labels, n, length));
+  });
+}
+
+gsm_status gsm_trainer_gradient_pairs(gsm_trainer* trainer, const int32_t* source,
+                                      const int32_t* lengths, const int32_t* inputs,
+                                      const int32_t* labels, int64_t n, int64_t source_length,
+                                      int64_t length, float* loss) {
+  return guarded([&] {
+    const Unlocked t(trainer);
+    check_given("lengths or loss", lengths, loss);
+    t->check_task("translation");
+    const Trainer& of = *t.object();
+    const Tensor x = ids_of(of, "source", source, n, source_length);
+    for (i64 i = 0; i < n; ++i)
+      check<ArgumentError>(lengths[i] >= 1 && lengths[i] <= source_length, "lengths[", i, "] is ",
+                           lengths[i], "; wanted 1 to ", source_length);
+    *loss = t->gradient({{x, Tensor::from(std::span(lengths, static_cast<std::size_t>(n)), {n}),
+                          ids_of(of, "inputs", inputs, n, length),
+                          ids_of(of, "labels", labels, n, length, kNoLabel)},
+                         {},
+                         {n, source_length, length}});
   });
 }
 
 gsm_status gsm_trainer_forward(gsm_trainer* trainer, const float* images, int64_t n, int64_t height,
                                int64_t width, float* logits) {
   return guarded([&] {
-    const Exclusive<Trainer> t(trainer);
+    const Unlocked t(trainer);
+    check_given("images or logits", images, logits);
+    t->check_task("pictures");
+    check_images(n, height, width, t->channels());
+    const Shape shape{n, height, width, t->channels()};
+    // The running statistics would keep what is not finite.
+    check_finite("images", images, shape.numel());
+    const Tensor y = t->forward(Tensor::wrap(const_cast<float*>(images), shape, DType::f32));
+    std::ranges::copy(y.span<float>(), logits);
+  });
+}
+
+gsm_status gsm_trainer_forward_ids(gsm_trainer* trainer, const int32_t* ids, int64_t n,
+                                   int64_t length, float* logits) {
+  return guarded([&] {
+    const Unlocked t(trainer);
     check_given("logits", logits);
-    t->forward(checked(images, n, height, width), logits);
+    t->check_task("language");
+    const Tensor y = t->forward(ids_of(*t.object(), "ids", ids, n, length));
+    std::ranges::copy(y.span<float>(), logits);
   });
 }
 
 gsm_status gsm_trainer_backward(gsm_trainer* trainer, const float* gradient) {
   return guarded([&] {
-    const Exclusive<Trainer> t(trainer);
+    const Unlocked t(trainer);
     check_given("gradient", gradient);
     t->backward(gradient);
   });
@@ -226,39 +178,96 @@ gsm_status gsm_trainer_backward(gsm_trainer* trainer, const float* gradient) {
 
 gsm_status gsm_trainer_step(gsm_trainer* trainer, double learning_rate) {
   return guarded([&] {
-    const Exclusive<Trainer> t(trainer);
+    const Unlocked t(trainer);
     check_rate(learning_rate);
     t->check_own();
     t->take_gradient();
-    t->optimizer().step(static_cast<float>(learning_rate));
+    t->step(learning_rate);
   });
 }
+
+gsm_status gsm_trainer_steps(gsm_trainer* trainer, int64_t* steps) {
+  return guarded([&] {
+    const Unlocked t(trainer);
+    check_given("steps", steps);
+    *steps = t->steps();
+  });
+}
+
+namespace {
+
+gsm_status evaluate(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels, int64_t n,
+                    int64_t height, int64_t width, int64_t* correct, float* loss, bool average) {
+  return guarded([&] {
+    const Unlocked t(trainer);
+    check_given("labels, correct or loss", labels, correct, loss);
+    const Trainer::Score score =
+        t->evaluate(images_of(*t.object(), images, labels, n, height, width), average);
+    *loss = score.loss;
+    *correct = score.right;
+  });
+}
+
+gsm_status evaluate_ids(gsm_trainer* trainer, const int32_t* ids, const int32_t* labels, int64_t n,
+                        int64_t length, float* loss, bool average) {
+  return guarded([&] {
+    const Unlocked t(trainer);
+    check_given("loss", loss);
+    *loss = t->evaluate(text_of(*t.object(), ids, labels, n, length), average).loss;
+  });
+}
+
+}  // namespace
 
 gsm_status gsm_trainer_evaluate(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
                                 int64_t n, int64_t height, int64_t width, int64_t* correct,
                                 float* loss) {
-  return guarded([&] {
-    const Exclusive<Trainer> t(trainer);
-    check_given("labels, correct or loss", labels, correct, loss);
-    t->evaluate(checked(images, n, height, width), labels, correct, loss);
-  });
+  return evaluate(trainer, images, labels, n, height, width, correct, loss, false);
 }
 
-gsm_status gsm_trainer_save(gsm_trainer* trainer, const char* path, const char* const* names) {
-  return guarded([&] {
-    const Exclusive<Trainer> t(trainer);
-    check_path(path);
-    t->check_own();
-    t->save(path, names);
-  });
+gsm_status gsm_trainer_evaluate_average(gsm_trainer* trainer, const uint8_t* images,
+                                        const int32_t* labels, int64_t n, int64_t height,
+                                        int64_t width, int64_t* correct, float* loss) {
+  return evaluate(trainer, images, labels, n, height, width, correct, loss, true);
 }
 
-gsm_status gsm_trainer_load(gsm_trainer* trainer, const char* path) {
+gsm_status gsm_trainer_evaluate_ids(gsm_trainer* trainer, const int32_t* ids, const int32_t* labels,
+                                    int64_t n, int64_t length, float* loss) {
+  return evaluate_ids(trainer, ids, labels, n, length, loss, false);
+}
+
+gsm_status gsm_trainer_evaluate_average_ids(gsm_trainer* trainer, const int32_t* ids,
+                                            const int32_t* labels, int64_t n, int64_t length,
+                                            float* loss) {
+  return evaluate_ids(trainer, ids, labels, n, length, loss, true);
+}
+
+gsm_status gsm_schedule_rate(const gsm_schedule* schedule, double seen, double* rate) {
   return guarded([&] {
-    const Exclusive<Trainer> t(trainer);
-    check_path(path);
-    t->check_own();
-    t->load(path);
+    check_given("schedule or rate", schedule, rate);
+    const gsm_schedule s = options_of(schedule, "gsm_schedule");
+    check_numbers("gsm_schedule", {{"rate", s.rate},
+                                   {"total", s.total},
+                                   {"warmup", s.warmup},
+                                   {"warmup_from", s.warmup_from},
+                                   {"end", s.end},
+                                   {"gamma", s.gamma},
+                                   {"n_milestones", s.n_milestones}});
+    check<ArgumentError>(seen >= 0 && std::isfinite(seen), "gsm_schedule_rate: ", seen,
+                         " are seen; wanted 0 or more");
+    check<ArgumentError>(s.total > 0, "gsm_schedule.total is 0; say how long the training is");
+    nn::ScheduleOptions options{.peak = s.rate,
+                                .total = s.total,
+                                .warmup = s.warmup,
+                                .warmup_from = s.warmup_from,
+                                .final = s.end};
+    if (s.kind) options.kind = s.kind;
+    if (s.gamma > 0) options.gamma = s.gamma;
+    if (s.n_milestones > 0) {
+      check_given("gsm_schedule.milestones", s.milestones);
+      options.milestones.assign(s.milestones, s.milestones + s.n_milestones);
+    }
+    *rate = nn::make_schedule(options)(seen);
   });
 }
 
@@ -269,23 +278,44 @@ gsm_status gsm_trainer_free(gsm_trainer* trainer) {
 gsm_status gsm_method_new(gsm_trainer* trainer, gsm_group* group, const char* method,
                           const char* graph, const gsm_gossip_options* options, gsm_method** made) {
   return guarded([&] {
-    const Exclusive<Trainer> t(trainer);
-    const Exclusive<Workers> workers(group);
     check_given("method, graph or made", method, graph, made);
-    t->check_own();
-    *made = static_cast<gsm_method*>(add_object(std::make_shared<Method>(
-        t.object(), workers.object(), method, graph, options_of(options, "gsm_gossip_options"))));
+    TrainingPlan plan = plan_of(method, graph, options_of(options, "gsm_gossip_options"));
+    *made = static_cast<gsm_method*>(
+        add_object(waiting<std::shared_ptr<Method>>([trainer, group, plan = std::move(plan)] {
+          const Unlocked t(trainer);
+          const Exclusive<Workers> workers(group);
+          t->check_own();
+          TrainingPlan own = plan;
+          own.options.clip_norm = t->clip_norm();
+          return std::make_shared<Method>(t.object(), workers.object(), std::move(own));
+        })));
   });
 }
 
+namespace {
+
+// Both handles for the time of a call.
+struct UsedMethod {
+  explicit UsedMethod(const void* handle)
+      : method(handle), lock(method->trainer()->use, std::try_to_lock) {
+    check<BusyError>(lock.owns_lock(), "another thread uses the trainer");
+    method->trainer()->check_unlocked();
+  }
+  const Exclusive<Method> method;
+  const std::unique_lock<std::shared_mutex> lock;
+};
+
+}  // namespace
+
 gsm_status gsm_method_step(gsm_method* method, double learning_rate) {
   return guarded([&] {
-    const Exclusive<Method> m(method);
-    const std::unique_lock lock(m->trainer()->use, std::try_to_lock);
-    check<BusyError>(lock.owns_lock(), "another thread uses the trainer");
-    check_rate(learning_rate);
-    m->trainer()->take_gradient();
-    m->training().step(learning_rate);
+    run_waiting([=] {
+      const UsedMethod used(method);
+      check_rate(learning_rate);
+      used.method->trainer()->take_gradient();
+      used.method->training().step(learning_rate);
+      used.method->trainer()->stepped();
+    });
   });
 }
 
@@ -298,12 +328,7 @@ gsm_status gsm_method_done(gsm_method* method, int32_t* done) {
 }
 
 gsm_status gsm_method_finish(gsm_method* method) {
-  return guarded([&] {
-    const Exclusive<Method> m(method);
-    const std::unique_lock lock(m->trainer()->use, std::try_to_lock);
-    check<BusyError>(lock.owns_lock(), "another thread uses the trainer");
-    m->finish();
-  });
+  return guarded([&] { run_waiting([=] { UsedMethod(method).method->finish(); }); });
 }
 
 gsm_status gsm_method_stats(gsm_method* method, gsm_gossip_stats_t* stats) {

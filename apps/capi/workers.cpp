@@ -1,9 +1,7 @@
 // See workers.h.
 #include "gossamer/apps/capi/workers.h"
 
-#include <sstream>
-
-#include "gossamer/core/text/printable.h"
+#include "gossamer/apps/capi/cancel.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/net/launch.h"
 #include "gossamer/dist/net/token.h"
@@ -21,23 +19,6 @@ void Workers::check_new() const {
 
 namespace {
 
-// "period=8 outer_rate=0.5"
-Settings read_settings(const char* text) {
-  Settings settings;
-  std::istringstream in(text ? text : "");
-  for (std::string each; in >> each;) {
-    const std::size_t equals = each.find('=');
-    check<ConfigError>(equals != each.npos && equals > 0,
-                       "gsm_gossip_options.settings: ", printable(each),
-                       "; wanted NAME=VALUE, as in \"period=8 outer_rate=0.5\"");
-    check<ConfigError>(!settings.find(each.substr(0, equals)),
-                       "gsm_gossip_options.settings: ", printable(each.substr(0, equals)),
-                       " is given twice");
-    settings.set(each.substr(0, equals), each.substr(equals + 1));
-  }
-  return settings;
-}
-
 dist::MethodOptions method_options(const gsm_gossip_options& o, const std::string& method) {
   check_numbers("gsm_gossip_options", {{"total_steps", o.total_steps},
                                        {"rate", o.rate},
@@ -53,7 +34,7 @@ dist::MethodOptions method_options(const gsm_gossip_options& o, const std::strin
   for (const NamedSetting& each : dist::method_settings(method))
     if (each.setting.name == kPeriod) options.settings.set(kPeriod, std::max(1, o.period));
   Settings gossip = Settings().set_all<dist::GossipOptions>(options);
-  const Settings given = read_settings(o.settings);
+  const Settings given = read_settings(o.settings, "gsm_gossip_options.settings");
   for (const auto& [name, value] : given.values())
     (gossip.find(name) ? gossip : options.settings).set(name, value);
   static_cast<dist::GossipOptions&>(options) =
@@ -120,17 +101,25 @@ gsm_group* join(const gsm_join_options& o) {
   if (o.join_timeout_s > 0) options.connect_timeout_s = o.join_timeout_s;
   if (o.collective_timeout_s > 0) options.collective_timeout_s = o.collective_timeout_s;
   if (o.dead_after_s > 0) options.dead_after_s = o.dead_after_s;
-  return static_cast<gsm_group*>(
-      add_object(std::make_shared<Workers>(dist::join(info, options), info.rejoin)));
+  return static_cast<gsm_group*>(add_object(waiting<std::shared_ptr<Workers>>([info, options] {
+    return std::make_shared<Workers>(dist::join(info, options), info.rejoin);
+  })));
 }
 
 }  // namespace
 
+TrainingPlan plan_of(const char* method, const char* graph, const gsm_gossip_options& given,
+                     double clip_norm) {
+  TrainingPlan plan{method, graph, method_options(given, method)};
+  plan.options.clip_norm = clip_norm;
+  return plan;
+}
+
 Training::Training(std::shared_ptr<Workers> workers, FlatParams& params, Optimizer& optimizer,
-                   const char* method, const char* graph, const gsm_gossip_options& given)
+                   TrainingPlan plan)
     : workers_(std::move(workers)) {
   dist::Group& group = workers_->group();
-  dist::MethodOptions options = method_options(given, method);
+  auto& [method, graph, options] = plan;
   options.rejoin = workers_->restarted();
   const bool in_rounds = dist::method_traits(method).synchronous;  // ConfigError: unknown
   if (in_rounds) options.rounds = graph;

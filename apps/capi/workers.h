@@ -32,15 +32,27 @@ class Workers final : public Object {
   bool restarted_ = false, begun_ = false, finished_ = false;
 };
 
+// What a caller says of a training, in memory of its own.
+struct TrainingPlan {
+  std::string method, graph;
+  dist::MethodOptions options;
+};
+TrainingPlan plan_of(const char* method, const char* graph, const gsm_gossip_options&,
+                     double clip_norm = 0);
+
 // A method from its first step to its last.
 class Training {
  public:
-  Training(std::shared_ptr<Workers>, FlatParams&, Optimizer&, const char* method, const char* graph,
-           const gsm_gossip_options&);
+  Training(std::shared_ptr<Workers>, FlatParams&, Optimizer&, TrainingPlan);
   void check_on() const;  // ConfigError: it has finished
   void step(double learning_rate);
   bool done() const { return finished_ || method_->done(); }
+  bool finished() const { return finished_; }
   void finish();
+  // Runs f while no exchange is under way.
+  void quiet(const std::function<void()>& f) { method_->quiesce(f); }
+  // Runs f while nothing writes the values.
+  void read(const std::function<void()>& f) { method_->read_model(f); }
   gsm_gossip_stats_t stats() const;
 
  private:

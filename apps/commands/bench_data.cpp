@@ -163,7 +163,7 @@ Rate measure_loader(const std::shared_ptr<const data::Dataset>& set, const Work&
   nn::StepInputs inputs(device);
   const models::Preprocessing usual = models::usual_preprocessing("resnet50");
   const Pictures prepare{
-      .mean = usual.mean, .std = usual.std, .dtype = DType::bf16, .device = device};
+      .mean = of_rgb(usual.mean), .std = of_rgb(usual.std), .dtype = DType::bf16, .device = device};
   data::Loader loader(set, options);
   const auto take = [&]() -> i64 {
     const data::Batch b = loader.next();

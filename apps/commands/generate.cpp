@@ -32,6 +32,7 @@
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/data/text/chat.h"
 #include "gossamer/models/decoder.h"
+#include "gossamer/models/growing_texts.h"
 #include "gossamer/models/sampling.h"
 
 namespace gossamer::apps {
@@ -183,51 +184,6 @@ class Prompts {
   bool several_ = false, any_ = false;
 };
 
-// The texts of one group as the decoder has them: rows beyond them, which fill up its batch, do as
-// the first text does.
-class Growing {
- public:
-  Growing(std::span<const Text> texts, models::Decoder& decoder, bool cache)
-      : texts_(texts), decoder_(decoder), with_cache_(cache), asked_(texts[0].ids.size()) {
-    for (const Text& t : texts) asked_ = std::min(asked_, t.ids.size());
-  }
-  std::size_t asked() const { return asked_; }  // ids that each text has or will have
-  // Whether the next ids can be asked for before those are known that were asked for last.
-  bool can_go_on() const {
-    return with_cache_ && begun_ && decoder_.length() < decoder_.positions();
-  }
-  // Asks for an id more of each text. Each id is read once; when all positions of the model are
-  // taken, the later half of them is read again, and the texts go on from there.
-  void ask() {
-    Ids given;
-    for (i64 i = 0; i < decoder_.texts(); ++i)
-      given.push_back(text(i).ids.size() > asked_ ? text(i).ids[asked_] : -1);
-    if (can_go_on()) {
-      decoder_.step(given);
-    } else {
-      const auto positions = static_cast<std::size_t>(decoder_.positions());
-      if (asked_ - begin_ > positions) begin_ = asked_ - std::max<std::size_t>(1, positions / 2);
-      Ids so_far;
-      for (i64 i = 0; i < decoder_.texts(); ++i)
-        so_far.insert(so_far.end(), text(i).ids.begin() + static_cast<std::ptrdiff_t>(begin_),
-                      text(i).ids.begin() + static_cast<std::ptrdiff_t>(asked_));
-      decoder_.read(so_far, given);
-      begun_ = true;
-    }
-    ++asked_;
-  }
-
- private:
-  const Text& text(i64 i) const {
-    const auto at = static_cast<std::size_t>(i);
-    return texts_[at < texts_.size() ? at : 0];
-  }
-  std::span<const Text> texts_;
-  models::Decoder& decoder_;
-  bool with_cache_, begun_ = false;
-  std::size_t begin_ = 0, asked_;
-};
-
 // A decoder for so many texts, whose graph serves group after group: on a GPU batches are powers of
 // two. If a step cannot be captured, it says why and goes on without graphs.
 class Decoders {
@@ -260,7 +216,6 @@ class Decoders {
     if (device_.is_cpu()) return static_cast<std::size_t>(fit);
     return std::bit_floor(static_cast<std::size_t>(std::min<i64>(fit, 32)));
   }
-  bool on_gpu() const { return !device_.is_cpu(); }
 
  private:
   models::Gpt2& net_;
@@ -270,8 +225,7 @@ class Decoders {
 };
 
 // One id after the other, until each text has ended or has as many as were asked for, or a signal
-// comes. Where a prompt is longer than the shortest, its ids are taken as they come. A GPU computes
-// the next ids while the last ones are looked at here.
+// comes. Where a prompt is longer than the shortest, its ids are taken as they come.
 void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& c,
           Decoders& decoders, const std::function<void()>& made_one) {
   const std::int32_t end = m.tokenizer->marks().end;
@@ -283,12 +237,12 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
   Choice choice = c.sampling;
   choice.known = m.tokenizer->size();
   decoder.begin(choice, seeds);
-  Growing group(texts, decoder, !c.no_cache);
-  for (std::size_t known = group.asked(); std::ranges::any_of(texts, growing) && stop_signal() == 0;
-       ++known) {
-    if (group.asked() == known) group.ask();
-    if (decoders.on_gpu() && group.asked() == known + 1 && group.can_go_on()) group.ask();
-    const Ids ids = decoder.ids();
+  std::vector<const Ids*> so_far;
+  for (const Text& t : texts) so_far.push_back(&t.ids);
+  models::GrowingTexts group(so_far, decoder, !c.no_cache);
+  while (std::ranges::any_of(texts, growing) && stop_signal() == 0) {
+    const std::size_t known = group.known();
+    const Ids ids = group.next();
     for (std::size_t i = 0; i < texts.size(); ++i) {
       Text& text = texts[i];
       if (text.ids.size() > known) continue;

@@ -2,7 +2,6 @@
 #include "gossamer/apps/train/options.h"
 
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
@@ -77,18 +76,7 @@ nn::Schedule run_schedule(const Config& c, int workers, double epoch,
 
 std::vector<nn::RateFactor> rate_factors(const Config& c) {
   std::vector<nn::RateFactor> out;
-  for (const std::string& text : c.optim.factors) {
-    const std::size_t equals = text.find('=');
-    const char* const end = text.data() + text.size();
-    double factor = 0;
-    const bool number =
-        equals != text.npos &&
-        std::from_chars(text.data() + equals + 1, end, factor) == std::from_chars_result{end, {}};
-    check<ConfigError>(number && factor > 0 && factor <= 1e6, "\"", text,
-                       "\" must be PATTERN=FACTOR with a factor above 0, up to 1000000, e.g. "
-                       "\"fc=10\"; to hold parameters fixed use model.freeze");
-    out.push_back({nn::Selection(text.substr(0, equals)), factor});
-  }
+  for (const std::string& text : c.optim.factors) out.push_back(nn::parse_rate_factor(text));
   return out;
 }
 

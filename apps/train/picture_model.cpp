@@ -18,6 +18,7 @@
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/inference.h"
+#include "gossamer/nn/train/freezing.h"
 
 namespace gossamer::apps {
 namespace {
@@ -78,10 +79,13 @@ std::string name_of(const nn::Weights& file, const Config& given) {
 
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,
                                                   const std::vector<std::string>& classes) {
-  return models::metadata_of(
-      {model,
-       classes,
-       {p.size, p.resize, p.filter == data::Shrink::area ? "area" : "bilinear", p.mean, p.std}});
+  return models::metadata_of({model,
+                              classes,
+                              {p.size,
+                               p.resize,
+                               p.filter == data::Shrink::area ? "area" : "bilinear",
+                               {p.mean.begin(), p.mean.end()},
+                               {p.std.begin(), p.std.end()}}});
 }
 
 std::vector<std::string> keys_of(const nn::Weights& file, const Config& given) {
@@ -90,8 +94,9 @@ std::vector<std::string> keys_of(const nn::Weights& file, const Config& given) {
     if (!given.origin.contains(key)) keys.push_back(key + "=" + value);
   };
   const auto add_channels = [&](const models::Preprocessing& channels) {
-    const auto list = [](const std::array<float, 3>& v) {
-      return fmt::format("{},{},{}", v[0], v[1], v[2]);
+    const auto list = [](const std::vector<float>& v) {
+      const std::array<float, 3> rgb = of_rgb(v);
+      return fmt::format("{},{},{}", rgb[0], rgb[1], rgb[2]);
     };
     // an empty list in a file of all keys says as little as none
     if (given.data.mean.empty()) keys.push_back("data.mean=" + list(channels.mean));
@@ -124,8 +129,8 @@ LoadedModel load_model(const ModelSource& source, DType dtype, const Config& giv
     m.pictures.size = p.size;
     m.pictures.resize = p.resize;
     m.pictures.filter = shrink_of(p.filter);
-    m.pictures.mean = p.mean;
-    m.pictures.std = p.std;
+    m.pictures.mean = of_rgb(p.mean);
+    m.pictures.std = of_rgb(p.std);
     override_header(given, source.name, m);
   } else {
     assume(file, given, m);
@@ -155,10 +160,7 @@ void name_classes(LoadedModel& m, const std::string& path) {
 nn::Weights initial_weights(const Config& c) {
   try {
     nn::Weights file = read_model(find_model(c.model.init, weights_options(c)));
-    for (const NamedTensor& t : file.tensors)
-      check<IoError>(!is_floating(t.tensor.dtype()) || all_finite(t.tensor.to(DType::f32)),
-                     file.file, ": \"", t.name,
-                     "\" holds values that are not finite numbers; nothing can be trained from it");
+    nn::check_finite(file);
     return models::family_of(c.model.name).weights(std::move(file));
   } catch (const IoError& e) {
     fail<IoError>("model.init: ", e.what());
@@ -273,14 +275,8 @@ void check_sides(const Config& c, nn::Module& net) {
 
 void freeze_and_check(const Config& c, nn::Module& net, std::vector<std::string>& notes) {
   const std::vector<NamedTensor> all = net.parameters();
-  if (!c.model.freeze.empty()) {
-    const nn::Selection frozen(c.model.freeze);
-    naming("model.freeze", [&] { frozen.check_used(nn::names_of(all)); });
-    net.freeze(frozen);
-  }
+  if (!c.model.freeze.empty()) naming("model.freeze", [&] { nn::freeze(net, c.model.freeze); });
   const std::vector<NamedTensor> trained = net.parts().parameters;
-  check<ConfigError>(!trained.empty(), "model.freeze = \"", c.model.freeze,
-                     "\" leaves no parameter to train");
   if (trained.size() < all.size())
     notes.push_back(fmt::format("frozen   {} of {} parameter tensors; trained: {}",
                                 all.size() - trained.size(), all.size(),

@@ -16,6 +16,13 @@ data::Shrink shrink_of(const std::string& name) {
   return name == "area" ? data::Shrink::area : data::Shrink::bilinear;
 }
 
+std::array<float, 3> of_rgb(const std::vector<float>& channels) {
+  check<ConfigError>(channels.size() == 3, "the model is for images of ", channels.size(),
+                     " channels; `gossamer` reads pictures of 3, and a program in C gives others "
+                     "to gsm_model_forward");
+  return {channels[0], channels[1], channels[2]};
+}
+
 Tensor Pictures::operator()(const Tensor& images) const {
   return normalize(images.to(device), mean, std, dtype);
 }
@@ -41,8 +48,8 @@ Pictures pictures(const Config& c) {
                      c.data.eval_size ? "data.eval_size" : "data.size", " = ", p.size);
   const models::Preprocessing usual =
       models::usual_preprocessing(p.size <= 64 ? "resnet8-cifar" : "resnet50");
-  p.mean = usual.mean;
-  p.std = usual.std;
+  p.mean = of_rgb(usual.mean);
+  p.std = of_rgb(usual.std);
   for (std::size_t i = 0; i < c.data.mean.size(); ++i)
     p.mean[i] = static_cast<float>(c.data.mean[i]);
   for (std::size_t i = 0; i < c.data.std.size(); ++i) p.std[i] = static_cast<float>(c.data.std[i]);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "gossamer/apps/config.h"
 #include "gossamer/core/tensor.h"
@@ -25,6 +26,9 @@ struct Pictures {
   // its images, or what its boxes are cropped and resized to
   Tensor operator()(const data::Batch&) const;
 };
+// The program's pictures have three channels; a program in C may have trained a model for others.
+// ConfigError.
+std::array<float, 3> of_rgb(const std::vector<float>&);
 // The shorter side before the crop for pictures of another size, in the same proportion.
 int resize_for(const Pictures&, int size);
 Pictures pictures(const Config&);

@@ -57,6 +57,10 @@ std::string metadata_text(const std::map<std::string, std::string>& metadata,
 // names the path and errno's text.
 void write_safetensors(const std::filesystem::path&, const std::vector<NamedTensor>&,
                        const std::map<std::string, std::string>& metadata = {});
+// The bytes of that file. name: for errors.
+std::string safetensors_bytes(const std::vector<NamedTensor>&,
+                              const std::map<std::string, std::string>& metadata,
+                              const std::string& name);
 
 // The same atomic, fsynced replacement for any bytes (config, summary, lists).
 void write_file(const std::filesystem::path&, std::string_view bytes);

@@ -99,6 +99,19 @@ class AtomicFile {
   bool done_ = false;
 };
 
+// What a file would hold, in memory.
+class Memory {
+ public:
+  void write(const void* data, std::size_t n) { bytes_.append(static_cast<const char*>(data), n); }
+  void write_at(off_t offset, std::string_view bytes) {
+    bytes_.replace(static_cast<std::size_t>(offset), bytes.size(), bytes);
+  }
+  std::string take() { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
 const char* file_name_of(DType type) {
   switch (type) {
     case DType::f32:
@@ -138,7 +151,8 @@ int order_of(DType type) {
 }
 
 // Hashed and written piece by piece, so that memory is read once.
-std::uint64_t write_hashed(AtomicFile& file, const Tensor& tensor) {
+template <class File>
+std::uint64_t write_hashed(File& file, const Tensor& tensor) {
   std::span<const std::byte> rest(static_cast<const std::byte*>(tensor.data()), tensor.bytes());
   Xxh3 hash;
   while (!rest.empty()) {
@@ -182,8 +196,11 @@ std::string metadata_text(const std::map<std::string, std::string>& metadata,
   return text;
 }
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+namespace {
+
+template <class File>
+void write_tensors(File& file, const std::string& name, const std::vector<NamedTensor>& tensors,
+                   const std::map<std::string, std::string>& metadata) {
   std::vector<NamedTensor> sorted = tensors;
   std::ranges::sort(sorted, [](const NamedTensor& a, const NamedTensor& b) {
     const int x = order_of(a.tensor.dtype()), y = order_of(b.tensor.dtype());
@@ -195,16 +212,14 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   for (std::size_t i = 0; i <= sorted.size(); ++i)
     header += (i > 0 ? " " : "") + checksums::digits(0);
   header += '"';
-  header += metadata_text(metadata, path.string()) + "},";
+  header += metadata_text(metadata, name) + "},";
   std::uint64_t offset = 0;
   for (NamedTensor& t : sorted) {
-    check<IoError>(t.name != "__metadata__", path.string(),
-                   ": a tensor may not be called \"__metadata__\"");
-    check<IoError>(names.insert(t.name).second, path.string(), ": two tensors are called \"",
-                   t.name, "\"");
+    check<IoError>(t.name != "__metadata__", name, ": a tensor may not be called \"__metadata__\"");
+    check<IoError>(names.insert(t.name).second, name, ": two tensors are called \"", t.name, "\"");
     if (!t.tensor.device().is_cpu()) t.tensor = t.tensor.to(Device::cpu());
-    header += quoted(t.name, path.string()) + ":{\"dtype\":\"" + file_name_of(t.tensor.dtype()) +
-              "\",\"shape\":[";
+    header +=
+        quoted(t.name, name) + ":{\"dtype\":\"" + file_name_of(t.tensor.dtype()) + "\",\"shape\":[";
     for (int d = 0; d < t.tensor.rank(); ++d)
       header += (d > 0 ? "," : "") + std::to_string(t.tensor.shape(d));
     header += "],\"data_offsets\":[" + std::to_string(offset) + "," +
@@ -214,7 +229,6 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   header.back() = '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');
 
-  AtomicFile file(path);
   const std::uint64_t length = header.size();
   file.write(&length, 8);
   file.write(header.data(), header.size());
@@ -222,7 +236,23 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
     set_digits(header, 1 + i, write_hashed(file, sorted[i].tensor));
   set_digits(header, 0, xxh3(std::as_bytes(std::span(header).subspan(digits_at(1) - 1))));
   file.write_at(8, header);
+}
+
+}  // namespace
+
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  AtomicFile file(path);
+  write_tensors(file, path.string(), tensors, metadata);
   file.commit();
+}
+
+std::string safetensors_bytes(const std::vector<NamedTensor>& tensors,
+                              const std::map<std::string, std::string>& metadata,
+                              const std::string& name) {
+  Memory memory;
+  write_tensors(memory, name, tensors, metadata);
+  return memory.take();
 }
 
 }  // namespace gossamer

@@ -2,9 +2,11 @@
 // turns such structs into ops. for_each (kernel.h) is where the device is chosen: it runs a formula
 // as a loop over the CPU's threads or as a kernel on the GPU where the tensors lie. GOSSAMER_HD
 // functions are compiled for both.
+#include <array>
 #include <cmath>
 
 #include "gossamer/core/ops/activation.h"
+#include "gossamer/core/ops/normalize.h"
 #include "gossamer/core/ops/op_helpers.h"
 
 namespace gossamer {
@@ -243,6 +245,20 @@ struct Normalize {
   }
 };
 
+template <class T>
+struct NormalizeChannels {
+  const std::uint8_t* x;
+  T* y;
+  int channels;
+  float factor[kMostChannels], offset[kMostChannels];
+  GOSSAMER_HD void operator()(i64 pixel) const {
+    for (int c = 0; c < channels; ++c) {
+      const i64 at = channels * pixel + c;
+      store(y, at, static_cast<float>(x[at]) * factor[c] + offset[c]);
+    }
+  }
+};
+
 }  // namespace
 
 Tensor add(const Tensor& a, const Tensor& b) { return binary<Add>("add", a, b); }
@@ -291,6 +307,35 @@ Tensor normalize(const Tensor& images, const std::array<float, 3>& mean,
       f.offset[c] = -mean[c] / std[c];
     }
     for_each(images.device(), images.numel() / 3, f, 1 << 14);
+  });
+  return y;
+}
+
+Tensor normalize(const Tensor& images, std::span<const float> mean, std::span<const float> std,
+                 DType type) {
+  const auto channels = static_cast<i64>(mean.size());
+  check<ShapeError>(channels >= 1 && channels <= kMostChannels && mean.size() == std.size(),
+                    "normalize: ", mean.size(), " means and ", std.size(),
+                    " standard deviations; wanted as many of both, 1 to ", kMostChannels);
+  check<ShapeError>(
+      images.defined() && images.dtype() == DType::u8 && images.rank() == 4 &&
+          images.shape(3) == channels,
+      "normalize: wanted images u8 [N, H, W, ", channels, "], given ",
+      images.defined() ? images.shape().str() + " " + name_of(images.dtype()) : "nothing");
+  for (const float s : std)
+    check<ShapeError>(s > 0, "normalize: a standard deviation is ", s, "; wanted above 0");
+  if (channels == 3)
+    return normalize(images, std::array{mean[0], mean[1], mean[2]},
+                     std::array{std[0], std[1], std[2]}, type);
+  Tensor y = Tensor::empty(images.shape(), type, images.device());
+  with_floating(type, "normalize", [&]<class T>() {
+    NormalizeChannels<T> f{
+        images.as<std::uint8_t>(), y.as<T>(), static_cast<int>(channels), {}, {}};
+    for (std::size_t c = 0; c < mean.size(); ++c) {
+      f.factor[c] = 1 / (255 * std[c]);
+      f.offset[c] = -mean[c] / std[c];
+    }
+    for_each(images.device(), images.numel() / channels, f, 1 << 14);
   });
   return y;
 }

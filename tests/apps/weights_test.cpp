@@ -344,13 +344,13 @@ TEST_F(OtherWeights, FreezeAndFactorsNameWhatTheyDoNotFind) {
            {{"model.freeze=head"},
             "model.freeze: \"head\": no parameter is called \"head\"; "
             "the layers are: bn1, conv1, fc, layer1, layer2, layer3"},
-           {{"model.freeze=all"}, "model.freeze = \"all\" leaves no parameter to train"},
+           {{"model.freeze=all"}, "model.freeze: \"all\" leaves no parameter to train"},
            {{"model.freeze=all but"}, "model.freeze: \"all but\" names no parameter"},
            {{"optim.factors=head=3"}, "optim.factors: \"head\": no parameter is called \"head\""},
            {{"model.freeze=fc", "optim.factors=fc=3"},
             "optim.factors: \"fc\": all parameters called \"fc\" are frozen"},
            {{"optim.factors=fc"}, "optim.factors: \"fc\" must be PATTERN=FACTOR"},
-           {{"optim.factors=fc=0"}, "to hold parameters fixed use model.freeze"}}) {
+           {{"optim.factors=fc=0"}, "to hold parameters fixed freeze them"}}) {
     const Result r = run(tiny(setting));
     EXPECT_EQ(r.code, 2) << setting.back();
     EXPECT_THAT(r.err, HasSubstr(text));

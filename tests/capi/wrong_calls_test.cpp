@@ -70,6 +70,7 @@ class WrongCalls : public InTempFolder {
     return one_of<int64_t>({0, -1, std::numeric_limits<int64_t>::min(),
                             std::numeric_limits<int64_t>::max(), int64_t{1} << 40});
   }
+  gsm_part bad_part() { return static_cast<gsm_part>(one_of({-1, 3, 99, INT32_MIN})); }
   const char* bad_path() {
     return one_of<const char*>({nullptr, "", "/nowhere/at all", "/", ".", "no folder/\xff\xfe"});
   }
@@ -81,6 +82,8 @@ class WrongCalls : public InTempFolder {
 
   // One wrong argument (at least) in a call that would be right without it.
   void add_calls();
+  void add_trainer_calls();
+  void add_language_calls();
   std::vector<std::function<gsm_status()>> calls_;
 
   std::mt19937_64 random_{7};
@@ -230,6 +233,8 @@ void WrongCalls::add_calls() {
   });
   add([&] { return gsm_trainer_load(trainer_, bad_path()); });
   add([&] { return gsm_trainer_free(dead_handle<gsm_trainer>()); });
+  add_trainer_calls();
+  add_language_calls();
   add([&] {
     const char* paths[] = {bad_path()};
     return gsm_dataset_open(paths, one_of({1, 0, -1}), &dataset);
@@ -311,6 +316,165 @@ void WrongCalls::add_calls() {
   add([&] { return gsm_method_finish(bad_handle<gsm_method>()); });
   add([&] { return gsm_method_stats(bad_handle<gsm_method>(), &stats); });
   add([&] { return gsm_method_free(dead_handle<gsm_method>()); });
+}
+
+void WrongCalls::add_trainer_calls() {
+  static gsm_trainer* trainer;
+  static gsm_model* model;
+  static gsm_bytes* bytes;
+  static gsm_parameter_info_t info;
+  static size_t size;
+  static const void* data;
+  info.struct_size = sizeof info;
+  const auto add = [&](auto call) { calls_.emplace_back(call); };
+  add([&] { return gsm_cancel_new(nullptr); });
+  add([&] { return gsm_cancel_set(bad_handle<gsm_cancel>(), 1); });
+  add([&] { return gsm_cancel_use(dead_handle<gsm_cancel>()); });
+  add([&] { return gsm_cancel_free(dead_handle<gsm_cancel>()); });
+  add([&] { return gsm_bytes_data(bad_handle<gsm_bytes>(), &data, &size); });
+  add([&] { return gsm_bytes_free(dead_handle<gsm_bytes>()); });
+  add([&] { return gsm_model_open_memory(bytes_, any(193), &model); });
+  add([&] { return gsm_model_open_memory(nullptr, 9, maybe_null(&model)); });
+  add([&] { return gsm_trainer_new(nullptr, 2, nullptr, &trainer); });
+  add([&] {
+    gsm_trainer_options wrong{};
+    wrong.struct_size = sizeof wrong;
+    switch (any(12)) {
+      case 0:
+        wrong.device = one_of<const char*>({"", "cuda", "cuda:", "cuda:-1", "cuda:99", "tpu"});
+        break;
+      case 1:
+        wrong.type = one_of<const char*>({"", "f16", "%n"});
+        break;
+      case 2:
+        wrong.model_options = one_of<const char*>({"=", "a", "classes=x", "\xff=1", "bias"});
+        break;
+      case 3:
+        wrong.init = one_of<const char*>({"", "/", "/nowhere", "\xff"});
+        break;
+      case 4:
+        wrong.init_bytes = bytes_;
+        wrong.init_size = any(193);
+        break;
+      case 5:
+        wrong.channels = one_of({-1, 65, 2, INT32_MAX});
+        break;
+      case 6:
+        wrong.image_size = one_of({-1, 5000, INT32_MIN});
+        break;
+      case 7:
+        wrong.mean = wrong.std = x_;  // of 0
+        break;
+      case 8:
+        wrong.freeze = one_of<const char*>({"", " ", "nothing", "all but", "all"});
+        break;
+      case 9:
+        wrong.rates = one_of<const char*>({"fc", "fc=", "=2", "fc=-1", "x=1", "fc=nan"});
+        break;
+      case 10:
+        wrong.ema = one_of({-1., 1., 1e300, double(NAN)});
+        break;
+      default:
+        wrong.decays = one_of<const char*>({"fc", "fc=-1", "fc=inf", "x=0"});
+    }
+    return gsm_trainer_new("resnet8-cifar", 2, &wrong, &trainer);
+  });
+  add([&] { return gsm_trainer_save_memory(bad_handle<gsm_trainer>(), nullptr, &bytes); });
+  add([&] { return gsm_trainer_init_fit(trainer_, longs_, nullptr); });
+  add([&] { return gsm_trainer_init_left(trainer_, one_of({-1, 0, 1 << 30}), &text_); });
+  add([&] {
+    return gsm_trainer_gradient_ids(trainer_, ints_, nullptr, 1, 8, floats_);  // not for pictures
+  });
+  add([&] {
+    return gsm_trainer_evaluate_ids(bad_handle<gsm_trainer>(), ints_, ints_, 1, 8, floats_);
+  });
+  add([&] { return gsm_trainer_forward_ids(trainer_, maybe_null(ints_), 1, 8, floats_); });
+  add([&] {
+    return gsm_trainer_gradient_pairs(trainer_, ints_, ints_, ints_, ints_, 1, bad_size(), 2, x_);
+  });
+  add([&] {
+    return gsm_trainer_evaluate_average(trainer_, bytes_, ints_, 1, 8, 8, longs_, floats_);
+  });
+  add([&] { return gsm_trainer_evaluate_average_ids(trainer_, ints_, ints_, 1, 8, floats_); });
+  add([&] { return gsm_trainer_steps(trainer_, nullptr); });
+  add([&] {
+    gsm_schedule wrong{};
+    double rate = 0;
+    wrong.struct_size = sizeof wrong;
+    wrong.rate = wrong.total = 1;
+    switch (any(4)) {
+      case 0:
+        wrong.struct_size = one_of<size_t>({0, 3, 4097});
+        break;
+      case 1:
+        wrong.kind = one_of<const char*>({"", "linear", "\xff"});
+        break;
+      case 2:
+        wrong.total = one_of({0., -1., double(NAN)});
+        break;
+      default:
+        wrong.n_milestones = one_of({-1, 3});
+    }
+    return gsm_schedule_rate(&wrong, 0, &rate);
+  });
+  add([&] { return gsm_trainer_parameter_count(bad_handle<gsm_trainer>(), longs_); });
+  add([&] { return gsm_trainer_parameter_info(trainer_, bad_size() | 1 << 20, &info); });
+  add([&] { return gsm_trainer_parameter_find(trainer_, bad_name(), longs_); });
+  add([&] {
+    return gsm_trainer_parameter_read(trainer_, one_of({-1, 9999}), GSM_VALUE, floats_, 1);
+  });
+  add([&] { return gsm_trainer_parameter_read(trainer_, 0, GSM_VALUE, floats_, bad_size()); });
+  add([&] { return gsm_trainer_parameter_read(trainer_, 0, bad_part(), floats_, 432); });
+  add([&] { return gsm_trainer_parameter_read(trainer_, 0, GSM_GRADIENT, floats_, 432); });
+  add([&] { return gsm_trainer_parameter_write(trainer_, 0, GSM_VALUE, nullptr, 432); });
+  add([&] { return gsm_trainer_parameter_write(trainer_, 0, GSM_VALUE, floats_, 3); });
+  add([&] {
+    double norm = 0;
+    return gsm_trainer_gradient_norm(trainer_, &norm);
+  });
+  add([&] { return gsm_trainer_lock(bad_handle<gsm_trainer>()); });
+  add([&] { return gsm_trainer_unlock(trainer_); });
+  add([&] {
+    float* to = nullptr;
+    return gsm_trainer_parameter_data(trainer_, 0, GSM_VALUE, &to);
+  });
+  add([&] { return gsm_trainer_state_save(trainer_, bad_path()); });
+  add([&] { return gsm_trainer_state_memory(bad_handle<gsm_trainer>(), &bytes); });
+  add([&] { return gsm_trainer_state_load(trainer_, any(2) ? bad_path() : path_.c_str()); });
+  add([&] { return gsm_trainer_state_restore(trainer_, bytes_, any(193)); });
+}
+
+void WrongCalls::add_language_calls() {
+  static gsm_tokenizer* tokenizer;
+  static gsm_language* language;
+  static gsm_generation* generation;
+  static gsm_language_info_t info;
+  static char text[16];
+  static size_t size;
+  info.struct_size = sizeof info;
+  const auto add = [&](auto call) { calls_.emplace_back(call); };
+  add([&] { return gsm_tokenizer_open(bad_path(), &tokenizer); });
+  add([&] { return gsm_tokenizer_size(bad_handle<gsm_tokenizer>(), longs_, ints_); });
+  add([&] {
+    return gsm_tokenizer_encode(bad_handle<gsm_tokenizer>(), "text", 4, 0, ints_, longs_);
+  });
+  add([&] { return gsm_tokenizer_decode(bad_handle<gsm_tokenizer>(), ints_, 2, text, &size); });
+  add([&] { return gsm_tokenizer_save(bad_handle<gsm_tokenizer>(), "/tmp"); });
+  add([&] { return gsm_tokenizer_free(dead_handle<gsm_tokenizer>()); });
+  add([&] { return gsm_language_open(bad_path(), nullptr, &language); });
+  add([&] { return gsm_language_open(path_.c_str(), nullptr, &language); });  // of pictures
+  add([&] { return gsm_language_info(bad_handle<gsm_language>(), &info); });
+  add([&] { return gsm_language_tokenizer(bad_handle<gsm_language>(), &tokenizer); });
+  add([&] {
+    double loss = 0, perplexity = 0;
+    return gsm_language_perplexity(bad_handle<gsm_language>(), ints_, 8, 0, &loss, &perplexity);
+  });
+  add([&] { return gsm_language_free(dead_handle<gsm_language>()); });
+  add([&] {
+    return gsm_generation_new(bad_handle<gsm_language>(), ints_, 1, nullptr, &generation);
+  });
+  add([&] { return gsm_generation_next(bad_handle<gsm_generation>(), ints_, ints_ + 1); });
+  add([&] { return gsm_generation_free(dead_handle<gsm_generation>()); });
 }
 
 TEST_F(WrongCalls, TenThousandAreTenThousandErrors) {

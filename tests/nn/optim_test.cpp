@@ -391,5 +391,40 @@ TEST(RateFactors, OfNoParameterAreRefused) {
   EXPECT_THROW(make_optimizer("sgd", s.params, {.factors = {{Selection("w"), 0}}}), ConfigError);
 }
 
+TEST(OwnDecays, GiveEachMatrixTheStepOfAnOptimizerWithThatDecay) {
+  for (const char* name : {"sgd", "adamw"}) {
+    Small own({}, 6), plain({}, 6), more({}, 6);
+    OptimizerOptions options{.weight_decay = .01};
+    const auto a = make_optimizer(name, plain.params, options);
+    options.weight_decay = .5;
+    const auto b = make_optimizer(name, more.params, options);
+    options.weight_decay = .01;
+    options.decays = {parse_own_decay("w=0.5"), parse_own_decay("b=0.5")};
+    const auto with = make_optimizer(name, own.params, options);
+    for (int step = 0; step < 3; ++step) {
+      for (Small* s : {&own, &plain, &more}) s->gradient(step);
+      with->begin_step();
+      for (const FlatRange& range : own.params.buckets(1)) with->update(range, .01f);
+      a->step(.01f);
+      b->step(.01f);
+    }
+    const auto same = [](const Tensor& x, const Tensor& y) {
+      return std::ranges::equal(x.span<float>(), y.span<float>());
+    };
+    EXPECT_TRUE(same(own.w2, plain.w2)) << name;
+    EXPECT_TRUE(same(own.w, more.w)) << name;
+    EXPECT_FALSE(same(own.w, plain.w)) << name;
+    EXPECT_TRUE(same(own.b, plain.b)) << name;  // a bias has none
+  }
+}
+
+TEST(OwnDecays, AreReadAsPatternAndNumber) {
+  EXPECT_EQ(parse_own_decay("fc, conv1=0.25").weight_decay, .25);
+  for (const char* wrong : {"fc", "fc=", "fc=-1", "fc=x", "=1", "fc=inf"})
+    EXPECT_THROW(parse_own_decay(wrong), ConfigError) << wrong;
+  for (const char* wrong : {"fc", "fc=0", "fc=1e7", "=1", "fc=nan"})
+    EXPECT_THROW(parse_rate_factor(wrong), ConfigError) << wrong;
+}
+
 }  // namespace
 }  // namespace gossamer::nn

@@ -9,6 +9,7 @@
 
 #include "core/ops/op_case.h"
 #include "core/ops/text_cases.h"
+#include "gossamer/core/ops/normalize.h"
 #include "support/use_backend.h"
 
 namespace gossamer::testing {
@@ -90,6 +91,18 @@ inline void elementwise(std::vector<OpCase>& all) {
   all.push_back({"dropout", "p 0", {{7}}, [](const Inputs& in) {
                    return mul(dropout(in[0], 0.0f, 5, {}), 2.0f);
                  }});
+  all.push_back(
+      {"normalize",
+       "channels",
+       {},
+       [](const Inputs&) {
+         static const std::vector<float> mean{.1f, .2f, .3f, .4f, .5f}, std{.5f, 1, 2, .25f, 1};
+         return normalize(some_images(2, 5, 3).reshape({2, 3, 3, 5}), mean, std, DType::f32);
+       },
+       {},
+       {},
+       1,
+       false});
   all.push_back(
       {"normalize",
        "images",

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <span>
 
 #include <gtest/gtest.h>
 
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/ops/normalize.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 #include "support/stream_of.h"
@@ -79,6 +81,30 @@ TEST(Elementwise, NormalizeIsPixelOver255MinusMeanOverStd) {
   for (std::size_t i = 0; i < 12; ++i)
     EXPECT_NEAR(got[i], (static_cast<float>(i * 23) / 255 - mean[i % 3]) / std[i % 3], 1e-6f);
   EXPECT_EQ(normalize(images, mean, std, DType::bf16).dtype(), DType::bf16);
+}
+
+TEST(Elementwise, NormalizeTakesAsManyChannelsAsThereAreMeans) {
+  for (const std::size_t channels : {1u, 3u, 5u, 64u}) {
+    Tensor images = Tensor::empty({1, 2, 1, static_cast<i64>(channels)}, DType::u8);
+    std::vector<float> mean, std;
+    for (std::size_t i = 0; i < 2 * channels; ++i)
+      images.span<std::uint8_t>()[i] = static_cast<std::uint8_t>(i * 7);
+    for (std::size_t c = 0; c < channels; ++c) {
+      mean.push_back(static_cast<float>(c) / 100);
+      std.push_back(1 + static_cast<float>(c));
+    }
+    const auto got = list(normalize(images, mean, std, DType::f32));
+    for (std::size_t i = 0; i < 2 * channels; ++i) {
+      const float byte = static_cast<std::uint8_t>(i * 7);
+      EXPECT_NEAR(got[i], (byte / 255 - mean[i % channels]) / std[i % channels], 1e-6f);
+    }
+    EXPECT_THROW(normalize(images, std::span(mean), std::span(std).first(channels - 1), DType::f32),
+                 ShapeError);
+    std[0] = 0;
+    EXPECT_THROW(normalize(images, mean, std, DType::f32), ShapeError);
+    mean.push_back(0), std.push_back(1);
+    EXPECT_THROW(normalize(images, mean, std, DType::f32), ShapeError);
+  }
 }
 
 // The masks of a seed and a stream are fixed for good: a run that goes on draws those of the one

@@ -1,0 +1,551 @@
+// See trainer.h.
+#include "gossamer/apps/capi/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <span>
+
+#include "gossamer/apps/capi/cancel.h"
+#include "gossamer/apps/capi/workers.h"
+#include "gossamer/apps/train/gpt2_source.h"
+#include "gossamer/apps/train/model_source.h"
+#include "gossamer/core/autograd.h"
+#include "gossamer/core/blocks.h"
+#include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/ops/normalize.h"
+#include "gossamer/models/gpt2.h"
+#include "gossamer/models/gpt2_file.h"
+#include "gossamer/models/transformer.h"
+#include "gossamer/models/transformer_file.h"
+#include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/init.h"
+#include "gossamer/nn/optim.h"
+#include "gossamer/nn/train/classification.h"
+#include "gossamer/nn/train/freezing.h"
+
+namespace gossamer::capi {
+namespace {
+
+constexpr const char* kPictures = "pictures";
+constexpr i64 kFrozen = -1;
+constexpr const char* kHead = "fc.";  // models::picture_weights()
+
+template <class F>
+void naming(const char* option, F&& f) {
+  try {
+    f();
+  } catch (const ConfigError& e) {
+    fail<ConfigError>("gsm_trainer_options.", option, ": ", e.what());
+  }
+}
+
+// What stands between semicolons.
+std::vector<std::string> parts_of(const char* text) {
+  std::vector<std::string> out;
+  std::string part;
+  for (const char* at = text ? text : ""; *at; ++at)
+    if (*at == ';')
+      out.push_back(std::exchange(part, {}));
+    else if (*at != ' ' || !part.empty())
+      part += *at;
+  if (!part.empty()) out.push_back(part);
+  return out;
+}
+
+models::ModelOptions model_options(const gsm_trainer_options& o, i64 classes) {
+  models::ModelOptions options = read_settings(o.model_options, "gsm_trainer_options.model_options")
+                                     .as<models::ModelOptions>("gsm_trainer_options.model_options");
+  if (classes) options.classes = classes;
+  if (o.channels) options.channels = o.channels;
+  options.seed = o.seed;
+  return options;
+}
+
+models::Preprocessing pictures_of(const gsm_trainer_options& o, const models::Family& family,
+                                  const Trainer::Start& start) {
+  const std::string& name = start.model;
+  const i64 channels = start.options.channels;
+  check<ArgumentError>(channels >= 1 && channels <= kMostChannels, "images of ", channels,
+                       " channels; wanted 1 to ", kMostChannels);
+  const bool given = o.mean || o.std;
+  if (family.task != kPictures) {
+    check<ConfigError>(!given && !o.image_size && !o.resize, "gsm_trainer_options: ", name,
+                       " reads ids, so it takes no mean, std, image_size or resize");
+    return {};
+  }
+  models::Preprocessing p = start.pictures ? *start.pictures : models::usual_preprocessing(name);
+  check<ArgumentError>(
+      o.image_size >= 0 && o.image_size <= 4096 && o.resize >= 0 && o.resize <= 8192,
+      "gsm_trainer_options: image_size ", o.image_size, " and resize ", o.resize,
+      "; wanted up to 4096 and 8192, or 0 for what is usual");
+  if (o.image_size) {
+    p.resize = std::max(o.image_size, p.resize * o.image_size / p.size);
+    p.size = o.image_size;
+  }
+  if (o.resize) p.resize = o.resize;
+  check<ArgumentError>(p.resize >= p.size, "gsm_trainer_options: resize ", p.resize,
+                       " is below image_size ", p.size);
+  check<ArgumentError>((o.mean != nullptr) == (o.std != nullptr),
+                       "gsm_trainer_options: give mean and std, or neither");
+  check<ConfigError>(given || channels == p.channels(), "gsm_trainer_options: of images with ",
+                     channels, " channels no mean and std are usual; give them");
+  if (!given) return p;
+  check<ArgumentError>(aligned(o.mean) && aligned(o.std),
+                       "gsm_trainer_options: mean or std is misaligned");
+  check_finite("gsm_trainer_options.mean", o.mean, channels);
+  check_finite("gsm_trainer_options.std", o.std, channels);
+  check<ArgumentError>(std::all_of(o.std, o.std + channels, [](float s) { return s > 0; }),
+                       "gsm_trainer_options.std: wanted numbers above 0");
+  p.mean.assign(o.mean, o.mean + channels);
+  p.std.assign(o.std, o.std + channels);
+  return p;
+}
+
+DType type_of(const char* name) {
+  const std::string type = name ? name : "f32";
+  check<ConfigError>(type == "f32" || type == "bf16", "gsm_trainer_options.type: ", type,
+                     "; wanted f32 or bf16");
+  return type == "bf16" ? DType::bf16 : DType::f32;
+}
+
+nn::OptimizerOptions optimizer_options(const gsm_trainer_options& o) {
+  check<ArgumentError>(std::isfinite(o.momentum), "gsm_trainer_options.momentum is ", o.momentum,
+                       "; wanted below 1, 0 for the default, or below 0 for none");
+  check<ArgumentError>(nn::weight_decays().holds(o.weight_decay),
+                       "gsm_trainer_options.weight_decay is ", o.weight_decay, "; wanted ",
+                       nn::weight_decays().wanted);
+  nn::OptimizerOptions options;
+  if (o.momentum != 0) options.momentum = std::max(o.momentum, 0.0);
+  options.weight_decay = o.weight_decay;
+  options.nesterov = o.nesterov != 0;
+  if (o.beta1 != 0) options.beta1 = o.beta1;
+  if (o.beta2 != 0) options.beta2 = o.beta2;
+  if (o.epsilon != 0) options.epsilon = o.epsilon;
+  if (o.period != 0) options.period = o.period;
+  naming("rates", [&] {
+    for (const std::string& part : parts_of(o.rates))
+      options.factors.push_back(nn::parse_rate_factor(part));
+  });
+  naming("decays", [&] {
+    for (const std::string& part : parts_of(o.decays))
+      options.decays.push_back(nn::parse_own_decay(part));
+  });
+  return options;
+}
+
+nn::WeightsOptions weights_options(const gsm_trainer_options& o) {
+  nn::WeightsOptions options;
+  if (o.init_key) options.key = o.init_key;
+  for (const std::string& part : parts_of(o.init_rename)) {
+    const std::size_t equals = part.find('=');
+    check<ConfigError>(
+        equals != part.npos && equals > 0 &&
+            options.rename.emplace(part.substr(0, equals), part.substr(equals + 1)).second,
+        "gsm_trainer_options.init_rename: \"", part,
+        "\" must be NAME=NEW, each NAME once, e.g. linear=fc");
+  }
+  return options;
+}
+
+nn::Weights initial_weights(const gsm_trainer_options& o) {
+  if (o.init) return apps::read_model(apps::find_model(o.init, weights_options(o)));
+  check_given("gsm_trainer_options.init_bytes", o.init_bytes);
+  return nn::read_weights(std::span(static_cast<const std::byte*>(o.init_bytes), o.init_size),
+                          "gsm_trainer_options.init_bytes", weights_options(o));
+}
+
+// The model that a file of weights is of, with as many classes or ids.
+Trainer::Start start_of(const gsm_trainer_options& o, i64 classes) {
+  check<ArgumentError>(o.init || o.init_bytes,
+                       "the model is NULL; name one, or give initial weights that say which it is");
+  Trainer::Start start{.options = model_options(o, classes)};
+  nn::Weights file = models::gpt2_weights(initial_weights(o));
+  if (!models::gpt2_of(file.tensors)) {
+    file = models::picture_weights(initial_weights(o));
+    start.model = models::model_of(file);
+    if (const auto header = models::header_of(file)) start.pictures = header->pictures;
+    if (!start.options.classes) start.options.classes = models::head_of(file).shape(0);
+    if (!o.channels)
+      if (const Tensor* const stem = file.find("conv1.weight"))
+        start.options.channels = stem->shape(1);
+  } else {
+    models::Gpt2Options gpt2 = models::gpt2_header_of(file, *models::gpt2_of(file.tensors));
+    if (o.init) {
+      apps::Gpt2Source source = apps::read_gpt2(apps::find_model(o.init, weights_options(o)));
+      gpt2 = source.options;
+      for (const std::string& note : source.notes) log_line(note);
+    }
+    check<ConfigError>(
+        models::given_options(start.options).empty() ||
+            models::given_options(start.options) == std::vector<std::string>{"dropout"},
+        "gsm_trainer_options.model_options: the initial weights say all but "
+        "dropout; leave the rest out, and classes 0");
+    gpt2.dropout = static_cast<float>(start.options.dropout);
+    start.model = models::names("language").front();
+    start.options.classes = gpt2.vocabulary;
+    start.gpt2 = gpt2;
+  }
+  start.weights = std::move(file);
+  return start;
+}
+
+std::vector<Parameter> list_of(const nn::Module& net, const FlatParams& params) {
+  std::vector<Parameter> out;
+  for (const NamedTensor& p : net.parameters()) {
+    const auto at = std::ranges::find(params.entries(), p.name, &FlatParams::Entry::name);
+    const bool trained = at != params.entries().end();
+    out.push_back({p.name, p.tensor.shape(), trained ? GSM_TRAINED : GSM_FROZEN,
+                   trained ? at->offset : kFrozen});
+  }
+  for (const FlatParams::Entry& e : params.buffer_entries())
+    out.push_back({e.name, e.shape, GSM_STATISTIC, e.offset});
+  // Of layers of which all is frozen; counters are none.
+  for (const NamedTensor& t : params.frozen())
+    if (t.tensor.dtype() == DType::f32 &&
+        std::ranges::find(out, t.name, &Parameter::name) == out.end())
+      out.push_back({t.name, t.tensor.shape(), GSM_STATISTIC, kFrozen});
+  return out;
+}
+
+}  // namespace
+
+std::shared_ptr<Trainer> Trainer::make(const char* model, i64 classes,
+                                       const gsm_trainer_options& o) {
+  check_numbers("gsm_trainer_options", {{"label_smoothing", o.label_smoothing},
+                                        {"clip_norm", o.clip_norm},
+                                        {"ema", o.ema},
+                                        {"accumulate", o.accumulate},
+                                        {"channels", o.channels},
+                                        {"period", static_cast<double>(o.period)}});
+  check<ArgumentError>(o.label_smoothing < 1 && o.ema < 1,
+                       "gsm_trainer_options: label_smoothing and ema must be below 1");
+  check<ArgumentError>(!o.init || !o.init_bytes,
+                       "gsm_trainer_options: init and init_bytes are both given");
+  if (!model) return std::make_shared<Trainer>(start_of(o, classes), o);
+  Start start{.model = model, .options = model_options(o, classes)};
+  const models::Family& family = models::family_of(model);
+  if (!start.options.classes) start.options.classes = models::info(model).classes;
+  if (o.init || o.init_bytes) {
+    start.weights = family.weights(initial_weights(o));
+    if (family.task == kPictures)
+      if (const auto header = models::header_of(*start.weights)) start.pictures = header->pictures;
+  }
+  return std::make_shared<Trainer>(std::move(start), o);
+}
+
+Trainer::Trainer(Start start, const gsm_trainer_options& o)
+    : family_(models::family_of(start.model)),
+      name_(start.model),
+      options_(start.options),
+      device_(device_of(o.device)),
+      type_(type_of(o.type)),
+      smoothing_(static_cast<float>(o.label_smoothing)),
+      clip_norm_(o.clip_norm),
+      accumulate_(std::max(1, o.accumulate)),
+      pictures_(pictures_of(o, family_, start)) {
+  if (start.gpt2) {
+    nn::seed_initialisation(options_.seed);
+    net_ = std::make_unique<models::Gpt2>(*start.gpt2);
+  } else {
+    net_ = models::make(name_, options_);
+  }
+  if (start.weights) load_initial(std::move(*start.weights), o.new_head != 0);
+  if (o.freeze) naming("freeze", [&] { nn::freeze(*net_, o.freeze); });
+  put_together(o);
+}
+
+Trainer::~Trainer() {
+  if (locked_) unlock();
+}
+
+void Trainer::load_initial(nn::Weights file, bool new_head) {
+  nn::check_finite(file);
+  if (new_head) {
+    check<ConfigError>(task() == kPictures, "gsm_trainer_options.new_head: the head of ", name_,
+                       " is its table of ids; leave new_head out");
+    std::erase_if(file.tensors, [](const NamedTensor& t) { return t.name.starts_with(kHead); });
+  }
+  fit_ = nn::load_what_fits(file, *net_);
+  left_ = fit_.misshapen;
+  for (const std::string& name : fit_.missing) left_.push_back(name + " is not in the file");
+  for (const std::string& name : fit_.extra) left_.push_back(name + " is not in the model");
+  for (const std::string& note : file.notes) log_line(note);
+}
+
+void Trainer::put_together(const gsm_trainer_options& o) {
+  net_->to(device_);
+  nn::Module::Parts parts = net_->parts();
+  params_ = std::make_unique<FlatParams>(std::move(parts.parameters), std::move(parts.buffers),
+                                         FlatOptions{.compute = type_}, std::move(parts.frozen));
+  optimizer_ =
+      nn::make_optimizer(o.optimizer ? o.optimizer : "sgd", *params_, optimizer_options(o));
+  if (o.ema > 0) ema_ = std::make_unique<nn::Ema>(*params_, o.ema);
+  step_ = std::make_unique<nn::GradientStep>(nn::GradientStep::Parts{
+      .net = *net_,
+      .params = *params_,
+      .loss_of = [this](const nn::StepBatch& batch, const Tensor&) { return loss(batch); },
+      .batches = accumulate_});
+  parameters_ = list_of(*net_, *params_);
+}
+
+void Trainer::check_task(const char* task) const {
+  check<ConfigError>(family_.task == task, "the model ", name_, " is for ", family_.task,
+                     ", and this call is for ", task);
+}
+
+Tensor Trainer::loss(const nn::StepBatch& batch) const {
+  const std::vector<Tensor>& t = batch.tensors;
+  if (auto* const gpt2 = dynamic_cast<models::Gpt2*>(net_.get()))
+    return gpt2->loss(t[0], t[1], smoothing_);
+  if (auto* const transformer = dynamic_cast<models::Transformer*>(net_.get()))
+    return transformer->loss(t[0], t[1], t[2], t[3], smoothing_);
+  return cross_entropy((*net_)(pictures_(t[0], type_)), t[1], {.label_smoothing = smoothing_});
+}
+
+float Trainer::gradient(nn::StepBatch batch) {
+  if (batches_ > 0) forget_gradient();
+  net_->train();
+  bool whole = false;
+  try {
+    const Computing computing;
+    whole = step_->compute({std::move(batch), {}});
+  } catch (const Cancelled&) {
+    forget_gradient();
+    throw;
+  }
+  step_->step_ends();
+  fresh_ = whole;
+  return static_cast<float>(step_->losses().take() * accumulate_);  // they are shares
+}
+
+Tensor Trainer::forward(const Tensor& input) {
+  net_->train();
+  const Computing computing;
+  // The tape may keep its input, which is the caller's.
+  Tensor x = device_.is_cpu() ? input.clone() : input.to(device_);
+  if (is_floating(x.dtype()) && type_ != DType::f32) x = cast(x, type_);
+  outputs_ = cast((*net_)(x), DType::f32);
+  return outputs_.detach().to(Device::cpu());
+}
+
+void Trainer::backward(const float* gradient) {
+  check<ConfigError>(outputs_.defined(), "gsm_trainer_backward without gsm_trainer_forward");
+  check_finite("gradient", gradient, outputs_.numel());
+  step_->abandon();
+  if (batches_ == 0) params_->zero_grad();
+  const Tensor g = Tensor::from(std::span(gradient, static_cast<std::size_t>(outputs_.numel())),
+                                outputs_.shape())
+                       .to(device_);
+  try {
+    const Computing computing;
+    params_->backward(sum(mul(outputs_, g)), 1.0F / static_cast<float>(accumulate_));
+  } catch (const Cancelled&) {
+    forget_gradient();
+    throw;
+  }
+  outputs_ = {};
+  batches_ = (batches_ + 1) % accumulate_;
+  fresh_ = batches_ == 0;
+}
+
+void Trainer::check_gradient() const {
+  check<ConfigError>(fresh_, step_->begun() || batches_ > 0
+                                 ? "the gradient has not all batches yet that "
+                                   "gsm_trainer_options.accumulate asks for"
+                                 : "there is no new gradient; call gsm_trainer_gradient or "
+                                   "gsm_trainer_backward first");
+}
+
+void Trainer::take_gradient() {
+  check_gradient();
+  fresh_ = false;
+  params_->settle_grads();
+  check<ArgumentError>(all_finite(params_->grads()),
+                       "the gradient is infinite or not a number somewhere; nothing was sent, "
+                       "and the model is as it was. A smaller learning rate may help");
+}
+
+void Trainer::step(double learning_rate) {
+  optimizer_->step(static_cast<float>(learning_rate), nullptr, {.clip = clip_norm_});
+  stepped();
+}
+
+void Trainer::stepped() {
+  ++steps_;
+  if (ema_) read([&] { ema_->update(*params_); });
+}
+
+double Trainer::gradient_norm() {
+  check_gradient();
+  params_->settle_grads();
+  return std::sqrt(squared_norm(params_->grads()));
+}
+
+Trainer::Score Trainer::evaluate(const nn::StepBatch& batch, bool average) {
+  check<ConfigError>(!average || ema_,
+                     "there is no average; gsm_trainer_options.ema says how it is made");
+  const NoGrad no_grad;
+  Score score;
+  nn::StepBatch here = batch;
+  for (Tensor& t : here.tensors) t = t.to(device_);
+  const auto measure = [&] {
+    const Computing computing;
+    net_->eval();
+    if (task() != kPictures) {
+      score.loss = loss(here).item();
+      return;
+    }
+    const Tensor y = cast((*net_)(pictures_(here.tensors[0], type_)), DType::f32);
+    const Tensor scores = nn::classification_scores(y, here.tensors[1], 1).to(Device::cpu());
+    score.loss = scores.as<float>()[0];
+    score.right = static_cast<i64>(scores.as<float>()[1]);
+  };
+  if (!average) {
+    measure();
+  } else {
+    quiet([&] {
+      const nn::EmaInPlace in_place(*ema_, *params_);
+      measure();
+    });
+  }
+  return score;
+}
+
+std::vector<std::string> Trainer::class_names(const char* const* names) const {
+  std::vector<std::string> out;
+  for (i64 i = 0; i < outputs(); ++i) {
+    check<ArgumentError>(!names || names[i], "the name of class ", i, " is NULL");
+    out.push_back(names ? names[i] : std::to_string(i));
+    check<ArgumentError>(!out.back().empty(), "the name of class ", i,
+                         " is empty; give each class a name, or NULL for numbers");
+    check<ArgumentError>(out.back().find('\n') == std::string::npos, "the name of class ", i,
+                         " has two lines");
+  }
+  return out;
+}
+
+Trainer::File Trainer::file(const char* const* names) const {
+  check<ArgumentError>(!names || task() == kPictures, "the model ", name_,
+                       " has no classes; give NULL for their names");
+  File out;
+  if (const auto* const gpt2 = dynamic_cast<const models::Gpt2*>(net_.get())) {
+    out = {models::gpt2_tensors(*gpt2, params_.get()), models::metadata_of(name_, gpt2->options())};
+  } else {
+    out.tensors = nn::tensors_of_file(*net_, *params_, params_->values());
+    const auto* const transformer = dynamic_cast<const models::Transformer*>(net_.get());
+    out.metadata =
+        transformer
+            ? models::metadata_of(transformer->options())
+            : models::metadata_of(models::ModelHeader{name_, class_names(names), pictures_});
+  }
+  out.metadata.emplace("format", "pt");  // Hugging Face's tools look for it
+  return out;
+}
+
+void Trainer::load(const nn::Weights& file) {
+  const nn::Weights weights = family_.weights(file);
+  if (const auto* const gpt2 = dynamic_cast<const models::Gpt2*>(net_.get()))
+    nn::load(models::gpt2_without_zero_biases(weights, *gpt2), *net_, *params_);
+  else
+    nn::load(weights, *net_, *params_);
+  // What was computed with other weights is not of these.
+  forget_gradient();
+  for (NamedTensor& of_optimizer : optimizer_->state()) of_optimizer.tensor.zero();
+  if (ema_) ema_->restart(*params_);
+}
+
+void Trainer::forget_gradient() {
+  outputs_ = {};
+  step_->abandon();
+  batches_ = 0;
+  fresh_ = false;
+}
+
+Tensor Trainer::window(const Parameter& p, gsm_part part) {
+  const auto slice = [&](const Tensor& block) {
+    return block.slice(p.offset, p.offset + p.shape.numel());
+  };
+  if (part == GSM_VALUE) {
+    if (p.offset != kFrozen)
+      return slice(p.kind == GSM_TRAINED ? params_->values() : params_->buffers());
+    return std::ranges::find(params_->frozen(), p.name, &NamedTensor::name)
+        ->tensor.reshape({p.shape.numel()});
+  }
+  if (part == GSM_GRADIENT) {
+    check<ConfigError>(p.kind == GSM_TRAINED, p.name, " is not trained, so it has no gradient");
+    check_gradient();
+    params_->settle_grads();
+    return slice(params_->grads());
+  }
+  check<ArgumentError>(part == GSM_AVERAGE, "there is no part ", static_cast<int>(part),
+                       "; there are values, gradients and averages");
+  check<ConfigError>(ema_ != nullptr,
+                     "there is no average; gsm_trainer_options.ema says how it is made");
+  check<ConfigError>(p.offset != kFrozen, p.name, " is frozen, so it has no average");
+  return slice(p.kind == GSM_TRAINED ? ema_->values() : ema_->buffers());
+}
+
+void Trainer::wrote(gsm_part part) {
+  if (part != GSM_VALUE) return;
+  params_->refresh();
+  outputs_ = {};  // the tape was recorded with other values
+}
+
+nn::TrainSnapshot Trainer::state() {
+  check<ConfigError>(!step_->begun() && batches_ == 0,
+                     "a gradient of several batches is begun; save the state between two steps");
+  nn::TrainSnapshot copy;
+  quiet([&] {
+    copy = nn::snapshot({*net_, *params_, *optimizer_, ema_.get()},
+                        {.samples = static_cast<double>(steps_), .epoch = 0, .step = steps_},
+                        {{"model", name_}}, {{"seed", std::to_string(options_.seed)}});
+  });
+  nn::check_finite(copy);
+  return copy;
+}
+
+void Trainer::restore(const SafeTensors& file, const std::string& name) {
+  const auto seed = file.metadata.find("seed");
+  check<ConfigError>(
+      options_.dropout == 0 ||
+          (seed != file.metadata.end() && seed->second == std::to_string(options_.seed)),
+      name, ": what dropout draws depends on the seed, which was ",
+      seed == file.metadata.end() ? "not said" : seed->second, "; make the trainer with it");
+  const nn::TrainState state{*net_, *params_, *optimizer_, ema_.get()};
+  for (const NamedTensor& t : nn::windows_of(state)) {
+    const Tensor* const given = file.find(t.name);
+    check<IoError>(
+        given && given->shape() == t.tensor.shape() && given->dtype() == t.tensor.dtype(), name,
+        ": has no \"", t.name, "\" of ", t.tensor.dtype(), t.tensor.shape(),
+        "; was it saved with other options? The trainer is as it was");
+  }
+  steps_ = nn::load_state(file, name, state).step;
+  forget_gradient();
+}
+
+void Trainer::check_own() const {
+  check<ConfigError>(!method_,
+                     "a method exchanges this model's parameters; call "
+                     "gsm_method_step, and the rest after gsm_method_finish, or gsm_method_free "
+                     "if that has failed");
+}
+
+void Trainer::exchanging(Training* method) { method_ = method; }
+
+void Trainer::quiet(const std::function<void()>& f) {
+  if (method_)
+    method_->quiet(f);
+  else
+    f();
+}
+
+void Trainer::read(const std::function<void()>& f) {
+  if (method_)
+    method_->read(f);
+  else
+    f();
+}
+
+}  // namespace gossamer::capi
