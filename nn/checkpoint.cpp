@@ -154,6 +154,7 @@ void save(const std::filesystem::path& path, const Module& module, const FlatPar
 }
 
 void load(const Weights& file, Module& module) { load_all(file, module.state()); }
+void load(const Weights& file, const std::vector<NamedTensor>& state) { load_all(file, state); }
 
 std::map<std::string, std::string> load(const std::filesystem::path& path, Module& module) {
   const Weights file = read_weights(path);

@@ -36,6 +36,8 @@ std::vector<NamedTensor> in_file_layout(std::vector<NamedTensor> state);
 // bits in the file become f32.
 std::map<std::string, std::string> load(const std::filesystem::path&, Module&);
 void load(const Weights&, Module&);
+// The same for other tensors by name, in the layout of memory.
+void load(const Weights&, const std::vector<NamedTensor>& state);
 // For a module that belongs to a FlatParams: loads into its values and refreshes the compute copy.
 std::map<std::string, std::string> load(const std::filesystem::path&, Module&, FlatParams& params);
 void load(const Weights&, Module&, FlatParams& params);

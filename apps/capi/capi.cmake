@@ -26,7 +26,8 @@ if(GOSSAMER_INSTALL)
   # `gossamer course` installs the static libraries of a build that may lack this one.
   install(TARGETS gossamer_capi LIBRARY COMPONENT development NAMELINK_ONLY OPTIONAL)
   install(TARGETS gossamer_capi_static ARCHIVE COMPONENT development OPTIONAL)
-  install(FILES apps/capi/gossamer.h DESTINATION include COMPONENT development)
+  install(FILES apps/capi/gossamer.h apps/capi/gossamer_networks.h apps/capi/gossamer_table.h
+    DESTINATION include COMPONENT development)
   foreach(example c cpp go llm.c python rust)
     install(DIRECTORY tests/consumers/${example}
       DESTINATION share/doc/gossamer/examples COMPONENT development)

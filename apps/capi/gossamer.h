@@ -1,5 +1,7 @@
 // Gossamer for C: inference, training, and decentralized training of anybody's parameters. C99 and
-// C++; this header needs nothing else. Examples: apps/capi/*.md in the sources.
+// C++; this header needs nothing but the two beside it, which it includes: gossamer_networks.h for
+// own networks, and gossamer_table.h, the table of all functions. Examples: apps/capi/*.md in the
+// sources.
 //
 // Calls return a status, and what they make through their last parameters, which are left alone if
 // they fail. GSM_OK is 0; otherwise gsm_last_error() says in words what is wrong and what to do.
@@ -54,6 +56,9 @@ typedef struct gsm_cancel gsm_cancel;
 typedef struct gsm_tokenizer gsm_tokenizer;
 typedef struct gsm_language gsm_language;
 typedef struct gsm_generation gsm_generation;
+typedef struct gsm_module gsm_module;
+typedef struct gsm_params gsm_params;
+typedef struct gsm_optimizer gsm_optimizer;
 
 // ---- base
 
@@ -511,129 +516,11 @@ gsm_status gsm_method_finish(gsm_method* method);
 gsm_status gsm_method_stats(gsm_method* method, gsm_gossip_stats_t* stats);
 gsm_status gsm_method_free(gsm_method* method);
 
-// ---- all functions as a table, for programs that open the library at run time
-
-typedef struct gsm_api {
-  size_t struct_size;
-  const char* (*version)(void);
-  const char* (*last_error)(void);
-  gsm_status (*set_log)(gsm_log_function, void*);
-  gsm_status (*set_threads)(int32_t);
-  gsm_status (*device_count)(int32_t*);
-  gsm_status (*model_open)(const char*, gsm_model**);
-  gsm_status (*model_info)(gsm_model*, gsm_model_info_t*);
-  gsm_status (*model_class_name)(gsm_model*, int64_t, const char**);
-  gsm_status (*model_classify_file)(gsm_model*, const char*, gsm_class*, int32_t*);
-  gsm_status (*model_classify_bytes)(gsm_model*, const void*, size_t, gsm_class*, int32_t*);
-  gsm_status (*model_forward_u8)(gsm_model*, const uint8_t*, int64_t, int64_t, int64_t, float*);
-  gsm_status (*model_forward)(gsm_model*, const float*, int64_t, int64_t, int64_t, float*);
-  gsm_status (*model_free)(gsm_model*);
-  gsm_status (*tensor_from_blob)(void*, gsm_dtype, const int64_t*, int32_t, void (*)(void*), void*,
-                                 gsm_tensor**);
-  gsm_status (*tensor_data)(gsm_tensor*, void**);
-  gsm_status (*tensor_shape)(gsm_tensor*, int64_t*, int32_t*, gsm_dtype*);
-  gsm_status (*tensor_from_dlpack)(struct DLManagedTensor*, gsm_tensor**);
-  gsm_status (*tensor_to_dlpack)(gsm_tensor*, struct DLManagedTensor**);
-  gsm_status (*tensor_free)(gsm_tensor*);
-  gsm_status (*model_forward_tensor)(gsm_model*, gsm_tensor*, gsm_tensor**);
-  gsm_status (*trainer_new)(const char*, int64_t, const gsm_trainer_options*, gsm_trainer**);
-  gsm_status (*trainer_gradient)(gsm_trainer*, const uint8_t*, const int32_t*, int64_t, int64_t,
-                                 int64_t, float*);
-  gsm_status (*trainer_forward)(gsm_trainer*, const float*, int64_t, int64_t, int64_t, float*);
-  gsm_status (*trainer_backward)(gsm_trainer*, const float*);
-  gsm_status (*trainer_step)(gsm_trainer*, double);
-  gsm_status (*trainer_evaluate)(gsm_trainer*, const uint8_t*, const int32_t*, int64_t, int64_t,
-                                 int64_t, int64_t*, float*);
-  gsm_status (*trainer_save)(gsm_trainer*, const char*, const char* const*);
-  gsm_status (*trainer_load)(gsm_trainer*, const char*);
-  gsm_status (*trainer_free)(gsm_trainer*);
-  gsm_status (*dataset_open)(const char* const*, int32_t, gsm_dataset**);
-  gsm_status (*dataset_size)(gsm_dataset*, int64_t*, int64_t*);
-  gsm_status (*dataset_class_name)(gsm_dataset*, int64_t, const char**);
-  gsm_status (*dataset_free)(gsm_dataset*);
-  gsm_status (*loader_new)(gsm_dataset*, const gsm_loader_options*, gsm_loader**);
-  gsm_status (*loader_next)(gsm_loader*, uint8_t*, int32_t*, int64_t*);
-  gsm_status (*loader_free)(gsm_loader*);
-  gsm_status (*group_join_env)(gsm_group**);
-  gsm_status (*group_join)(int32_t, int32_t, const char*, int32_t, const char*, gsm_group**);
-  gsm_status (*group_local)(int32_t, gsm_group**);
-  gsm_status (*group_rank)(gsm_group*, int32_t*, int32_t*);
-  gsm_status (*group_free)(gsm_group*);
-  gsm_status (*gossip_new)(gsm_group*, float*, int64_t, const char*, const char*,
-                           const gsm_gossip_options*, gsm_gossip**);
-  gsm_status (*gossip_step)(gsm_gossip*, const float*);
-  gsm_status (*gossip_done)(gsm_gossip*, int32_t*);
-  gsm_status (*gossip_finish)(gsm_gossip*);
-  gsm_status (*gossip_stats)(gsm_gossip*, gsm_gossip_stats_t*);
-  gsm_status (*gossip_free)(gsm_gossip*);
-  gsm_status (*method_new)(gsm_trainer*, gsm_group*, const char*, const char*,
-                           const gsm_gossip_options*, gsm_method**);
-  gsm_status (*method_step)(gsm_method*, double);
-  gsm_status (*method_done)(gsm_method*, int32_t*);
-  gsm_status (*method_finish)(gsm_method*);
-  gsm_status (*method_stats)(gsm_method*, gsm_gossip_stats_t*);
-  gsm_status (*method_free)(gsm_method*);
-  gsm_status (*group_join_with)(const gsm_join_options*, gsm_group**);  // since version 2
-  // since version 3
-  gsm_status (*bytes_data)(gsm_bytes*, const void**, size_t*);
-  gsm_status (*bytes_free)(gsm_bytes*);
-  gsm_status (*model_open_memory)(const void*, size_t, gsm_model**);
-  gsm_status (*trainer_save_memory)(gsm_trainer*, const char* const*, gsm_bytes**);
-  gsm_status (*trainer_init_fit)(gsm_trainer*, int64_t*, int64_t*);
-  gsm_status (*trainer_init_left)(gsm_trainer*, int64_t, const char**);
-  gsm_status (*trainer_gradient_ids)(gsm_trainer*, const int32_t*, const int32_t*, int64_t, int64_t,
-                                     float*);
-  gsm_status (*trainer_evaluate_ids)(gsm_trainer*, const int32_t*, const int32_t*, int64_t, int64_t,
-                                     float*);
-  gsm_status (*trainer_forward_ids)(gsm_trainer*, const int32_t*, int64_t, int64_t, float*);
-  gsm_status (*trainer_gradient_pairs)(gsm_trainer*, const int32_t*, const int32_t*, const int32_t*,
-                                       const int32_t*, int64_t, int64_t, int64_t, float*);
-  gsm_status (*trainer_evaluate_average)(gsm_trainer*, const uint8_t*, const int32_t*, int64_t,
-                                         int64_t, int64_t, int64_t*, float*);
-  gsm_status (*trainer_evaluate_average_ids)(gsm_trainer*, const int32_t*, const int32_t*, int64_t,
-                                             int64_t, float*);
-  gsm_status (*trainer_steps)(gsm_trainer*, int64_t*);
-  gsm_status (*schedule_rate)(const gsm_schedule*, double, double*);
-  gsm_status (*trainer_parameter_count)(gsm_trainer*, int64_t*);
-  gsm_status (*trainer_parameter_info)(gsm_trainer*, int64_t, gsm_parameter_info_t*);
-  gsm_status (*trainer_parameter_find)(gsm_trainer*, const char*, int64_t*);
-  gsm_status (*trainer_parameter_read)(gsm_trainer*, int64_t, gsm_part, float*, int64_t);
-  gsm_status (*trainer_parameter_write)(gsm_trainer*, int64_t, gsm_part, const float*, int64_t);
-  gsm_status (*trainer_gradient_norm)(gsm_trainer*, double*);
-  gsm_status (*trainer_lock)(gsm_trainer*);
-  gsm_status (*trainer_parameter_data)(gsm_trainer*, int64_t, gsm_part, float**);
-  gsm_status (*trainer_unlock)(gsm_trainer*);
-  gsm_status (*trainer_state_save)(gsm_trainer*, const char*);
-  gsm_status (*trainer_state_memory)(gsm_trainer*, gsm_bytes**);
-  gsm_status (*trainer_state_load)(gsm_trainer*, const char*);
-  gsm_status (*trainer_state_restore)(gsm_trainer*, const void*, size_t);
-  gsm_status (*tokenizer_open)(const char*, gsm_tokenizer**);
-  gsm_status (*tokenizer_size)(gsm_tokenizer*, int64_t*, int32_t*);
-  gsm_status (*tokenizer_encode)(gsm_tokenizer*, const char*, size_t, int32_t, int32_t*, int64_t*);
-  gsm_status (*tokenizer_decode)(gsm_tokenizer*, const int32_t*, int64_t, char*, size_t*);
-  gsm_status (*tokenizer_save)(gsm_tokenizer*, const char*);
-  gsm_status (*tokenizer_free)(gsm_tokenizer*);
-  gsm_status (*language_open)(const char*, const gsm_language_options*, gsm_language**);
-  gsm_status (*language_info)(gsm_language*, gsm_language_info_t*);
-  gsm_status (*language_tokenizer)(gsm_language*, gsm_tokenizer**);
-  gsm_status (*language_perplexity)(gsm_language*, const int32_t*, int64_t, int64_t, double*,
-                                    double*);
-  gsm_status (*language_free)(gsm_language*);
-  gsm_status (*generation_new)(gsm_language*, const int32_t*, int64_t,
-                               const gsm_generation_options*, gsm_generation**);
-  gsm_status (*generation_next)(gsm_generation*, int32_t*, int32_t*);
-  gsm_status (*generation_free)(gsm_generation*);
-  gsm_status (*cancel_new)(gsm_cancel**);
-  gsm_status (*cancel_use)(gsm_cancel*);
-  gsm_status (*cancel_set)(gsm_cancel*, int32_t);
-  gsm_status (*cancel_free)(gsm_cancel*);
-  gsm_status (*shutdown)(void);
-} gsm_api;
-// The functions of that version of this header and of older ones. It only grows at its end. NULL:
-// the library is older.
-const gsm_api* gsm_get_api(uint32_t version);
-
 #ifdef __cplusplus
 }
 #endif
+
+#include "gossamer_networks.h"
+#include "gossamer_table.h"
+
 #endif

@@ -66,26 +66,38 @@ nn::StepBatch text_of(const Trainer& t, const int32_t* ids, const int32_t* label
   return {{x, y}, {}, x.shape()};
 }
 
-class Method final : public Object {
+class Method final : public AnyMethod {
  public:
   Method(std::shared_ptr<Trainer> trainer, std::shared_ptr<Workers> workers, TrainingPlan plan)
       : trainer_(std::move(trainer)),
         training_(std::move(workers), trainer_->params(), trainer_->optimizer(), std::move(plan)) {
     trainer_->exchanging(&training_);
   }
-  bool has_threads() const override { return true; }
   ~Method() override {
     if (trainer_->locked()) trainer_->unlock();
     trainer_->exchanging(nullptr);
   }
-  void finish() {
+  void step(double learning_rate) override {
+    const auto lock = alone();
+    trainer_->take_gradient();
+    training_.step(learning_rate);
+    trainer_->stepped();
+  }
+  void finish() override {
+    const auto lock = alone();
     training_.finish();
     trainer_->exchanging(nullptr);
   }
-  Training& training() { return training_; }
-  const std::shared_ptr<Trainer>& trainer() const { return trainer_; }
+  Training& training() override { return training_; }
 
  private:
+  std::unique_lock<std::shared_mutex> alone() const {
+    std::unique_lock lock(trainer_->use, std::try_to_lock);
+    check<BusyError>(lock.owns_lock(), "another thread uses the trainer");
+    trainer_->check_unlocked();
+    return lock;
+  }
+
   std::shared_ptr<Trainer> trainer_;
   Training training_;
 };
@@ -292,50 +304,33 @@ gsm_status gsm_method_new(gsm_trainer* trainer, gsm_group* group, const char* me
   });
 }
 
-namespace {
-
-// Both handles for the time of a call.
-struct UsedMethod {
-  explicit UsedMethod(const void* handle)
-      : method(handle), lock(method->trainer()->use, std::try_to_lock) {
-    check<BusyError>(lock.owns_lock(), "another thread uses the trainer");
-    method->trainer()->check_unlocked();
-  }
-  const Exclusive<Method> method;
-  const std::unique_lock<std::shared_mutex> lock;
-};
-
-}  // namespace
-
 gsm_status gsm_method_step(gsm_method* method, double learning_rate) {
   return guarded([&] {
     run_waiting([=] {
-      const UsedMethod used(method);
+      const Exclusive<AnyMethod> m(method);
       check_rate(learning_rate);
-      used.method->trainer()->take_gradient();
-      used.method->training().step(learning_rate);
-      used.method->trainer()->stepped();
+      m->step(learning_rate);
     });
   });
 }
 
 gsm_status gsm_method_done(gsm_method* method, int32_t* done) {
   return guarded([&] {
-    const Exclusive<Method> m(method);
+    const Exclusive<AnyMethod> m(method);
     check_given("done", done);
     *done = m->training().done();
   });
 }
 
 gsm_status gsm_method_finish(gsm_method* method) {
-  return guarded([&] { run_waiting([=] { UsedMethod(method).method->finish(); }); });
+  return guarded([&] { run_waiting([=] { Exclusive<AnyMethod>(method)->finish(); }); });
 }
 
 gsm_status gsm_method_stats(gsm_method* method, gsm_gossip_stats_t* stats) {
   return guarded(
-      [&] { give(Exclusive<Method>(method)->training().stats(), stats, "gsm_gossip_stats_t"); });
+      [&] { give(Exclusive<AnyMethod>(method)->training().stats(), stats, "gsm_gossip_stats_t"); });
 }
 
 gsm_status gsm_method_free(gsm_method* method) {
-  return guarded([&] { free_object<Method>(method); });
+  return guarded([&] { free_object<AnyMethod>(method); });
 }

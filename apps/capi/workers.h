@@ -62,4 +62,14 @@ class Training {
   bool finished_ = false;
 };
 
+// What is behind a gsm_method: a training, and whose parameters it changes.
+class AnyMethod : public Object {
+ public:
+  bool has_threads() const override { return true; }
+  // BusyError: another thread uses what is trained. Errors of its gradient, and of the training.
+  virtual void step(double learning_rate) = 0;
+  virtual void finish() = 0;
+  virtual Training& training() = 0;
+};
+
 }  // namespace gossamer::capi

@@ -447,18 +447,22 @@ TEST_F(CApi, LinesGoToTheInstalledFunction) {
 
 // A function that is in the header only would be missing for who opens the library at run time.
 TEST_F(CApi, TheTableHoldsEveryFunctionOfTheHeader) {
-  const std::string header =
-      contents(std::filesystem::path(GOSSAMER_SOURCE_DIR) / "apps/capi/gossamer.h");
+  const auto header = [](const std::string& name) {
+    return contents(std::filesystem::path(GOSSAMER_SOURCE_DIR) / "apps/capi" / name);
+  };
+  const std::string table = header("gossamer_table.h"),
+                    all = header("gossamer.h") + header("gossamer_networks.h") + table;
   const std::regex function(R"(\n(?:gsm_status|const char\*) gsm_(\w+)\()");
   std::size_t count = 0;
-  for (std::sregex_iterator m(header.begin(), header.end(), function), end; m != end; ++m, ++count)
-    EXPECT_THAT(header, HasSubstr("(*" + (*m)[1].str() + ")("));
+  for (std::sregex_iterator m(all.begin(), all.end(), function), end; m != end; ++m, ++count)
+    EXPECT_THAT(table, HasSubstr("(*" + (*m)[1].str() + ")("));
   const gsm_api* const api = gsm_get_api(GSM_API_VERSION);
   ASSERT_NE(api, nullptr);
   EXPECT_EQ(api->struct_size, sizeof(size_t) + count * sizeof(void (*)()));
   EXPECT_EQ(api->version, gsm_version);
   EXPECT_EQ(api->gossip_step, gsm_gossip_step);
   EXPECT_EQ(api->method_free, gsm_method_free);
+  EXPECT_EQ(api->dropout, gsm_dropout);
   EXPECT_EQ(gsm_get_api(GSM_API_VERSION + 1), nullptr);
   EXPECT_EQ(gsm_get_api(0), nullptr);
 }

@@ -1,5 +1,7 @@
 // The C API in several processes: a worker is killed and started again; and its threads leave
 // signals to the host.
+#include "capi/processes.h"
+
 #include <atomic>
 #include <csignal>
 #include <cstring>
@@ -107,23 +109,11 @@ struct Worker {
   }
 };
 
-struct Process {
-  pid_t id;
-  int in;  // what it writes
-};
-
 Process start(int rank, int port, bool restarted) {
-  int ends[2];
-  EXPECT_EQ(pipe(ends), 0);
-  const pid_t id = fork();
-  if (id == 0) {
-    close(ends[0]);
-    alarm(120);  // whatever happens, it ends
-    Worker worker{rank, port, ends[1], restarted};
-    _exit(worker.run());
-  }
-  close(ends[1]);
-  return {id, ends[0]};
+  return start_process([=](int out) {
+    Worker worker{rank, port, out, restarted};
+    return worker.run();
+  });
 }
 
 TEST(Processes, AKilledWorkerIsStartedAgainAndAllEndWithOneMean) {

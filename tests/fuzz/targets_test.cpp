@@ -21,6 +21,7 @@ int fuzz_graph(const std::uint8_t*, std::size_t);
 int fuzz_idx(const std::uint8_t*, std::size_t);
 int fuzz_index(const std::uint8_t*, std::size_t);
 int fuzz_jpeg(const std::uint8_t*, std::size_t);
+int fuzz_layer_text(const std::uint8_t*, std::size_t);
 int fuzz_llama_config(const std::uint8_t*, std::size_t);
 int fuzz_pickle(const std::uint8_t*, std::size_t);
 int fuzz_pickled(const std::uint8_t*, std::size_t);
@@ -129,6 +130,10 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
   if (target == "idx")  // 28 bytes of two pictures, then their labels
     return {188, 0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, 3, 1, 2, 3,
             4,   5, 6, 7, 8, 9, 0, 1, 2, 0, 0, 8, 1, 0, 0, 0, 2, 7, 9};
+  if (target == "layer_text") {
+    const std::string_view text = "residual { a: conv in=3 out=4 } { relu }; dropout p=0.5\n";
+    return {text.begin(), text.end()};
+  }
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -158,12 +163,13 @@ INSTANTIATE_TEST_SUITE_P(
         Target{"agent", fuzz_agent}, Target{"class_report", fuzz_class_report},
         Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph}, Target{"idx", fuzz_idx},
         Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
-        Target{"llama_config", fuzz_llama_config}, Target{"pickle", fuzz_pickle},
-        Target{"pickled", fuzz_pickled}, Target{"picture", fuzz_picture},
-        Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
-        Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
-        Target{"token_files", fuzz_token_files}, Target{"toml", fuzz_toml},
-        Target{"tokenizer", fuzz_tokenizer}, Target{"tokenizer_files", fuzz_tokenizer_files},
+        Target{"layer_text", fuzz_layer_text}, Target{"llama_config", fuzz_llama_config},
+        Target{"pickle", fuzz_pickle}, Target{"pickled", fuzz_pickled},
+        Target{"picture", fuzz_picture}, Target{"safetensors", fuzz_safetensors},
+        Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
+        Target{"text_file", fuzz_text_file}, Target{"token_files", fuzz_token_files},
+        Target{"toml", fuzz_toml}, Target{"tokenizer", fuzz_tokenizer},
+        Target{"tokenizer_files", fuzz_tokenizer_files},
         Target{"tokenizer_json", fuzz_tokenizer_json}, Target{"torch_archive", fuzz_torch_archive},
         Target{"trace_parts", fuzz_trace_parts}, Target{"trace_times", fuzz_trace_times},
         Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),

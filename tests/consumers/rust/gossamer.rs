@@ -55,6 +55,52 @@ extern "C" {
     fn gsm_gossip_done(gossip: *mut c_void, done: *mut i32) -> i32;
     fn gsm_gossip_finish(gossip: *mut c_void) -> i32;
     fn gsm_gossip_free(gossip: *mut c_void) -> i32;
+    fn gsm_module_new(layers: *const c_char, seed: u64, module: *mut *mut c_void) -> i32;
+    fn gsm_module_forward(
+        module: *mut c_void,
+        x: *mut c_void,
+        training: i32,
+        y: *mut *mut c_void,
+    ) -> i32;
+    fn gsm_module_free(module: *mut c_void) -> i32;
+    fn gsm_params_new(params: *mut *mut c_void) -> i32;
+    fn gsm_params_add_module(
+        params: *mut c_void,
+        prefix: *const c_char,
+        module: *mut c_void,
+    ) -> i32;
+    fn gsm_params_zero_grad(params: *mut c_void) -> i32;
+    fn gsm_params_free(params: *mut c_void) -> i32;
+    fn gsm_optimizer_new(
+        params: *mut c_void,
+        name: *const c_char,
+        settings: *const c_char,
+        optimizer: *mut *mut c_void,
+    ) -> i32;
+    fn gsm_optimizer_free(optimizer: *mut c_void) -> i32;
+    fn gsm_method_new_for(
+        optimizer: *mut c_void,
+        group: *mut c_void,
+        method: *const c_char,
+        graph: *const c_char,
+        options: *const RawOptions,
+        made: *mut *mut c_void,
+    ) -> i32;
+    fn gsm_method_step(method: *mut c_void, rate: f64) -> i32;
+    fn gsm_method_done(method: *mut c_void, done: *mut i32) -> i32;
+    fn gsm_method_finish(method: *mut c_void) -> i32;
+    fn gsm_method_free(method: *mut c_void) -> i32;
+    fn gsm_tensor_copy(
+        data: *const c_void,
+        kind: i32,
+        shape: *const i64,
+        rank: i32,
+        tensor: *mut *mut c_void,
+    ) -> i32;
+    fn gsm_tensor_item(tensor: *mut c_void, value: *mut f32) -> i32;
+    fn gsm_tensor_free(tensor: *mut c_void) -> i32;
+    fn gsm_backward(loss: *mut c_void) -> i32;
+    fn gsm_mse(a: *mut c_void, b: *mut c_void, loss: *mut *mut c_void) -> i32;
 }
 
 pub type Result<T> = std::result::Result<T, String>;
@@ -190,5 +236,130 @@ impl<'a> Gossip<'a> {
 impl Drop for Gossip<'_> {
     fn drop(&mut self) {
         unsafe { gsm_gossip_free(self.handle) };
+    }
+}
+
+/// f32 numbers, or a result of an op.
+pub struct Tensor(*mut c_void);
+
+impl Tensor {
+    pub fn new(numbers: &[f32], shape: &[i64]) -> Result<Tensor> {
+        assert_eq!(numbers.len() as i64, shape.iter().product::<i64>());
+        let (data, rank) = (numbers.as_ptr() as *const c_void, shape.len() as i32);
+        Tensor::made(|t| unsafe { gsm_tensor_copy(data, 0, shape.as_ptr(), rank, t) })
+    }
+
+    fn made(call: impl FnOnce(&mut *mut c_void) -> i32) -> Result<Tensor> {
+        let mut tensor = std::ptr::null_mut();
+        check(call(&mut tensor))?;
+        Ok(Tensor(tensor))
+    }
+
+    pub fn mse(&self, wanted: &Tensor) -> Result<Tensor> {
+        Tensor::made(|t| unsafe { gsm_mse(self.0, wanted.0, t) })
+    }
+
+    pub fn item(&self) -> Result<f32> {
+        let mut value = 0.0;
+        check(unsafe { gsm_tensor_item(self.0, &mut value) })?;
+        Ok(value)
+    }
+
+    pub fn backward(&self) -> Result<()> {
+        check(unsafe { gsm_backward(self.0) })
+    }
+}
+
+impl Drop for Tensor {
+    fn drop(&mut self) {
+        unsafe { gsm_tensor_free(self.0) };
+    }
+}
+
+/// Layers from text, and the optimizer of their parameters.
+pub struct Network {
+    module: *mut c_void,
+    params: *mut c_void,
+    optimizer: *mut c_void,
+}
+
+impl Network {
+    pub fn new(layers: &str, seed: u64, optimizer: &str, settings: &str) -> Result<Network> {
+        let null = std::ptr::null_mut();
+        let mut net = Network { module: null, params: null, optimizer: null };
+        let (layers, name, settings) = (text(layers)?, text(optimizer)?, text(settings)?);
+        unsafe {
+            check(gsm_module_new(layers.as_ptr(), seed, &mut net.module))?;
+            check(gsm_params_new(&mut net.params))?;
+            check(gsm_params_add_module(net.params, std::ptr::null(), net.module))?;
+            let (name, settings) = (name.as_ptr(), settings.as_ptr());
+            check(gsm_optimizer_new(net.params, name, settings, &mut net.optimizer))?;
+        }
+        Ok(net)
+    }
+
+    pub fn forward(&self, x: &Tensor, training: bool) -> Result<Tensor> {
+        Tensor::made(|y| unsafe { gsm_module_forward(self.module, x.0, training as i32, y) })
+    }
+
+    pub fn zero_grad(&self) -> Result<()> {
+        check(unsafe { gsm_params_zero_grad(self.params) })
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        unsafe {
+            gsm_optimizer_free(self.optimizer);
+            gsm_params_free(self.params);
+            gsm_module_free(self.module);
+        }
+    }
+}
+
+/// Exchanges the parameters of a network with other workers.
+pub struct Method<'a> {
+    handle: *mut c_void,
+    of: PhantomData<(&'a Group, &'a Network)>,
+}
+
+impl<'a> Method<'a> {
+    pub fn new(
+        net: &'a Network,
+        group: &'a Group,
+        method: &str,
+        graph: &str,
+        total_steps: f64,
+    ) -> Result<Method<'a>> {
+        let mut options: RawOptions = unsafe { std::mem::zeroed() };
+        options.struct_size = std::mem::size_of::<RawOptions>();
+        options.total_steps = total_steps;
+        let (method, graph) = (text(method)?, text(graph)?);
+        let (method, graph) = (method.as_ptr(), graph.as_ptr());
+        let mut handle = std::ptr::null_mut();
+        check(unsafe {
+            gsm_method_new_for(net.optimizer, group.0, method, graph, &options, &mut handle)
+        })?;
+        Ok(Method { handle, of: PhantomData })
+    }
+
+    pub fn step(&mut self, rate: f64) -> Result<()> {
+        check(unsafe { gsm_method_step(self.handle, rate) })
+    }
+
+    pub fn done(&mut self) -> Result<bool> {
+        let mut done = 0;
+        check(unsafe { gsm_method_done(self.handle, &mut done) })?;
+        Ok(done != 0)
+    }
+
+    pub fn finish(&mut self) -> Result<()> {
+        check(unsafe { gsm_method_finish(self.handle) })
+    }
+}
+
+impl Drop for Method<'_> {
+    fn drop(&mut self) {
+        unsafe { gsm_method_free(self.handle) };
     }
 }

@@ -1,10 +1,11 @@
-// Says what is on a picture, or fits a line to noisy points on as many workers as a launcher starts
-// (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT).
+// Says what is on a picture, or, on as many workers as a launcher starts (RANK, WORLD_SIZE,
+// MASTER_ADDR, MASTER_PORT), fits a line to noisy points, or a network of its own to a product.
 //   main classify MODEL PICTURE
 //   main regression [kill RANK | record FOLDER]
+//   main network [kill RANK]
 mod gossamer;
 
-use gossamer::{Gossip, Group, Model, Result};
+use gossamer::{Gossip, Group, Method, Model, Network, Result, Tensor};
 
 // uniform in -1 … 1
 fn draw(state: &mut u32) -> f32 {
@@ -37,6 +38,37 @@ fn regression(victim: Option<usize>, record: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+fn loss_of(net: &Network, training: bool, random: &mut u32) -> Result<Tensor> {
+    let x: Vec<f32> = (0..64).map(|_| draw(random)).collect();
+    let y: Vec<f32> = x.chunks(2).map(|pair| pair[0] * pair[1]).collect();
+    net.forward(&Tensor::new(&x, &[32, 2])?, training)?.mse(&Tensor::new(&y, &[32, 1])?)
+}
+
+fn network(victim: Option<usize>) -> Result<()> {
+    let group = Group::join()?;
+    let (rank, size) = group.rank_and_size()?;
+    let layers = "linear in=2 out=32; tanh; linear in=32 out=1";
+    let net = Network::new(layers, 1, "sgd", "momentum=0.9")?;
+    let mut method = Method::new(&net, &group, "a2cid2", "ring", 2000.0 * size as f64)?;
+    eprintln!("worker {rank} begins");
+    let mut random = 12345 + rank as u32;
+    let mut step = 0;
+    while !method.done()? {
+        while victim == Some(rank) && step == 500 {
+            std::thread::park(); // until it is killed
+        }
+        let loss = loss_of(&net, true, &mut random)?;
+        net.zero_grad()?;
+        loss.backward()?;
+        method.step(0.05)?;
+        step += 1;
+    }
+    method.finish()?;
+    let error = loss_of(&net, false, &mut 99)?.item()?;
+    println!("worker {rank} of {size}: error {error:.9}");
+    Ok(())
+}
+
 fn main() -> Result<()> {
     let given: Vec<String> = std::env::args().skip(1).collect();
     let given: Vec<&str> = given.iter().map(String::as_str).collect();
@@ -50,6 +82,8 @@ fn main() -> Result<()> {
         ["regression"] => regression(None, None),
         ["regression", "kill", rank] => regression(rank.parse().ok(), None),
         ["regression", "record", folder] => regression(None, Some(folder)),
-        _ => Err("main classify MODEL PICTURE | regression [kill RANK | record FOLDER]".into()),
+        ["network"] => network(None),
+        ["network", "kill", rank] => network(rank.parse().ok()),
+        _ => Err("main classify … | regression [kill … | record …] | network [kill …]".into()),
     }
 }

@@ -22,7 +22,7 @@ enum class Draw {
 };
 
 struct OpCase {
-  std::string op;             // the function in core/ops.h
+  std::string op;             // the function in core/ops.h or core/ops/rearrange.h
   std::string what;           // what is special about this row
   std::vector<Shape> inputs;  // floating inputs, in the order of `run`
   std::function<Tensor(const std::vector<Tensor>&)> run;

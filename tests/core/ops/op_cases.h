@@ -1,6 +1,6 @@
 // THE list of ops: each with shapes, inputs that keep away from kinks, and what is checked. The
 // tests of gradients, of 16 bits and of backend parity all walk it. A new op is one declaration in
-// core/ops.h, its formula, and one row here.
+// core/ops.h or core/ops/rearrange.h, its formula, and one row here.
 #pragma once
 
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "core/ops/op_case.h"
 #include "core/ops/text_cases.h"
 #include "gossamer/core/ops/normalize.h"
+#include "gossamer/core/ops/rearrange.h"
 #include "support/use_backend.h"
 
 namespace gossamer::testing {
@@ -133,6 +134,32 @@ inline void mixing(std::vector<OpCase>& all) {
              in[0],
              Tensor::from(std::vector<float>{0.5f, 0.5f, 0, 0, 0, 0}, {6}).to(in[0].device()));
        }});
+}
+
+inline void rearranging(std::vector<OpCase>& all) {
+  const auto one = [&](const char* op, const char* what, Shape shape, Tensor (*run)(const Tensor&),
+                       int terms = 1) {
+    all.push_back(
+        {op, what, {shape}, [run](const Inputs& in) { return run(in[0]); }, {}, {}, terms});
+  };
+  one("transpose", "matrix", {4, 7}, [](const Tensor& x) { return transpose(x, 0, 1); });
+  one("transpose", "outer", {3, 2, 4, 5}, [](const Tensor& x) { return transpose(x, -2, 0); });
+  one("transpose", "nothing", {3, 2}, [](const Tensor& x) { return transpose(x, 1, -1) * 2.0f; });
+  one("slice_along", "first", {5, 3}, [](const Tensor& x) { return slice_along(x, 0, 1, 4); });
+  one("slice_along", "inner", {2, 5, 3}, [](const Tensor& x) { return slice_along(x, 1, 2, 5); });
+  one("slice_along", "last", {2, 5}, [](const Tensor& x) { return slice_along(x, -1, 0, 1); });
+  one(
+      "sum_along", "first", {6, 3}, [](const Tensor& x) { return sum_along(x, 0); }, 6);
+  one(
+      "sum_along", "inner", {2, 9, 4}, [](const Tensor& x) { return sum_along(x, 1); }, 9);
+  one(
+      "sum_along", "last", {3, 5}, [](const Tensor& x) { return sum_along(x, -1); }, 5);
+  all.push_back({"concat", "inner", {{2, 3, 4}, {2, 1, 4}, {2, 2, 4}}, [](const Inputs& in) {
+                   return concat(in, 1);
+                 }});
+  all.push_back({"concat", "of one tensor twice", {{3, 2}}, [](const Inputs& in) {
+                   return concat({in[0], in[0]}, -1);
+                 }});
 }
 
 inline void reductions(std::vector<OpCase>& all) {
@@ -519,6 +546,7 @@ inline const std::vector<OpCase>& op_cases() {
   static const std::vector<OpCase> all = [] {
     std::vector<OpCase> list;
     rows::elementwise(list);
+    rows::rearranging(list);
     rows::reductions(list);
     rows::mixing(list);
     rows::linear_algebra(list);

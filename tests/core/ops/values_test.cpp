@@ -10,6 +10,7 @@
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/ops/normalize.h"
+#include "gossamer/core/ops/rearrange.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
 #include "support/stream_of.h"
@@ -32,6 +33,32 @@ Tensor normal(Shape shape, std::uint64_t seed) {
   Rng rng(seed);
   for (float& v : t.span<float>()) v = rng.normal();
   return t;
+}
+
+TEST(Rearranging, MovesEachNumberToItsPlace) {
+  const Tensor x = Tensor::from(std::vector<float>{1, 2, 3, 4, 5, 6}, {1, 2, 3});
+  EXPECT_EQ(list(transpose(x, 1, 2)), (std::vector<float>{1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(transpose(x, 0, 2).shape(), Shape({3, 2, 1}));
+  EXPECT_EQ(list(slice_along(x, 2, 1, 3)), (std::vector<float>{2, 3, 5, 6}));
+  EXPECT_EQ(list(concat({x, x * 10.0f}, 1)),
+            (std::vector<float>{1, 2, 3, 4, 5, 6, 10, 20, 30, 40, 50, 60}));
+  EXPECT_EQ(list(concat({x, x * 10.0f}, -1)),
+            (std::vector<float>{1, 2, 3, 10, 20, 30, 4, 5, 6, 40, 50, 60}));
+  EXPECT_EQ(list(sum_along(x, 1)), (std::vector<float>{5, 7, 9}));
+  EXPECT_EQ(sum_along(x, 1).shape(), Shape({1, 3}));
+  EXPECT_EQ(list(sum_along(x, -1)), (std::vector<float>{6, 15}));
+}
+
+TEST(Rearranging, NamesTheDimensionOrTheShapesThatDoNotFit) {
+  const Tensor x = Tensor::zeros({2, 3});
+  EXPECT_THROW(transpose(x, 0, 2), ShapeError);
+  EXPECT_THROW(slice_along(x, 1, 2, 4), ShapeError);
+  EXPECT_THROW(slice_along(x, 1, 2, 2), ShapeError);
+  EXPECT_THROW(sum_along(x, -3), ShapeError);
+  EXPECT_THROW(sum_along(Tensor::zeros({}), 0), ShapeError);
+  EXPECT_THROW(concat({}, 0), ShapeError);
+  EXPECT_THROW(concat({x, Tensor::zeros({3, 3})}, 1), ShapeError);
+  EXPECT_THROW(concat({x, x.to(DType::bf16)}, 0), ShapeError);
 }
 
 TEST(Elementwise, BroadcastsTheSecondOperandInThreeWays) {
