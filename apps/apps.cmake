@@ -52,6 +52,8 @@ if(NOT git_hash)
 endif()
 set_source_files_properties(apps/version.cpp PROPERTIES COMPILE_DEFINITIONS
   "GOSSAMER_VERSION=\"${PROJECT_VERSION}\";GOSSAMER_GIT_HASH=\"${git_hash}\"")
+set_source_files_properties(apps/cuda_module.cpp PROPERTIES COMPILE_DEFINITIONS
+  GOSSAMER_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
 add_executable(gossamer apps/main.cpp)
 target_link_libraries(gossamer PRIVATE gossamer_apps gossamer_flags)
 
@@ -64,7 +66,7 @@ if(GOSSAMER_HAS_CUDA)
   target_link_options(gossamer_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-sections
     LINKER:-z,defs LINKER:--version-script=${PROJECT_SOURCE_DIR}/apps/cuda_entry.map)
   if(GOSSAMER_INSTALL)
-    install(TARGETS gossamer_cuda LIBRARY DESTINATION lib COMPONENT cuda)
+    install(TARGETS gossamer_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
   endif()
 endif()
 
@@ -73,7 +75,8 @@ if(GOSSAMER_INSTALL)
   # What shells and manuals know of the program, which writes it itself.
   foreach(page "completion bash" "completion zsh" man)
     string(REPLACE " " "-" file "gossamer-${page}")
-    install(CODE "execute_process(COMMAND $<TARGET_FILE:gossamer> ${page}
+    install(CODE "execute_process(
+      COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} $<TARGET_FILE:gossamer> ${page}
       OUTPUT_FILE ${PROJECT_BINARY_DIR}/${file} COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
   endforeach()
   install(FILES ${PROJECT_BINARY_DIR}/gossamer-completion-bash RENAME gossamer

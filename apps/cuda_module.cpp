@@ -39,7 +39,7 @@ CommandLine cuda_command_line(std::string& why) {
   // The archive places the module relative to the program, packages where libraries are searched.
   std::error_code unknown;
   const fs::path here = fs::read_symlink("/proc/self/exe", unknown).parent_path();
-  const std::string beside = (here / "../lib" / kFile).string();
+  const std::string beside = (here / ".." / GOSSAMER_LIBDIR / kFile).string();
   const bool moved = fs::exists(beside, unknown);
   const CommandLine run = cuda_command_line_of(moved ? beside : kFile, why);
   // The loader says of this very file that it does not exist.

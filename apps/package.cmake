@@ -1,8 +1,9 @@
 # Packages, made by `cpack` in the build folder: an archive of everything that may lie anywhere
 # (gossamer-…-Linux.tar.gz), and Debian packages: libgossamer0 (the library for C), libgossamer-dev
-# (headers, static libraries, CMake and pkg-config files), gossamer (the program). These come from a
-# build without CUDA; of one with CUDA only libgossamer-cuda0 is for all: the file that makes the
-# program use GPUs (cuda_module.h). Included by CMakeLists.txt.
+# (headers, static libraries, CMake and pkg-config files), gossamer (the program). Configure with
+# -DCMAKE_INSTALL_PREFIX=/usr, so that libraries lie where Debian has them. These come from a build
+# without CUDA; of one with CUDA only libgossamer-cuda0 is for all: the file that makes the program
+# use GPUs (cuda_module.h). Included by CMakeLists.txt.
 set(CPACK_PACKAGE_NAME gossamer)
 set(CPACK_PACKAGE_VENDOR Gossamer)
 set(CPACK_PACKAGE_CONTACT "Gossamer <gossamer@localhost>")
@@ -20,11 +21,20 @@ endif()
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/apps/mend_package.cmake)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libgossamer0)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgossamer-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libgossamer0 (= ${PROJECT_VERSION})")
+# What the static libraries are linked with, for CMake and pkg-config.
+set(needed libfmt-dev libhwy-dev libjpeg-dev libpcre2-dev libpng-dev zlib1g-dev)
+foreach(library dnnl gloo)
+  if(${library}_FOUND)
+    list(APPEND needed lib${library}-dev)
+  endif()
+endforeach()
+list(JOIN needed ", " needed)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libgossamer0 (= ${PROJECT_VERSION}), ${needed}")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME gossamer)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME libgossamer-cuda0)

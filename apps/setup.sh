@@ -63,3 +63,34 @@ copy_libraries() {
       strip --strip-unneeded "$folder/$name" 2>/dev/null || true
     done
 }
+
+# cross_root FOLDER: FOLDER/sysroot holds all that a build for 64-bit ARM needs, from Debian's
+# archive (190 MB), for apps/aarch64.cmake. The packages of this machine are left alone.
+cross_root() {
+  local folder=$1 package link
+  [[ ! -e $folder/sysroot ]] || return 0
+  rm -rf "$folder/apt" "$folder/sysroot.part"
+  mkdir -p "$folder"/apt/{state,lists/partial,cache/archives/partial} "$folder/sysroot.part"
+  touch "$folder/apt/status"
+  local apt=(apt-get -q -o APT::Architecture=arm64 -o APT::Architectures=arm64
+    -o APT::Sandbox::User= -o Debug::NoLocking=1 -o Dir::State="$folder/apt/state"
+    -o Dir::State::lists="$folder/apt/lists" -o Dir::State::status="$folder/apt/status"
+    -o Dir::Cache="$folder/apt/cache")
+  local libraries=(libc6-dev "libstdc++-$(aarch64-linux-gnu-gcc -dumpversion)-dev")
+  for package in "${packages[@]}" "${test_packages[@]}"; do
+    # oneDNN is not used on ARM
+    [[ $package == *-dev && $package != libdnnl-dev ]] && libraries+=("$package")
+  done
+  "${apt[@]}" update &&
+    "${apt[@]}" install -y --no-install-recommends --download-only "${libraries[@]}" || return 1
+  for package in "$folder"/apt/cache/archives/*.deb; do
+    dpkg -x "$package" "$folder/sysroot.part"
+  done
+  # Links that begin with / would lead out of the folder.
+  find "$folder/sysroot.part" -type l -lname '/*' | while read -r link; do
+    ln -sfn "$(realpath -m --relative-to="${link%/*}" "$folder/sysroot.part$(readlink "$link")")" \
+      "$link"
+  done
+  rm -rf "$folder/apt"
+  mv "$folder/sysroot.part" "$folder/sysroot"
+}

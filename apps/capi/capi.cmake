@@ -33,6 +33,7 @@ if(GOSSAMER_INSTALL)
       DESTINATION share/doc/gossamer/examples COMPONENT development)
   endforeach()
   configure_file(apps/capi/gossamer.pc.in gossamer.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/gossamer.pc DESTINATION lib/pkgconfig COMPONENT development)
+  install(FILES ${PROJECT_BINARY_DIR}/gossamer.pc
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
   install(FILES apps/capi/gossamer.supp DESTINATION share/gossamer COMPONENT development)
 endif()
