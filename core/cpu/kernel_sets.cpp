@@ -6,6 +6,7 @@
 #include <cctype>
 
 #ifdef __linux__
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
@@ -90,6 +91,10 @@ bool multiplies_bf16_pairs() {
 #if HWY_ARCH_X86
   static const bool has = __builtin_cpu_supports("avx512bf16") != 0;
   return has;
+#elif HWY_ARCH_ARM_A64 && defined(__linux__)
+  constexpr unsigned long with_bf16 = 1ul << 14;  // HWCAP2_BF16
+  static const bool has = (getauxval(AT_HWCAP2) & with_bf16) != 0;
+  return has;
 #else
   return false;
 #endif
@@ -114,7 +119,8 @@ bool multiplies_bf16_tiles() {
 bool multiplies_bf16_tiles() { return false; }
 #endif
 
-bool products_have_bf16() { return kernel_set() == "avx512" && multiplies_bf16_pairs(); }
+// AVX2 alone has no such instruction; all sets of ARM may use it.
+bool products_have_bf16() { return kernel_set() != "avx2" && multiplies_bf16_pairs(); }
 bool has_bf16() { return products_have_bf16() && onednn_has_bf16(); }
 
 }  // namespace gossamer::cpu

@@ -36,8 +36,8 @@ inline void note_run(Kernel kernel, std::int64_t target) {  // target: HWY_TARGE
 std::string ran_from(Kernel);  // the name of its set; empty: it has not run
 void forget_runs();
 
-// The CPU has the instructions that Kernel::bf16_pairs is made of (avx512_bf16), and those of
-// Kernel::bf16_tiles (amx_bf16), which the system lets this process use.
+// The CPU has the instructions that Kernel::bf16_pairs is made of (avx512_bf16, ARM's bf16), and
+// those of Kernel::bf16_tiles (amx_bf16), which the system lets this process use.
 bool multiplies_bf16_pairs();
 bool multiplies_bf16_tiles();
 

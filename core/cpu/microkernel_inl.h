@@ -24,6 +24,62 @@ struct Prefetch {
   i64 step = 0;
 };
 
+#if HWY_ARCH_ARM_A64
+// NEON multiplies by any lane of a register, so that one load brings four numbers of `a`.
+
+// sum[i][v] += the products of lane `lane` of left[i] with right[v]
+template <int lane, class N, int Rows, int Vectors>
+HWY_INLINE void add_lane(const Vector (&left)[Rows], const N* b, Vector (&sum)[Rows][Vectors]) {
+  Vector right[Vectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < Vectors; ++v)
+    right[v] = hn::LoadU(Floats(), reinterpret_cast<const float*>(b + kLanes * v));
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v)
+      sum[i][v] = multiply_add_lane<lane, N>(left[i], right[v], sum[i][v]);
+  }
+}
+
+// Four steps of the sums of rows: sum[i][v] += sum_l left[i][l] b[l b_step + kLanes v], l < 4
+template <class N, int Rows, int Vectors>
+HWY_INLINE void add_four_steps(const Vector (&left)[Rows], const N* b, i64 b_step,
+                               Vector (&sum)[Rows][Vectors]) {
+  add_lane<0>(left, b, sum);
+  add_lane<1>(left, b + b_step, sum);
+  add_lane<2>(left, b + 2 * b_step, sum);
+  add_lane<3>(left, b + 3 * b_step, sum);
+}
+
+// One step of rows whose numbers lie side by side: sum[i][v] += a[i] b[kLanes v]
+template <class N, int Rows, int Vectors>
+HWY_INLINE void add_column(const N* a, const N* b, Vector (&sum)[Rows][Vectors]) {
+  Vector right[Vectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < Vectors; ++v)
+    right[v] = hn::LoadU(Floats(), reinterpret_cast<const float*>(b + kLanes * v));
+  constexpr int whole = Rows / 4 * 4;
+#pragma GCC unroll 4
+  for (int i = 0; i < whole; i += 4) {
+    const Vector left = hn::LoadU(Floats(), reinterpret_cast<const float*>(a + i));
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) {
+      sum[i][v] = multiply_add_lane<0, N>(left, right[v], sum[i][v]);
+      sum[i + 1][v] = multiply_add_lane<1, N>(left, right[v], sum[i + 1][v]);
+      sum[i + 2][v] = multiply_add_lane<2, N>(left, right[v], sum[i + 2][v]);
+      sum[i + 3][v] = multiply_add_lane<3, N>(left, right[v], sum[i + 3][v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int i = whole; i < Rows; ++i) {
+    const Vector left = broadcast(a + i);
+#pragma GCC unroll 4
+    for (int v = 0; v < Vectors; ++v) sum[i][v] = multiply_add<N>(left, right[v], sum[i][v]);
+  }
+}
+#endif
+
 // c[i][j] (+)= sum_l a[i a_row + l a_step] b[l b_step + j]     for i < Rows, j < kLanes Vectors
 // Either step of `a` may be 1: rows of a matrix, or columns of one (a transposed product).
 // N: float or Pair. prefetches: what comes next is in memory, not in a cache. The last steps
@@ -58,6 +114,28 @@ HWY_NOINLINE void multiply_block(i64 steps, const N* HWY_RESTRICT a, i64 a_row, 
     b += b_step;
   };
   i64 l = 0;
+#if HWY_ARCH_ARM_A64
+  const auto prefetch_for = [&](i64 count) HWY_ATTR {
+    if constexpr (prefetches) {
+      for (i64 i = l; i < l + count; ++i) __builtin_prefetch(prefetch.at + i * prefetch.step, 0, 2);
+    }
+  };
+  if (a_row == 1) {
+    for (; l < steps; ++l, a += a_step, b += b_step) {
+      prefetch_for(1);
+      add_column(a, b, sum);
+    }
+  } else {
+    for (; l + 4 <= steps; l += 4, a += 4, b += 4 * b_step) {
+      prefetch_for(4);
+      Vector left[Rows];
+#pragma GCC unroll 16
+      for (int i = 0; i < Rows; ++i)
+        left[i] = hn::LoadU(d, reinterpret_cast<const float*>(a + i * a_row));
+      add_four_steps(left, b, b_step, sum);
+    }
+  }
+#endif
   for (; l < steps - Rows * Vectors; ++l) step(l);
   for (int line = 0; l < steps; ++l, ++line) {
     __builtin_prefetch(c + line / Vectors * c_row + line % Vectors * kLanes, 1);

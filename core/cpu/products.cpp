@@ -564,9 +564,11 @@ void product_of(bool ta, bool tb, const Tensor& a, const Tensor& b, Tensor& c,
         multiply(Product<N, T, C>{ta, tb, m, n, k, a.as<T>(), b.as<T>(), c.as<C>(), tail, strided});
       };
       if constexpr (kPairsExist && std::is_same_v<T, bf16>) {
-        if (multiplies_bf16_tiles()) {
-          note_run(Kernel::bf16_tiles, HWY_TARGET);
-          return by(TiledPair());
+        if constexpr (kTilesExist) {
+          if (multiplies_bf16_tiles()) {
+            note_run(Kernel::bf16_tiles, HWY_TARGET);
+            return by(TiledPair());
+          }
         }
         if (multiplies_bf16_pairs()) {
           note_run(Kernel::bf16_pairs, HWY_TARGET);

@@ -131,7 +131,16 @@ HWY_NOINLINE void multiply_terms(const Term* terms, i64 count, i64 row, float* c
     for (int i = 0; i < Rows; ++i) a[i] = t->rows[row + i] + t->from;
     const float* HWY_RESTRICT b = t->b;
     const i64 depth = t->depth;
-    for (i64 l = 0; l < depth; ++l, b += kLanes * Vectors) {
+    i64 l = 0;
+#if HWY_ARCH_ARM_A64
+    for (; l + 4 <= depth; l += 4, b += 4 * kLanes * Vectors) {
+      Vector left[Rows];
+#pragma GCC unroll 16
+      for (int i = 0; i < Rows; ++i) left[i] = hn::LoadU(d, a[i] + l);
+      add_four_steps(left, b, kLanes * Vectors, sum);
+    }
+#endif
+    for (; l < depth; ++l, b += kLanes * Vectors) {
       Vector right[Vectors];
 #pragma GCC unroll 4
       for (int v = 0; v < Vectors; ++v) right[v] = hn::LoadU(d, b + kLanes * v);

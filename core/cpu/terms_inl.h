@@ -29,11 +29,8 @@ constexpr bool kTiled = std::is_same_v<N, TiledPair>;
 constexpr i64 kTileSide = 16;             // rows of a tile, and numbers of each
 constexpr i64 kTileRows = 2 * kTileSide;  // rows of the left matrix that are multiplied at a time
 
-#if HWY_TARGET == HWY_AVX3
-constexpr bool kPairsExist = true;
-#else
-constexpr bool kPairsExist = false;
-#endif
+constexpr bool kTilesExist = HWY_TARGET == HWY_AVX3;
+constexpr bool kPairsExist = kTilesExist || HWY_ARCH_ARM_A64 == 1;
 
 HWY_INLINE Vector broadcast(const float* p) { return hn::Set(Floats(), *p); }
 HWY_INLINE Vector broadcast(const Pair* p) {
@@ -52,10 +49,31 @@ HWY_INLINE Vector multiply_add(Vector left, Vector right, Vector sum) {
 #if HWY_TARGET == HWY_AVX3
     // not the intrinsic, which only functions compiled for avx512_bf16 may use
     asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(left.raw), "v"(right.raw));
+#elif HWY_ARCH_ARM_A64
+    asm(".arch_extension bf16\n\tbfdot %0.4s, %1.8h, %2.8h"
+        : "+w"(sum.raw)
+        : "w"(left.raw), "w"(right.raw));
 #endif
     return sum;
   }
 }
+
+#if HWY_ARCH_ARM_A64
+// sum + the products of the terms of one number of `left` with those of `right`. With the
+// intrinsic, GCC 12 copies sums from register to register: 9 moves for 64 products.
+template <int lane, class N>
+HWY_INLINE Vector multiply_add_lane(Vector left, Vector right, Vector sum) {
+  if constexpr (kTerms<N> == 1) {
+    asm("fmla %0.4s, %1.4s, %2.s[%3]" : "+w"(sum.raw) : "w"(right.raw), "w"(left.raw), "i"(lane));
+    return sum;
+  } else {
+    asm(".arch_extension bf16\n\tbfdot %0.4s, %1.8h, %2.2h[%3]"
+        : "+w"(sum.raw)
+        : "w"(right.raw), "w"(left.raw), "i"(lane));
+    return sum;
+  }
+}
+#endif
 
 // Numbers whose terms lie one after the other from `from` on.
 template <class N, class D, class T>

@@ -122,7 +122,11 @@ PayloadEdge::Arrival MemoryEdge::carry(const PayloadJob& job) {
   // However this ends, nothing of ours is offered afterwards.
   struct Offered {
     std::atomic<std::uint64_t>& word;
-    ~Offered() { word = 0; }
+    // ARM may show later writes to the tensor before a store, even a sequentially consistent one.
+    ~Offered() {
+      word = 0;
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    }
   } const offered{word_};
   word_ = name_of(job.session, secret_);
 
@@ -154,6 +158,7 @@ PayloadEdge::Arrival MemoryEdge::carry(const PayloadJob& job) {
                   theirs.note.begin() + static_cast<std::ptrdiff_t>(theirs.note_length));
   if (goes(job.receive)) {
     out.squared_distance = copy(job, theirs.address);
+    std::atomic_thread_fence(std::memory_order_seq_cst);  // the word is read last
     std::uint64_t word = 0;
     read(&word, peer_word_, sizeof word);
     check<DistError>(word == name_of(job.session, secret_), "worker ", peer_,
