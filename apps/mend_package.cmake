@@ -1,5 +1,6 @@
-# Run by cpack after it has made the packages: it follows links where it adds up Installed-Size, and
-# writes no symbols file, which says to programs that use the library which release they need.
+# Run by cpack after it has made the packages, since it follows links where it adds up
+# Installed-Size, and writes no symbols file, which says to programs that use the library which
+# release they need.
 cmake_policy(VERSION 3.24)
 
 function(run)
@@ -57,6 +58,6 @@ foreach(package ${CPACK_PACKAGE_FILES})
   if(package MATCHES "/libgossamer0_")
     write_symbols(${folder})
   endif()
-  run(dpkg-deb --root-owner-group --build ${folder} ${package})
+  run(dpkg-deb --root-owner-group -Zgzip --build ${folder} ${package})
   file(REMOVE_RECURSE ${folder})
 endforeach()

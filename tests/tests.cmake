@@ -65,14 +65,6 @@ if(gloo_FOUND)
   target_compile_definitions(test_net PRIVATE GOSSAMER_HAS_GLOO)
 endif()
 gossamer_tests(apps tests/apps)
-# The tests of the kernels alone, which tests/interop/aarch64 builds for another machine.
-add_executable(test_kernels EXCLUDE_FROM_ALL tests/support/environment.cpp)
-foreach(name backend_parity kernel_choice products vectors)
-  target_sources(test_kernels PRIVATE tests/core/${name}_test.cpp)
-endforeach()
-target_link_libraries(test_kernels PRIVATE
-  gossamer_core gossamer_flags GTest::gtest GTest::gmock GTest::gtest_main)
-target_include_directories(test_kernels PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 # What tests/apps/cuda_module_test.cpp opens.
 add_library(other_module MODULE tests/apps/other_module.cpp)
 add_dependencies(test_apps other_module)
