@@ -72,8 +72,8 @@ Timed open_timed(const std::string& model, DType type, const Config& config, Dev
            nullptr,
            {.size = usual.size,
             .resize = usual.resize,
-            .mean = usual.mean,
-            .std = usual.std,
+            .mean = of_rgb(usual.mean),
+            .std = of_rgb(usual.std),
             .dtype = type,
             .device = device}};
     out.params = nn::put_on(*out.net, device, type);
