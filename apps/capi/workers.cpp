@@ -119,10 +119,10 @@ Training::Training(std::shared_ptr<Workers> workers, FlatParams& params, Optimiz
                    TrainingPlan plan)
     : workers_(std::move(workers)) {
   dist::Group& group = workers_->group();
-  auto& [method, graph, options] = plan;
-  options.rejoin = workers_->restarted();
+  plan.options.rejoin = workers_->restarted();
+  const auto& [method, graph, options] = plan;
   const bool in_rounds = dist::method_traits(method).synchronous;  // ConfigError: unknown
-  if (in_rounds) options.rounds = graph;
+  if (in_rounds) plan.options.rounds = graph;
   const dist::Graph edges = graph_of(graph, in_rounds, group.size());
   workers_->check_new();
   dist::check_method(method, optimizer.name(), group, edges, options);
