@@ -1,7 +1,7 @@
 // libFuzzer: the text of a network (gsm_module_new) through its parser. What is accepted says of
 // each layer where it stands.
 //
-// sources: nn/layer_text core/setting shortest spelling printable utf8
+// sources: nn/layer_text core/setting spelling printable utf8
 #include "gossamer/nn/layer_text.h"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // IoError.
 //
 // sources: llama_config shard_index
-// sources: nesting printable shortest spelling utf8
+// sources: nesting printable spelling utf8
 #include <cstdint>
 #include <cstdlib>
 #include <string>
