@@ -1,5 +1,6 @@
 // All functions of the C API as a table, for programs that open the library at run time. Included
 // by gossamer.h.
+// Threads: as each function in gossamer.h.
 #ifndef GOSSAMER_TABLE_H
 #define GOSSAMER_TABLE_H
 
