@@ -22,8 +22,7 @@ struct DampOptions {
   static void visit(Self& self, F&& f) {
     f(self.damp, Setting{.name = "damp",
                          .about = "d2, exact-diffusion: share of the correction that is used, 0 to "
-                                  "1; 0 is dpsgd, below 1 is GUT. With momentum m it must be 1 or "
-                                  "below 1 - m",
+                                  "1; 0 is dpsgd, and between them it is GUT",
                          .range = Range::from_to(0, 1)});
   }
 };
