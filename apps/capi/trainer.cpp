@@ -161,9 +161,10 @@ Trainer::Start start_of(const gsm_trainer_options& o, i64 classes) {
   check<ArgumentError>(o.init || o.init_bytes,
                        "the model is NULL; name one, or give initial weights that say which it is");
   Trainer::Start start{.options = model_options(o, classes)};
-  nn::Weights file = models::gpt2_weights(initial_weights(o));
+  const nn::Weights given = initial_weights(o);
+  nn::Weights file = models::gpt2_weights(given);
   if (!models::gpt2_of(file.tensors)) {
-    file = models::picture_weights(initial_weights(o));
+    file = models::picture_weights(given);
     start.model = models::model_of(file);
     if (const auto header = models::header_of(file)) start.pictures = header->pictures;
     if (!start.options.classes) start.options.classes = models::head_of(file).shape(0);

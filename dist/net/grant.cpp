@@ -7,6 +7,7 @@
 #include <openssl/evp.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/hexadecimal.h"
 
 namespace gossamer::dist {
 namespace {
@@ -115,10 +116,7 @@ std::string new_identity(const KeyPair& launcher, std::uint32_t rank, std::uint3
   bytes.insert(bytes.end(), launcher.key.begin(), launcher.key.end());
   const Bytes grant = encode(sign(launcher, rank, generation, own.key));
   bytes.insert(bytes.end(), grant.begin(), grant.end());
-  std::string text;
-  for (const std::uint8_t b : bytes)
-    for (const int half : {b >> 4, b & 15}) text += "0123456789abcdef"[half];
-  return text;
+  return hexadecimal(bytes);
 }
 
 Identity identity(const std::string& text) {

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/hexadecimal.h"
 #include "gossamer/dist/net/hmac.h"
 #include "gossamer/dist/net/launch_sources.h"
 
@@ -27,13 +28,6 @@ constexpr int kWantedBits = 128;
 // A random text of 128 bits has fewer only once in ten million times.
 constexpr std::size_t kFewestDifferent = 8;
 constexpr const char* kMake = "(umask 077; openssl rand -hex 16 > ~/.gossamer-token)";
-
-std::string hexadecimal(std::span<const std::uint8_t> bytes) {
-  std::string text;
-  for (const std::uint8_t b : bytes)
-    for (const int digit : {b >> 4, b & 15}) text += "0123456789abcdef"[digit];
-  return text;
-}
 
 std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
