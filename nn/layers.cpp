@@ -141,7 +141,7 @@ void join(std::vector<Tensor>& parts) {
 
 }  // namespace
 
-JoinedLinear::JoinedLinear(std::vector<Linear*> layers) {
+JoinedLinear::JoinedLinear(const std::vector<Linear*>& layers) {
   for (const Linear* layer : layers) {
     weights_.push_back(layer->weight());
     if (layer->bias().defined()) biases_.push_back(layer->bias());

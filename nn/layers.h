@@ -81,8 +81,8 @@ class Linear : public Module {
 // the layers. All have biases, or none; activations are not applied.
 class JoinedLinear {
  public:
-  explicit JoinedLinear(std::vector<Linear*> layers);  // which live as long as this
-  Tensor operator()(const Tensor& x) const;            // [..., in] -> [..., out1 + out2 + …]
+  explicit JoinedLinear(const std::vector<Linear*>& layers);  // which live as long as this
+  Tensor operator()(const Tensor& x) const;  // [..., in] -> [..., out1 + out2 + …]
 
  private:
   std::vector<Tensor> weights_, biases_;

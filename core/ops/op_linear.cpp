@@ -88,8 +88,8 @@ Tensor joined(const std::vector<Tensor>& parts) {
   i64 rows = 0;
   for (const Tensor& part : parts) rows += part.shape(0);
   const Tensor& first = parts[0];
-  const Tensor out = Tensor::empty(first.rank() == 1 ? Shape{rows} : Shape{rows, first.shape(1)},
-                                   first.dtype(), first.device());
+  Tensor out = Tensor::empty(first.rank() == 1 ? Shape{rows} : Shape{rows, first.shape(1)},
+                             first.dtype(), first.device());
   rows = 0;
   for (const Tensor& part : parts) {
     out.slice(rows, rows + part.shape(0)).copy_from(part);
