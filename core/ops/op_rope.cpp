@@ -84,7 +84,7 @@ Tensor rope(Tensor x, const Tensor& table, const Tensor& positions, i64 heads) {
                         " is not in the table of ", table.shape(0));
   Tensor y = place_for(x);
   rotate(x, y, table, positions, heads, 1);
-  record(kOp, y, {x}, {table, positions},
+  record(kOp, y, {std::move(x)}, {table, positions},
          [heads](const Tensor& g, const std::vector<Tensor>& saved) {
            const Tensor dx = place_for(g);
            rotate(g, dx, saved[0], saved[1], heads, -1);
