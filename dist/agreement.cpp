@@ -25,6 +25,14 @@ struct Fact {
 
 std::string text_of(double number) { return fmt::format("{}", number); }
 
+bool resumed(const MethodOptions& o) { return o.start_samples > 0 || o.start_state.has_value(); }
+
+// Each worker of a method without rounds has an estimate of its own.
+std::string start_of(const std::string& method, const MethodOptions& o) {
+  if (!resumed(o)) return "none";
+  return method_traits(method).synchronous ? text_of(o.start_samples) : "some";
+}
+
 std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, const Graph& graph,
                            const MethodOptions& o,
                            const std::vector<std::pair<std::string, std::string>>& settings) {
@@ -45,7 +53,7 @@ std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, 
       {"seed", o.pairing == "schedule" ? std::to_string(o.seed) : ""},
       {"batch", std::to_string(o.batch)},
       {"total_samples (in C: total_steps)", text_of(o.total_samples)},
-      {"start_samples", text_of(o.start_samples)}};
+      {"start_samples", start_of(method, o)}};
   facts.insert(facts.end(), own.begin(), own.end());
   for (const auto& [name, value] : settings) facts.push_back({name, value});
   return facts;
@@ -98,6 +106,21 @@ void exchange_values(Disagreement& d, const Fact& own, Collectives& all) {
   }
 }
 
+// The mean of the members' numbers: where all have one, that number to the bit.
+double common_start(double own, const Group& group, const std::vector<int>& members,
+                    Collectives& all) {
+  std::vector<double> each(static_cast<std::size_t>(group.size()), 0.0);
+  each[static_cast<std::size_t>(group.rank())] = own;
+  all.all_reduce_sum(each);
+  double sum = 0;
+  bool equal = true;
+  for (const int m : members) {
+    sum += each[static_cast<std::size_t>(m)];
+    equal &= each[static_cast<std::size_t>(m)] == own;
+  }
+  return equal ? own : sum / static_cast<double>(members.size());
+}
+
 [[noreturn]] void refuse(const Disagreement& d, const Fact& fact) {
   const auto& [one, other] = d.values;
   std::string values;
@@ -121,12 +144,13 @@ std::uint64_t hash_of(const std::string& text) {
   return hash;
 }
 
-void begin_together(const std::string& method, FlatParams& params, Group& group, const Graph& graph,
-                    const MethodOptions& options,
-                    const std::vector<std::pair<std::string, std::string>>& settings) {
+double begin_together(const std::string& method, FlatParams& params, Group& group,
+                      const Graph& graph, const MethodOptions& options,
+                      const std::vector<std::pair<std::string, std::string>>& settings) {
   const std::vector<Fact> facts = facts_of(method, params, graph, options, settings);
   Membership membership(group, options.min_workers, Membership::Lost::is_out);
   Tensor mean;
+  double start = options.start_samples;
   try {
     membership.run([&](Collectives& all) {
       // Each fills its own row of a table of zeros; the sum shows everyone what the others have.
@@ -138,7 +162,9 @@ void begin_together(const std::string& method, FlatParams& params, Group& group,
         exchange_values(*found, facts[found->on], all);
         throw *found;
       }
-      if (options.start_samples == 0) {
+      if (resumed(options)) {
+        start = common_start(options.start_samples, group, membership.members(), all);
+      } else {
         mean = params.values().clone();
         all.all_reduce_sum(mean);
         scale(mean, 1.0f / static_cast<float>(all.members()));
@@ -149,6 +175,7 @@ void begin_together(const std::string& method, FlatParams& params, Group& group,
     refuse(d, facts[d.on]);
   }
   if (mean.defined()) Tensor(params.values()).copy_from(mean);
+  return start;
 }
 
 }  // namespace gossamer::dist

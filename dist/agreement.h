@@ -8,13 +8,13 @@
 
 namespace gossamer::dist {
 
-// values() become the mean of all workers', except after a resume (start_samples), where each goes
-// on from its own. Who dies meanwhile is left out. DistError on every worker if two do not agree:
-// it names them, the option and both values. settings: name and value of each setting of any
-// method, as many and in the same order on all.
-void begin_together(const std::string& method, FlatParams&, Group&, const Graph&,
-                    const MethodOptions&,
-                    const std::vector<std::pair<std::string, std::string>>& settings);
+// values() become the mean of all workers', except after a resume (start_samples or start_state),
+// where each goes on from its own. Who dies meanwhile is left out. DistError on every worker if two
+// do not agree: it names them, the option and both values. settings: name and value of each setting
+// of any method, as many and in the same order on all. Returns the start_samples of all.
+double begin_together(const std::string& method, FlatParams&, Group&, const Graph&,
+                      const MethodOptions&,
+                      const std::vector<std::pair<std::string, std::string>>& settings);
 
 // n and the edges with their rates: the same text on workers with the same graph.
 std::string text_of(const Graph&);

@@ -108,6 +108,13 @@ AveragedModel average_of_models(const FlatParams& params, Group& group,
   out.distance = std::sqrt(square[0] / members);
   out.buffers = merged(params, all, fit, members);
   all.barrier();
+  // A worker that ends as soon as it has the average looks like one that died, and would be left
+  // out by others that still wait. So there are two barriers: who is through the first has the
+  // average whatever happens, and who is through the second knows that all are through the first.
+  try {
+    all.barrier();
+  } catch (const DistError&) {
+  }
   return out;
 }
 

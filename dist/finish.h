@@ -11,8 +11,8 @@
 namespace gossamer::dist {
 
 // The mean of all members' values and their merged batch-norm statistics, kept aside: nothing is
-// changed, so that a death in one of the collectives leaves everything as it was. The last
-// collective is a barrier.
+// changed, so that a death in one of the collectives leaves everything as it was. When it returns,
+// all have the average, and this worker may end at once.
 struct AveragedModel {
   Tensor values;
   std::vector<double> buffers;

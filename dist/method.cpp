@@ -10,6 +10,7 @@
 #include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/recorder.h"
 #include "gossamer/dist/graph/rounds.h"
+#include "gossamer/dist/method_context.h"
 #include "gossamer/dist/methods/registry.h"
 
 namespace gossamer::dist {
@@ -164,11 +165,16 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
   check<ConfigError>(coding_of(options.payload) == Coding::f32 || params.values().device().is_cpu(),
                      "method ", name, ": payload ", options.payload,
                      "; it must be f32 between GPUs");
+  MethodOptions own = options;
   // a worker that rejoins gets all of this from a neighbour
   if (group.size() > 1 && !options.rejoin)
-    begin_together(name, params, group, graph, options, texts_of(name, options.settings));
+    own.start_samples =
+        begin_together(name, params, group, graph, options, texts_of(name, options.settings));
   params.refresh();
-  return find(name).make({params, optimizer, group, graph, options});
+  std::unique_ptr<Method> method = find(name).make({params, optimizer, group, graph, own});
+  // What exchanges beside the training has taken it before its first exchange.
+  if (method_traits(name).synchronous) take_start_state(method->state(), own);
+  return method;
 }
 
 }  // namespace gossamer::dist

@@ -77,9 +77,14 @@ struct MethodOptions : GossipOptions {  // rate 0: no exchanges
   // seconds that finish() waits for workers that still train; then it is a DistError. The methods
   // in rounds wait for as long as a collective does, if that is longer
   double finish_timeout_s = 600;
-  double clip_norm = 0;      // 0: no clipping
-  double start_samples = 0;  // resume: samples seen so far by all
-  int min_workers = 1;       // fewer alive: DistError
+  double clip_norm = 0;  // 0: no clipping
+  // Resume: samples seen so far by all. Workers that step together have one number; others may have
+  // an estimate each, and all go on from the mean.
+  double start_samples = 0;
+  // Resume: what Method::state() was, which the method takes before anything is exchanged. Without
+  // it the method begins as make_method() makes it.
+  std::optional<std::vector<NamedTensor>> start_state{};
+  int min_workers = 1;  // fewer alive: DistError
   // Methods in rounds: who mixes with whom, a name of the table in dist/README.md; empty: the
   // graph's neighbours, with Metropolis weights
   std::string rounds{};
@@ -234,9 +239,11 @@ std::vector<NamedSetting> method_settings(const Settings& given = {});
 // The method whose steps are done with these settings: under consensus control, the controlled one.
 std::string stepping_method(const std::string& name, const Settings&);
 
-// Makes values() the mean of the workers' first, and checks that all have the same model
-// (fingerprint), method, graph and options: DistError names two workers, the option that differs
-// and both values. ConfigError: as check_method().
+// Makes values() the mean of the workers' first, except after a resume, where each goes on from its
+// own, and checks that all have the same model (fingerprint), method, graph and options: DistError
+// names two workers, the option that differs and both values. ConfigError: as check_method(); or
+// start_state lacks a tensor of this method, which only this worker learns, and the others as its
+// death.
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
                                     const Graph&, const MethodOptions& = {});
 // Throws what make_method() would throw before anything is sent, so that another try is possible.

@@ -1,6 +1,8 @@
 // What a method is made of: one worker's parameters and optimizer, its group, and what was asked.
 #pragma once
 
+#include <vector>
+
 #include "gossamer/dist/method.h"
 
 namespace gossamer::dist {
@@ -13,5 +15,9 @@ struct MethodContext {
   const Graph& graph;
   const MethodOptions& options;
 };
+
+// A resumed method: copies options.start_state, if there is one, into the tensors of its state().
+// ConfigError: it lacks one.
+void take_start_state(std::vector<NamedTensor> state, const MethodOptions& options);
 
 }  // namespace gossamer::dist

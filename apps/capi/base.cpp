@@ -211,6 +211,12 @@ const gsm_api* gsm_get_api(uint32_t version) {
                            gsm_optimizer_new,
                            gsm_optimizer_step,
                            gsm_optimizer_free,
-                           gsm_method_new_for};
+                           gsm_method_new_for,
+                           gsm_gossip_state_memory,
+                           gsm_optimizer_groups,
+                           gsm_optimizer_state_save,
+                           gsm_optimizer_state_memory,
+                           gsm_optimizer_state_load,
+                           gsm_optimizer_state_restore};
   return version >= 1 && version <= GSM_API_VERSION ? &api : nullptr;
 }

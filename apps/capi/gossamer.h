@@ -318,7 +318,9 @@ gsm_status gsm_trainer_parameter_data(gsm_trainer* trainer, int64_t index, gsm_p
 gsm_status gsm_trainer_unlock(gsm_trainer* trainer);
 
 // ---- the state of a trainer: all that it takes to go on bit for bit on a CPU. It is model,
-// optimizer, moving average, steps, and what dropout will draw.
+// optimizer, moving average, steps, what dropout will draw, and of a method that goes on what it
+// keeps: another one goes on with it by gsm_gossip_options.resume. Workers that step together save
+// after the same step.
 
 gsm_status gsm_trainer_state_save(gsm_trainer* trainer, const char* path);
 gsm_status gsm_trainer_state_memory(gsm_trainer* trainer, gsm_bytes** bytes);
@@ -475,6 +477,14 @@ typedef struct gsm_gossip_options {
   // fragments=4"; a list is 1,2. `gossamer config` shows them: its train.outer_rate is outer_rate
   // here. NULL: their defaults
   const char* settings;
+  // Since version 3. Not 0: the training goes on where the state was saved that the trainer, or the
+  // optimizer of own networks, has got by …_state_load or …_state_restore; all workers have theirs,
+  // of one method with the same settings. That begins no new average of all models
+  int32_t resume;
+  // The same for gsm_gossip_new: the bytes that gsm_gossip_state_memory has given. x becomes what
+  // it was
+  const void* state;
+  size_t state_size;
 } gsm_gossip_options;
 typedef struct gsm_gossip_stats_t {
   size_t struct_size;         // set it to sizeof(gsm_gossip_stats_t)
@@ -505,6 +515,8 @@ gsm_status gsm_gossip_done(gsm_gossip* gossip, int32_t* done);
 // is this worker's own.
 gsm_status gsm_gossip_finish(gsm_gossip* gossip);
 gsm_status gsm_gossip_stats(gsm_gossip* gossip, gsm_gossip_stats_t* stats);
+// Since version 3. All that it takes to go on after the last step: see gsm_gossip_options.state.
+gsm_status gsm_gossip_state_memory(gsm_gossip* gossip, gsm_bytes** bytes);
 gsm_status gsm_gossip_free(gsm_gossip* gossip);
 
 // The same for a trainer's model, instead of gsm_trainer_step.

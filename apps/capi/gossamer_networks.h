@@ -205,9 +205,20 @@ gsm_status gsm_params_free(gsm_params* params);
 // "period=4"; NULL: the defaults. Weight decay spares parameters with fewer than two dimensions.
 gsm_status gsm_optimizer_new(gsm_params* params, const char* name, const char* settings,
                              gsm_optimizer** optimizer);
+// Factors of the learning rate, and weight decays in place of the settings', by patterns of names:
+// rates "head=10; body.*=0.5", decays "table=0"; NULL: none. They replace those of an earlier call.
+// Since version 3.
+gsm_status gsm_optimizer_groups(gsm_optimizer* optimizer, const char* rates, const char* decays);
 // A parameter that no gradient has reached has the gradient 0. GSM_ERROR_ARGUMENT: a gradient is
 // not finite; then nothing has changed. Gradients stay until gsm_params_zero_grad.
 gsm_status gsm_optimizer_step(gsm_optimizer* optimizer, double learning_rate);
+// All that it takes to go on bit for bit: the parameters with their statistics, the optimizer, what
+// dropout will draw, and of a method that goes on what it keeps, as the states of a trainer. A
+// state that does not fit changes nothing. Since version 3.
+gsm_status gsm_optimizer_state_save(gsm_optimizer* optimizer, const char* path);
+gsm_status gsm_optimizer_state_memory(gsm_optimizer* optimizer, gsm_bytes** bytes);
+gsm_status gsm_optimizer_state_load(gsm_optimizer* optimizer, const char* path);
+gsm_status gsm_optimizer_state_restore(gsm_optimizer* optimizer, const void* bytes, size_t size);
 gsm_status gsm_optimizer_free(gsm_optimizer* optimizer);
 // As gsm_method_new for a trainer: gsm_method_step takes the place of gsm_optimizer_step, and the
 // other calls of gsm_method_* are the same. All workers have parameters of the same names and

@@ -203,6 +203,12 @@ typedef struct gsm_api {
   gsm_status (*optimizer_free)(gsm_optimizer*);
   gsm_status (*method_new_for)(gsm_optimizer*, gsm_group*, const char*, const char*,
                                const gsm_gossip_options*, gsm_method**);
+  gsm_status (*gossip_state_memory)(gsm_gossip*, gsm_bytes**);
+  gsm_status (*optimizer_groups)(gsm_optimizer*, const char*, const char*);
+  gsm_status (*optimizer_state_save)(gsm_optimizer*, const char*);
+  gsm_status (*optimizer_state_memory)(gsm_optimizer*, gsm_bytes**);
+  gsm_status (*optimizer_state_load)(gsm_optimizer*, const char*);
+  gsm_status (*optimizer_state_restore)(gsm_optimizer*, const void*, size_t);
 } gsm_api;
 // The functions of that version of this header and of older ones. It only grows at its end. NULL:
 // the library is older.

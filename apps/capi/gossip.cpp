@@ -3,8 +3,10 @@
 #include <bit>
 #include <cmath>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "gossamer/apps/capi/bytes.h"
 #include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/capi/workers.h"
 #include "gossamer/nn/optim.h"
@@ -54,18 +56,21 @@ std::size_t first_too_large(const float* x, std::size_t n) {
                       "workers stay finite. Nothing was sent, and x is as it was");
 }
 
+const std::string kStateName = "gsm_gossip_options.state";
+
 class Gossip final : public Object {
  public:
-  // x: the caller's; values: what is there
+  // x: the caller's; values: what is there; state: NULL, or what it goes on from
   Gossip(std::shared_ptr<Workers> workers, std::span<float> x, const Tensor& values,
-         TrainingPlan plan)
+         TrainingPlan plan, const SafeTensors* state)
       : x_(x),
         params_({{"x", values}}),
         update_(params_, plan.method.c_str()),
-        training_(std::move(workers), params_, update_, std::move(plan)) {
+        training_(std::move(workers), params_, update_, with_state(std::move(plan), state)) {
     params_.settle_grads();  // the caller's updates are whole
   }
   bool has_threads() const override { return true; }
+  nn::TrainSnapshot state() { return snapshot({{}, params_, update_}, 0, {}, {}, &training_); }
   std::size_t size() const { return x_.size(); }
   void step(const float* update) {
     training_.check_on();
@@ -89,6 +94,15 @@ class Gossip final : public Object {
   const Training& training() const { return training_; }
 
  private:
+  TrainingPlan with_state(TrainingPlan plan, const SafeTensors* state) {
+    if (!state) return plan;
+    plan.from = method_in(*state, kStateName);
+    restore({{}, params_, update_}, *state, kStateName);
+    const std::span<const float> values = params_.values().span<float>();
+    const std::size_t bad = first_too_large(values.data(), values.size());
+    if (bad < values.size()) refuse("the x of the state", bad, values[bad]);
+    return plan;
+  }
   bool finished() const { return training_.finished(); }
 
   std::span<float> x_;
@@ -110,11 +124,20 @@ gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* met
     const auto count = static_cast<std::size_t>(n), bad = first_too_large(x, count);
     // a worker that was started again takes over the values of another one
     if (bad < count && !workers->restarted()) refuse("x", bad, x[bad]);
-    TrainingPlan plan = plan_of(method, graph, options_of(options, "gsm_gossip_options"));
+    gsm_gossip_options given = options_of(options, "gsm_gossip_options");
+    check<ConfigError>(!given.resume,
+                       "gsm_gossip_options.resume is for trainers and own networks; give "
+                       "gsm_gossip_new a state");
+    std::shared_ptr<const SafeTensors> state;
+    if (given.state)
+      state = std::make_shared<const SafeTensors>(parse_safetensors(
+          given_bytes(std::exchange(given.state, nullptr), given.state_size), kStateName));
+    TrainingPlan plan = plan_of(method, graph, given);
+    plan.resume = state != nullptr;
     const auto made = waiting<std::shared_ptr<Gossip>>(
         [group = workers.object(), at = std::span(x, count),
-         values = Tensor::from(std::span(x, count), {n}),
-         plan = std::move(plan)] { return std::make_shared<Gossip>(group, at, values, plan); });
+         values = Tensor::from(std::span(x, count), {n}), plan = std::move(plan),
+         state] { return std::make_shared<Gossip>(group, at, values, plan, state.get()); });
     made->take();
     *gossip = static_cast<gsm_gossip*>(add_object(made));
   });
@@ -161,6 +184,17 @@ gsm_status gsm_gossip_finish(gsm_gossip* gossip) {
 gsm_status gsm_gossip_stats(gsm_gossip* gossip, gsm_gossip_stats_t* stats) {
   return guarded(
       [&] { give(Exclusive<Gossip>(gossip)->training().stats(), stats, "gsm_gossip_stats_t"); });
+}
+
+gsm_status gsm_gossip_state_memory(gsm_gossip* gossip, gsm_bytes** bytes) {
+  return guarded([&] {
+    const Exclusive<Gossip> g(gossip);
+    check_given("bytes", bytes);
+    check<ConfigError>(!g->training().finished(),
+                       "the training has finished; its result is x, from which another one begins");
+    const nn::TrainSnapshot state = g->state();
+    *bytes = give_bytes(safetensors_bytes(state.tensors, state.header, "gsm_gossip_state_memory"));
+  });
 }
 
 gsm_status gsm_gossip_free(gsm_gossip* gossip) {

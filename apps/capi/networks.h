@@ -2,18 +2,23 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "gossamer/apps/capi/method_state.h"
 #include "gossamer/apps/capi/tensor.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/update.h"
 #include "gossamer/nn/module.h"
+#include "gossamer/nn/train/train_state.h"
 #include "gossamer/nn/weights.h"
 
 namespace gossamer::capi {
+
+class Training;
 
 // Layers that a text describes.
 class Net final : public Object {
@@ -53,11 +58,21 @@ class Params final : public Object {
 
   // While a method exchanges the parameters, they are not the caller's.
   void check_own() const;
-  void exchanging(bool on) { exchanging_ = on; }
+  // method: null when it has ended
+  void exchanging(Training* method) { method_ = method; }
+
+  // With what this optimizer keeps.
+  nn::TrainSnapshot training_state(Optimizer&);
+  // Error: it does not fit, and nothing has changed.
+  void restore(Optimizer&, const SafeTensors&, const std::string& name);
+  // As Trainer::method_state().
+  const std::optional<MethodState>& method_state() const { return method_state_; }
+  void stepped() { method_state_.reset(); }
 
  private:
   void check_open() const;
   void check_name(const std::string& name);
+  nn::TrainState train_state(Optimizer&);
   std::vector<NamedTensor> state();  // what a file holds, as windows on the master copy
 
   std::vector<std::pair<std::string, std::shared_ptr<Held>>> held_;
@@ -65,7 +80,8 @@ class Params final : public Object {
   std::vector<NamedTensor> all_;  // in the order in which they were added
   std::set<std::string> names_;
   std::unique_ptr<FlatParams> flat_;
-  bool exchanging_ = false;
+  Training* method_ = nullptr;
+  std::optional<MethodState> method_state_;
 };
 
 class OwnOptimizer final : public Object {

@@ -112,6 +112,18 @@ void check_numbers(const char* options,
         ", or 0 for the default");
 }
 
+std::vector<std::string> parts_of(const char* text) {
+  std::vector<std::string> out;
+  std::string part;
+  for (const char* at = text ? text : ""; *at; ++at)
+    if (*at == ';')
+      out.push_back(std::exchange(part, {}));
+    else if (*at != ' ' || !part.empty())
+      part += *at;
+  if (!part.empty()) out.push_back(part);
+  return out;
+}
+
 Settings read_settings(const char* text, const char* option) {
   Settings settings;
   std::istringstream in(text ? text : "");

@@ -13,6 +13,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include <unistd.h>
 
@@ -151,6 +152,8 @@ void give(const T& result, T* to, const char* name) {
 
 // "period=8 outer_rate=0.5"; NULL: nothing is said. option: for errors.
 Settings read_settings(const char* text, const char* option);
+// What stands between semicolons; NULL: nothing.
+std::vector<std::string> parts_of(const char* text);
 // cpu | cuda:N; NULL: cpu. ConfigError: it is neither. DeviceError: there is no such GPU.
 Device device_of(const char* name);
 

@@ -25,13 +25,6 @@ void check_count(const Parameter& p, i64 n) {
                        " numbers, and there is room for ", n);
 }
 
-const std::string kBytes = "the bytes that were given";
-
-std::span<const std::byte> given_bytes(const void* bytes, std::size_t size) {
-  check_given("bytes", bytes);
-  return {static_cast<const std::byte*>(bytes), size};
-}
-
 }  // namespace
 
 gsm_status gsm_bytes_data(gsm_bytes* bytes, const void** data, size_t* size) {
@@ -222,6 +215,6 @@ gsm_status gsm_trainer_state_restore(gsm_trainer* trainer, const void* bytes, si
     const Unlocked t(trainer);
     const auto given = given_bytes(bytes, size);
     t->check_own();
-    t->restore(parse_safetensors(given, kBytes), kBytes);
+    t->restore(parse_safetensors(given, kGivenBytes), kGivenBytes);
   });
 }

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <map>
 
+#include "gossamer/apps/capi/bytes.h"
 #include "gossamer/apps/capi/cancel.h"
+#include "gossamer/apps/capi/groups.h"
 #include "gossamer/apps/capi/networks.h"
 #include "gossamer/apps/capi/workers.h"
 #include "gossamer/core/autograd.h"
@@ -182,6 +184,25 @@ void Params::save(const char* path) {
 void Params::load(const nn::Weights& weights) {
   nn::load(weights, state());
   flat().refresh();
+  method_state_.reset();
+}
+
+nn::TrainState Params::train_state(Optimizer& optimizer) {
+  nn::TrainState state{{}, flat(), optimizer};
+  for (const auto& [before, net] : nets_)
+    for (const NamedTensor& t : net->module().buffers())
+      state.buffers.push_back({before + t.name, t.tensor});
+  return state;
+}
+
+nn::TrainSnapshot Params::training_state(Optimizer& optimizer) {
+  return snapshot(train_state(optimizer), 0, {}, {}, method_);
+}
+
+void Params::restore(Optimizer& optimizer, const SafeTensors& file, const std::string& name) {
+  std::optional<MethodState> of_method = method_in(file, name);
+  capi::restore(train_state(optimizer), file, name);
+  method_state_ = std::move(of_method);
 }
 
 void Params::write(const Tensor& parameter, const void* data) {
@@ -204,7 +225,7 @@ void Params::draw_for(int worker) {
 }
 
 void Params::check_own() const {
-  check<ConfigError>(!exchanging_,
+  check<ConfigError>(!method_,
                      "a method exchanges these parameters; call gsm_method_step, and the rest "
                      "after gsm_method_finish, or gsm_method_free if that has failed");
 }
@@ -223,21 +244,22 @@ class OwnMethod final : public AnyMethod {
             TrainingPlan plan)
       : optimizer_(std::move(optimizer)),
         training_(workers, params().flat(), optimizer_->optimizer(), std::move(plan)) {
-    params().exchanging(true);
+    params().exchanging(&training_);
     params().draw_for(workers->group().rank());
   }
-  ~OwnMethod() override { params().exchanging(false); }
+  ~OwnMethod() override { params().exchanging(nullptr); }
   void step(double learning_rate) override {
     const auto lock = alone();
     training_.check_on();
     const Gradients mine = params().gradients();
     params().settle_gradients();
     training_.step(learning_rate);
+    params().stepped();
   }
   void finish() override {
     const auto lock = alone();
     training_.finish();
-    params().exchanging(false);
+    params().exchanging(nullptr);
   }
   Training& training() override { return training_; }
 
@@ -377,20 +399,6 @@ gsm_status gsm_optimizer_new(gsm_params* params, const char* name, const char* s
   });
 }
 
-gsm_status gsm_optimizer_step(gsm_optimizer* optimizer, double learning_rate) {
-  return guarded([&] {
-    const Exclusive<OwnOptimizer> o(optimizer);
-    Params& set = *o->params();
-    const std::unique_lock lock(set.use, std::try_to_lock);
-    check<BusyError>(lock.owns_lock(), "another thread uses the parameters");
-    check_rate(learning_rate);
-    set.check_own();
-    const Gradients mine = set.gradients();
-    set.settle_gradients();
-    o->optimizer().step(static_cast<float>(learning_rate));
-  });
-}
-
 gsm_status gsm_method_new_for(gsm_optimizer* optimizer, gsm_group* group, const char* method,
                               const char* graph, const gsm_gossip_options* options,
                               gsm_method** made) {
@@ -404,8 +412,77 @@ gsm_status gsm_method_new_for(gsm_optimizer* optimizer, gsm_group* group, const 
           const std::unique_lock lock(o->params()->use, std::try_to_lock);
           check<BusyError>(lock.owns_lock(), "another thread uses the parameters");
           o->params()->check_own();
-          return std::make_shared<OwnMethod>(o.object(), workers.object(), plan);
+          TrainingPlan own = plan;
+          own.from = o->params()->method_state();
+          return std::make_shared<OwnMethod>(o.object(), workers.object(), std::move(own));
         })));
+  });
+}
+
+namespace {
+
+// f: gets the parameters and the optimizer.
+template <class F>
+gsm_status with_optimizer(gsm_optimizer* optimizer, F&& f) {
+  return guarded([&] {
+    const Exclusive<OwnOptimizer> o(optimizer);
+    Params& set = *o->params();
+    const std::unique_lock lock(set.use, std::try_to_lock);
+    check<BusyError>(lock.owns_lock(), "another thread uses the parameters");
+    f(set, o->optimizer());
+  });
+}
+
+}  // namespace
+
+gsm_status gsm_optimizer_step(gsm_optimizer* optimizer, double learning_rate) {
+  return with_optimizer(optimizer, [&](Params& set, Optimizer& o) {
+    check_rate(learning_rate);
+    set.check_own();
+    const Gradients mine = set.gradients();
+    set.settle_gradients();
+    o.step(static_cast<float>(learning_rate));
+    set.stepped();
+  });
+}
+
+gsm_status gsm_optimizer_groups(gsm_optimizer* optimizer, const char* rates, const char* decays) {
+  return with_optimizer(optimizer, [&](Params& set, Optimizer& o) {
+    set.check_own();
+    dynamic_cast<nn::FlatOptimizer&>(o).set_groups(read_rates(rates), read_decays(decays));
+  });
+}
+
+gsm_status gsm_optimizer_state_save(gsm_optimizer* optimizer, const char* path) {
+  return with_optimizer(optimizer, [&](Params& set, Optimizer& o) {
+    check_path(path);
+    const nn::TrainSnapshot state = set.training_state(o);
+    write_safetensors(path, state.tensors, state.header);
+  });
+}
+
+gsm_status gsm_optimizer_state_memory(gsm_optimizer* optimizer, gsm_bytes** bytes) {
+  return with_optimizer(optimizer, [&](Params& set, Optimizer& o) {
+    check_given("bytes", bytes);
+    const nn::TrainSnapshot state = set.training_state(o);
+    *bytes =
+        give_bytes(safetensors_bytes(state.tensors, state.header, "gsm_optimizer_state_memory"));
+  });
+}
+
+gsm_status gsm_optimizer_state_load(gsm_optimizer* optimizer, const char* path) {
+  return with_optimizer(optimizer, [&](Params& set, Optimizer& o) {
+    check_path(path);
+    set.check_own();
+    set.restore(o, read_safetensors(path), path);
+  });
+}
+
+gsm_status gsm_optimizer_state_restore(gsm_optimizer* optimizer, const void* bytes, size_t size) {
+  return with_optimizer(optimizer, [&](Params& set, Optimizer& o) {
+    const auto given = given_bytes(bytes, size);
+    set.check_own();
+    set.restore(o, parse_safetensors(given, kGivenBytes), kGivenBytes);
   });
 }
 

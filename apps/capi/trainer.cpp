@@ -7,6 +7,7 @@
 #include <span>
 
 #include "gossamer/apps/capi/cancel.h"
+#include "gossamer/apps/capi/groups.h"
 #include "gossamer/apps/capi/workers.h"
 #include "gossamer/apps/train/gpt2_source.h"
 #include "gossamer/apps/train/model_source.h"
@@ -39,19 +40,6 @@ void naming(const char* option, F&& f) {
   } catch (const ConfigError& e) {
     fail<ConfigError>("gsm_trainer_options.", option, ": ", e.what());
   }
-}
-
-// What stands between semicolons.
-std::vector<std::string> parts_of(const char* text) {
-  std::vector<std::string> out;
-  std::string part;
-  for (const char* at = text ? text : ""; *at; ++at)
-    if (*at == ';')
-      out.push_back(std::exchange(part, {}));
-    else if (*at != ' ' || !part.empty())
-      part += *at;
-  if (!part.empty()) out.push_back(part);
-  return out;
 }
 
 models::ModelOptions model_options(const gsm_trainer_options& o, i64 classes) {
@@ -124,14 +112,8 @@ nn::OptimizerOptions optimizer_options(const gsm_trainer_options& o) {
   if (o.beta2 != 0) options.beta2 = o.beta2;
   if (o.epsilon != 0) options.epsilon = o.epsilon;
   if (o.period != 0) options.period = o.period;
-  naming("rates", [&] {
-    for (const std::string& part : parts_of(o.rates))
-      options.factors.push_back(nn::parse_rate_factor(part));
-  });
-  naming("decays", [&] {
-    for (const std::string& part : parts_of(o.decays))
-      options.decays.push_back(nn::parse_own_decay(part));
-  });
+  naming("rates", [&] { options.factors = read_rates(o.rates); });
+  naming("decays", [&] { options.decays = read_decays(o.decays); });
   return options;
 }
 
@@ -375,6 +357,7 @@ void Trainer::step(double learning_rate) {
 
 void Trainer::stepped() {
   ++steps_;
+  method_state_.reset();
   if (ema_) read([&] { ema_->update(*params_); });
 }
 
@@ -453,6 +436,7 @@ void Trainer::load(const nn::Weights& file) {
     nn::load(weights, *net_, *params_);
   // What was computed with other weights is not of these.
   forget_gradient();
+  method_state_.reset();
   for (NamedTensor& of_optimizer : optimizer_->state()) of_optimizer.tensor.zero();
   if (ema_) ema_->restart(*params_);
 }
@@ -497,14 +481,8 @@ void Trainer::wrote(gsm_part part) {
 nn::TrainSnapshot Trainer::state() {
   check<ConfigError>(!step_->begun() && batches_ == 0,
                      "a gradient of several batches is begun; save the state between two steps");
-  nn::TrainSnapshot copy;
-  quiet([&] {
-    copy = nn::snapshot({*net_, *params_, *optimizer_, ema_.get()},
-                        {.samples = static_cast<double>(steps_), .epoch = 0, .step = steps_},
-                        {{"model", name_}}, {{"seed", std::to_string(options_.seed)}});
-  });
-  nn::check_finite(copy);
-  return copy;
+  return snapshot({net_->buffers(), *params_, *optimizer_, ema_.get()}, steps_, {{"model", name_}},
+                  {{"seed", std::to_string(options_.seed)}}, method_);
 }
 
 void Trainer::restore(const SafeTensors& file, const std::string& name) {
@@ -514,15 +492,9 @@ void Trainer::restore(const SafeTensors& file, const std::string& name) {
           (seed != file.metadata.end() && seed->second == std::to_string(options_.seed)),
       name, ": what dropout draws depends on the seed, which was ",
       seed == file.metadata.end() ? "not said" : seed->second, "; make the trainer with it");
-  const nn::TrainState state{*net_, *params_, *optimizer_, ema_.get()};
-  for (const NamedTensor& t : nn::windows_of(state)) {
-    const Tensor* const given = file.find(t.name);
-    check<IoError>(
-        given && given->shape() == t.tensor.shape() && given->dtype() == t.tensor.dtype(), name,
-        ": has no \"", t.name, "\" of ", t.tensor.dtype(), t.tensor.shape(),
-        "; was it saved with other options? The trainer is as it was");
-  }
-  steps_ = nn::load_state(file, name, state).step;
+  std::optional<MethodState> of_method = method_in(file, name);
+  steps_ = capi::restore({net_->buffers(), *params_, *optimizer_, ema_.get()}, file, name).step;
+  method_state_ = std::move(of_method);
   forget_gradient();
 }
 

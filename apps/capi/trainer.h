@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "gossamer/apps/capi/method_state.h"
 #include "gossamer/apps/capi/objects.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/tensor.h"
@@ -98,6 +99,8 @@ class Trainer final : public Object {
   void wrote(gsm_part);  // after a window was written to
 
   nn::TrainSnapshot state();
+  // The method's part of the state that was restored last; none after a step.
+  const std::optional<MethodState>& method_state() const { return method_state_; }
   // Error: it is of another trainer; then nothing has changed.
   void restore(const SafeTensors&, const std::string& name);
 
@@ -145,6 +148,7 @@ class Trainer final : public Object {
   int batches_ = 0;     // of the gradient that is begun, by backward()
   bool fresh_ = false;  // a gradient that no step has taken
   Training* method_ = nullptr;
+  std::optional<MethodState> method_state_;
 
   // A thread that keeps the method quiet while the caller holds pointers.
   bool locked_ = false;

@@ -299,6 +299,7 @@ gsm_status gsm_method_new(gsm_trainer* trainer, gsm_group* group, const char* me
           t->check_own();
           TrainingPlan own = plan;
           own.options.clip_norm = t->clip_norm();
+          own.from = t->method_state();
           return std::make_shared<Method>(t.object(), workers.object(), std::move(own));
         })));
   });

@@ -101,16 +101,42 @@ gsm_group* join(const gsm_join_options& o) {
   if (o.join_timeout_s > 0) options.connect_timeout_s = o.join_timeout_s;
   if (o.collective_timeout_s > 0) options.collective_timeout_s = o.collective_timeout_s;
   if (o.dead_after_s > 0) options.dead_after_s = o.dead_after_s;
-  return static_cast<gsm_group*>(add_object(waiting<std::shared_ptr<Workers>>([info, options] {
+  const auto meet = [info, options, cancel = own_cancel()] {
+    std::optional<CancelScope>
+        scope;  // nobody waits for others on behalf of a caller that has left
+    if (cancel) scope.emplace(cancel->flag());
     return std::make_shared<Workers>(dist::join(info, options), info.rejoin);
-  })));
+  };
+  return static_cast<gsm_group*>(add_object(waiting<std::shared_ptr<Workers>>(meet)));
+}
+
+// Takes the state that the plan goes on from into its options.
+void go_on(TrainingPlan& plan, const dist::Group& group) {
+  check<ConfigError>(plan.from.has_value(),
+                     "there is no method's state to go on from; restore one that was saved while a "
+                     "method went on, or leave resume 0");
+  check<ConfigError>(!plan.options.rejoin,
+                     "a worker that is started again takes its state from another one; leave "
+                     "resume 0, or start all workers again");
+  const MethodState& s = *plan.from;
+  check<ConfigError>(s.method == plan.method, "the state is of ", s.method, ", not ", plan.method,
+                     "; go on with the same method, or leave resume 0 to begin anew");
+  check<ConfigError>(s.rank == group.rank() && s.workers == group.size(), "the state is of worker ",
+                     s.rank, " of ", s.workers, ", and this is worker ", group.rank(), " of ",
+                     group.size(), "; each goes on from its own, or leave resume 0 to begin anew");
+  plan.options.start_samples = s.samples;
+  plan.options.start_state = s.tensors;
 }
 
 }  // namespace
 
 TrainingPlan plan_of(const char* method, const char* graph, const gsm_gossip_options& given,
                      double clip_norm) {
-  TrainingPlan plan{method, graph, method_options(given, method)};
+  check<ConfigError>(
+      !given.state,
+      "gsm_gossip_options.state is for gsm_gossip_new; restore it into the trainer or "
+      "the optimizer, and set resume");
+  TrainingPlan plan{method, graph, method_options(given, method), given.resume != 0, {}};
   plan.options.clip_norm = clip_norm;
   return plan;
 }
@@ -120,11 +146,12 @@ Training::Training(std::shared_ptr<Workers> workers, FlatParams& params, Optimiz
     : workers_(std::move(workers)) {
   dist::Group& group = workers_->group();
   plan.options.rejoin = workers_->restarted();
-  const auto& [method, graph, options] = plan;
+  const auto& [method, graph, options, resume, from] = plan;
   const bool in_rounds = dist::method_traits(method).synchronous;  // ConfigError: unknown
   if (in_rounds) plan.options.rounds = graph;
   const dist::Graph edges = graph_of(graph, in_rounds, group.size());
   workers_->check_new();
+  if (resume) go_on(plan, group);
   dist::check_method(method, optimizer.name(), group, edges, options);
   workers_->begin();
   method_ = dist::make_method(method, params, optimizer, group, edges, options);
@@ -145,6 +172,40 @@ void Training::finish() {
   method_->finish();
   finished_ = true;
   workers_->finished();
+}
+
+MethodState Training::state(double samples) const {
+  const dist::Group& group = workers_->group();
+  MethodState state{method_->name(), group.rank(), group.size(), samples, {}};
+  for (const auto& [name, tensor] : method_->state())
+    state.tensors.push_back(
+        {name, tensor.device().is_cpu() ? tensor.clone() : tensor.to(Device::cpu())});
+  return state;
+}
+
+nn::TrainSnapshot snapshot(const nn::TrainState& state, i64 step, const nn::Header& model,
+                           const nn::Header& more, Training* method) {
+  nn::TrainSnapshot copy;
+  const double samples = method ? method->samples_seen() : static_cast<double>(step);
+  const auto take = [&] {
+    copy = nn::snapshot(state, {.samples = samples, .epoch = 0, .step = step}, model, more);
+    if (method) add_method(method->state(samples), copy);
+  };
+  method ? method->quiet(take) : take();
+  nn::check_finite(copy);
+  return copy;
+}
+
+nn::Position restore(const nn::TrainState& state, const SafeTensors& file,
+                     const std::string& name) {
+  for (const NamedTensor& t : nn::windows_of(state)) {
+    const Tensor* const given = file.find(t.name);
+    check<IoError>(
+        given && given->shape() == t.tensor.shape() && given->dtype() == t.tensor.dtype(), name,
+        ": has no \"", t.name, "\" of ", t.tensor.dtype(), t.tensor.shape(),
+        "; was it saved with other options? Nothing has changed");
+  }
+  return nn::load_state(file, name, state);
 }
 
 gsm_gossip_stats_t Training::stats() const {

@@ -1,10 +1,12 @@
 // The decentralized part of gossamer.h: a group, and a training of its workers.
 #pragma once
 
+#include "gossamer/apps/capi/method_state.h"
 #include "gossamer/apps/capi/objects.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/transport.h"
+#include "gossamer/nn/train/train_state.h"
 
 namespace gossamer::capi {
 
@@ -36,6 +38,8 @@ class Workers final : public Object {
 struct TrainingPlan {
   std::string method, graph;
   dist::MethodOptions options;
+  bool resume = false;                // it goes on from:
+  std::optional<MethodState> from{};  // none: what the caller restored was of no method
 };
 TrainingPlan plan_of(const char* method, const char* graph, const gsm_gossip_options&,
                      double clip_norm = 0);
@@ -54,6 +58,9 @@ class Training {
   // Runs f while nothing writes the values.
   void read(const std::function<void()>& f) { method_->read_model(f); }
   gsm_gossip_stats_t stats() const;
+  // Between two steps, within quiet(). samples: samples_seen() from before it.
+  MethodState state(double samples) const;
+  double samples_seen() const { return method_->samples_seen(); }
 
  private:
   std::shared_ptr<Workers> workers_;
@@ -61,6 +68,12 @@ class Training {
   i64 steps_ = 0;  // that succeeded
   bool finished_ = false;
 };
+
+// A copy of a training between two steps, with the method's state if one goes on.
+nn::TrainSnapshot snapshot(const nn::TrainState&, i64 step, const nn::Header& model,
+                           const nn::Header& more, Training* method);
+// Loads one into the same kind of training. Error: it does not fit, and nothing has changed.
+nn::Position restore(const nn::TrainState&, const SafeTensors&, const std::string& name);
 
 // What is behind a gsm_method: a training, and whose parameters it changes.
 class AnyMethod : public Object {

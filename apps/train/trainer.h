@@ -22,7 +22,7 @@ struct Trainer {
   // Joins the group: returns when all workers have begun to set up. With `resume` the state is that
   // of its checkpoint.
   Trainer(const Plan&, Journal&, Task, const std::optional<ResumePoint>& resume);
-  nn::TrainState state() { return {*net, *params, *optimizer, ema.get()}; }
+  nn::TrainState state() { return {net->buffers(), *params, *optimizer, ema.get()}; }
   i64 parameter_count() const;  // of the model, frozen ones too
   // What this worker has done since the start or the resume of the run.
   RunFigures leg(const Plan&) const;

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "gossamer/core/cancel.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/dial.h"
@@ -21,6 +22,7 @@ using asio::ip::tcp;
 using SteadyClock = std::chrono::steady_clock;
 using wire::Kind;
 constexpr std::chrono::milliseconds kRetry(100), kAnswerTime(10000);
+constexpr std::chrono::milliseconds kLook(50);  // whether the caller has cancelled
 constexpr int kMaxHandshakeFailures = 30;
 // When it is clear that all must end: those who call until then learn why. One who calls later
 // waits for a worker 0 that is gone.
@@ -71,8 +73,9 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
         dial_host();
       while (!complete() && failure_.empty() && !(hopeless() && all_called()) &&
              SteadyClock::now() < deadline()) {
+        check_cancelled();
         io_.restart();
-        io_.run_one_until(std::min(deadline(), notice));
+        io_.run_one_until(std::min({deadline(), notice, SteadyClock::now() + kLook}));
         if (SteadyClock::now() >= notice) {
           if (options_.on_wait) options_.on_wait(situation());
           notice += std::chrono::seconds(10);

@@ -12,7 +12,6 @@ namespace gossamer::nn {
 namespace {
 
 const std::string kModel = "model.";
-const char* const kState = "state";  // prefixes of what is no part of the model, between spaces
 // of files that do not say it
 const char* const kOlderState = "optim. ema. acid. payload. outer. push_sum.";
 
@@ -52,7 +51,7 @@ std::vector<NamedTensor> windows_of(const TrainState& s) {
   };
   append(s.params.buffer_windows());
   append(s.params.frozen());
-  for (const NamedTensor& buffer : s.net.buffers())
+  for (const NamedTensor& buffer : s.buffers)
     if (buffer.tensor.dtype() != DType::f32) all.push_back(buffer);  // counters
   append(windows_of(s.params, s.optimizer.state(), "optim."));
   append(windows_of(s.params, s.more));
@@ -76,7 +75,7 @@ TrainSnapshot snapshot(const TrainState& state, const Position& at, const Header
   for (const auto& [key, value] : model) copy.header[kModel + key] = value;
   std::string prefixes = "optim. ema.";
   for (const NamedTensor& t : state.more) prefixes += " " + t.name.substr(0, t.name.find('.') + 1);
-  copy.header[kState] = prefixes;
+  copy.header[kStateKey] = prefixes;
   return copy;
 }
 
@@ -125,7 +124,7 @@ Header model_header_in(const Header& header) {
 }
 
 bool is_of_model(const std::string& tensor, const Header& header) {
-  const auto said = header.find(kState);
+  const auto said = header.find(kStateKey);
   std::istringstream prefixes(said == header.end() ? kOlderState : said->second);
   for (std::string prefix; prefixes >> prefix;)
     if (tensor.starts_with(prefix)) return false;

@@ -2,8 +2,9 @@
 // (core/io/safetensors.h) from which the training goes on as if it had not stopped, bit for bit on
 // a CPU.
 //
-//   nn::save_state(path, {net, params, optimizer}, {.samples = seen, .epoch = 2, .step = 40});
-//   nn::Position at = nn::load_state(path, {net, params, optimizer});
+//   const nn::TrainState state{net.buffers(), params, optimizer};
+//   nn::save_state(path, state, {.samples = seen, .epoch = 2, .step = 40});
+//   nn::Position at = nn::load_state(path, state);
 //
 // Names in the file: parameters, running statistics and counters have the model's; "optim." and
 // "ema." begin those of the optimizer and the moving average; others are `more`'s. Blocks of the
@@ -21,7 +22,6 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/update.h"
-#include "gossamer/nn/module.h"
 #include "gossamer/nn/train/ema.h"
 
 namespace gossamer::nn {
@@ -34,8 +34,8 @@ struct Position {
 
 // What training changes.
 struct TrainState {
-  Module& net;
-  FlatParams& params;  // of net
+  std::vector<NamedTensor> buffers;  // of the model (Module::buffers()), for its counters
+  FlatParams& params;
   Optimizer& optimizer;
   Ema* ema = nullptr;
   std::vector<NamedTensor> more = {};  // such as a method's: "acid.tilde"
@@ -48,6 +48,8 @@ std::vector<NamedTensor> windows_of(const FlatParams&, const std::vector<NamedTe
                                     const std::string& prefix = "");
 
 using Header = std::map<std::string, std::string>;
+// Its entry with the prefixes of the tensors that are no part of the model, between spaces.
+inline constexpr const char* kStateKey = "state";
 
 // A state between two steps, in memory of its own on the host: it can be written while training
 // goes on.

@@ -49,7 +49,7 @@ struct Model {
     Tensor(params.values()).fill(value);
     Tensor(params.buffers()).fill(value);
   }
-  nn::TrainState state() { return {*net, params, optimizer}; }
+  nn::TrainState state() { return {net->buffers(), params, optimizer}; }
   float buffer(const std::string& end) {
     for (NamedTensor& b : params.buffer_windows())
       if (b.name.ends_with(end)) return b.tensor.span<float>()[0];

@@ -292,7 +292,7 @@ TEST(CShutdown, FreesAllHandlesAndTheLibraryGoesOn) {
   gsm_group* group = nullptr;
   MUST(gsm_trainer_new("resnet8-cifar", 2, nullptr, &trainer));
   MUST(gsm_group_local(1, &group));
-  // A join that another test has cancelled may wait until its deadline.
+  // What another test has cancelled may still be ending.
   const auto until = std::chrono::steady_clock::now() + std::chrono::minutes(5);
   while (gsm_shutdown() == GSM_ERROR_BUSY && std::chrono::steady_clock::now() < until)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -14,7 +14,6 @@
 namespace gossamer {
 namespace {
 
-enum Exit { kWell = 0, kError = 1 };
 constexpr std::size_t kNumbers = 2 * 8 + 8 + 8 + 1;
 
 // Learns x0 x1 from points of its own. It writes a byte in the middle, and at last the network.
@@ -23,21 +22,7 @@ struct Worker {
   bool restarted;
   std::atomic<bool> returned{false};
 
-  static bool ok(gsm_status status) {
-    if (status != GSM_OK) fprintf(stderr, "%s\n", gsm_last_error());
-    return status == GSM_OK;
-  }
-
   int run() {
-    gsm_join_options join{};
-    join.struct_size = sizeof join;
-    join.rank = rank;
-    join.size = 3;
-    join.host = "127.0.0.1";
-    join.port = port;
-    join.token = "00112233445566778899aabbccddeeff";
-    join.dead_after_s = 60;  // not for want of a core; a killed one closes its connections
-    join.restarted = restarted;
     gsm_gossip_options options{};
     options.struct_size = sizeof options;
     options.user = this;
@@ -49,7 +34,7 @@ struct Worker {
     gsm_params* params = nullptr;
     gsm_optimizer* sgd = nullptr;
     gsm_method* training = nullptr;
-    if (!ok(gsm_group_join_with(&join, &group)) ||
+    if (!join_three(rank, port, restarted, &group) ||
         !ok(gsm_module_new("linear in=2 out=8; tanh; linear in=8 out=1", 5, &net)) ||
         !ok(gsm_params_new(&params)) || !ok(gsm_params_add_module(params, "net", net)) ||
         !ok(gsm_optimizer_new(params, "sgd", "momentum=0", &sgd)) ||

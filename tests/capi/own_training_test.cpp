@@ -351,6 +351,25 @@ TEST_F(OwnTraining, ASetTakesEachParameterOnce) {
   MUST(gsm_params_free(another));
 }
 
+TEST_F(OwnTraining, GroupsHaveRatesAndDecaysOfTheirOwn) {
+  const Network net(kMlp, 1, "sgd", "momentum=0 weight_decay=0.5");
+  MUST(gsm_optimizer_groups(net.sgd, "head=4", "hidden=0"));
+  const std::vector<float> hidden = read(net.parameter(0)), head = read(net.parameter(2));
+  MUST(gsm_params_zero_grad(net.params));
+  MUST(gsm_backward(product_loss(net)));
+  const std::vector<float> hidden_g = read(op(gsm_tensor_grad, net.parameter(0))),
+                           head_g = read(op(gsm_tensor_grad, net.parameter(2)));
+  MUST(gsm_optimizer_step(net.sgd, .1));
+  const std::vector<float> hidden_now = read(net.parameter(0)), head_now = read(net.parameter(2));
+  for (std::size_t i = 0; i < hidden.size(); ++i)
+    EXPECT_FLOAT_EQ(hidden_now[i], hidden[i] - .1F * hidden_g[i]);
+  for (std::size_t i = 0; i < head.size(); ++i)
+    EXPECT_FLOAT_EQ(head_now[i], head[i] - .4F * (head_g[i] + .5F * head[i]));
+  EXPECT_EQ(gsm_optimizer_groups(net.sgd, "tail=2", nullptr), GSM_ERROR_CONFIG);
+  EXPECT_THAT(gsm_last_error(), HasSubstr("tail"));
+  EXPECT_EQ(gsm_optimizer_groups(net.sgd, "head", nullptr), GSM_ERROR_CONFIG);
+}
+
 TEST_F(OwnTraining, TwoWorkersEndWithOneNetwork) {
   for (const char* method : {"a2cid2", "allreduce", "local-sgd"}) {
     gsm_group* groups[2];

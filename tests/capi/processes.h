@@ -1,10 +1,36 @@
 // Workers in processes of their own, which write to a pipe.
 #pragma once
 
+#include <cstdio>
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "gossamer/apps/capi/gossamer.h"
+
 namespace gossamer {
+
+// The exit statuses of workers: what went wrong, in order of their values.
+enum Exit { kWell = 0, kError = 1, kStart = 2, kSignals = 3 };
+
+inline bool ok(gsm_status status) {
+  if (status != GSM_OK) fprintf(stderr, "%s\n", gsm_last_error());
+  return status == GSM_OK;
+}
+
+// Makes this process worker `rank` of three.
+inline bool join_three(int rank, int port, bool restarted, gsm_group** group) {
+  gsm_join_options join{};
+  join.struct_size = sizeof join;
+  join.rank = rank;
+  join.size = 3;
+  join.host = "127.0.0.1";
+  join.port = port;
+  join.token = "00112233445566778899aabbccddeeff";
+  join.dead_after_s = 60;  // not for want of a core; a killed one closes its connections
+  join.restarted = restarted;
+  return ok(gsm_group_join_with(&join, group));
+}
 
 struct Process {
   pid_t id;

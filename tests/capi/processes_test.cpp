@@ -49,8 +49,6 @@ int threads_now() {
 }
 
 // A worker of three, in a process of its own. What it returns is its exit status.
-enum Exit { kWell = 0, kError = 1, kStart = 2, kSignals = 3 };
-
 struct Worker {
   int rank, port;
   int out;  // a pipe: a byte in the middle of training, at last x
@@ -58,23 +56,9 @@ struct Worker {
 
   std::atomic<bool> returned{false};
 
-  static bool ok(gsm_status status) {
-    if (status != GSM_OK) fprintf(stderr, "%s\n", gsm_last_error());
-    return status == GSM_OK;
-  }
-
   int run() {
-    gsm_join_options join{};
-    join.struct_size = sizeof join;
-    join.rank = rank;
-    join.size = 3;
-    join.host = "127.0.0.1";
-    join.port = port;
-    join.token = "00112233445566778899aabbccddeeff";
-    join.dead_after_s = 60;  // not for want of a core; a killed one closes its connections
-    join.restarted = restarted;
     gsm_group* group = nullptr;
-    if (!ok(gsm_group_join_with(&join, &group))) return kError;
+    if (!join_three(rank, port, restarted, &group)) return kError;
     gsm_gossip_options options{};
     options.struct_size = sizeof options;
     options.user = this;
@@ -142,6 +126,52 @@ TEST(Processes, AKilledWorkerIsStartedAgainAndAllEndWithOneMean) {
     EXPECT_EQ(x[rank][1], x[0][1]);
   }
   EXPECT_NEAR(x[0][0], 50, 5);
+}
+
+// Exits in the moment in which it has the result, without a word to the others, who may still wait
+// for each other then.
+int train_and_exit(int rank, int port, const char* method, int out) {
+  static std::atomic<bool> fault = false;
+  gsm_group* group = nullptr;
+  if (!join_three(rank, port, false, &group)) return kError;
+  gsm_gossip_options options{};
+  options.struct_size = sizeof options;
+  options.on_fault = [](const char* what, int32_t peer, void*) {
+    fprintf(stderr, "%s: worker %d\n", what, static_cast<int>(peer));
+    fault = true;
+  };
+  float x[2] = {static_cast<float>(rank), 1}, update[2] = {};
+  gsm_gossip* gossip = nullptr;
+  if (!ok(gsm_gossip_new(group, x, 2, method, "ring", &options, &gossip))) return kError;
+  for (int step = 0; step < 5; ++step) {
+    for (int i = 0; i < 2; ++i) update[i] = .1F * (x[i] - static_cast<float>(rank));
+    if (!ok(gsm_gossip_step(gossip, update))) return kError;
+  }
+  if (!ok(gsm_gossip_finish(gossip)) || fault) return kError;
+  return ::write(out, x, sizeof x) == sizeof x ? kWell : kError;
+}
+
+TEST(Processes, AWorkerThatExitsWhenItHasFinishedCounts) {
+  for (int round = 0; round < 6; ++round)
+    for (const char* method : {"a2cid2", "allreduce", "dpsgd"}) {
+      const int port = gossamer::testing::free_port();
+      Process workers[3];
+      for (int rank = 0; rank < 3; ++rank)
+        workers[rank] =
+            start_process([=](int out) { return train_and_exit(rank, port, method, out); });
+      float x[3][2] = {};
+      for (int rank = 0; rank < 3; ++rank) {
+        const Process& p = workers[rank];
+        EXPECT_EQ(read(p.in, x[rank], sizeof x[rank]), static_cast<ssize_t>(sizeof x[rank]));
+        int status = 0;
+        ASSERT_EQ(waitpid(p.id, &status, 0), p.id);
+        EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == kWell)
+            << method << ", worker " << rank;
+        close(p.in);
+        EXPECT_EQ(x[rank][0], x[0][0]) << method << ", worker " << rank;
+        EXPECT_EQ(x[rank][1], x[0][1]) << method << ", worker " << rank;
+      }
+    }
 }
 
 // Threads for kernels and for batches.

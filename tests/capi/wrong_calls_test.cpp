@@ -5,11 +5,11 @@
 #include <fstream>
 #include <functional>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "capi/choices.h"
 #include "gossamer/apps/capi/dlpack.h"
 #include "gossamer/apps/capi/gossamer.h"
 #include "support/temp_folder.h"
@@ -17,8 +17,9 @@
 namespace gossamer {
 namespace {
 
-class WrongCalls : public InTempFolder {
+class WrongCalls : public InTempFolder, protected Choices {
  protected:
+  WrongCalls() : Choices(7) {}
   void SetUp() override {
     InTempFolder::SetUp();
     ASSERT_EQ(gsm_trainer_new("resnet8-cifar", 2, nullptr, &trainer_), GSM_OK);
@@ -41,21 +42,12 @@ class WrongCalls : public InTempFolder {
     InTempFolder::TearDown();
   }
 
-  std::size_t any(std::size_t n) {
-    return std::uniform_int_distribution<std::size_t>(0, n - 1)(random_);
-  }
-  template <class T>
-  T one_of(std::initializer_list<T> list) {
-    return list.begin()[any(list.size())];
-  }
   // not null, for functions that free
   template <class H>
   H* dead_handle() {
-    return one_of<H*>(
-        {reinterpret_cast<H*>(freed_), reinterpret_cast<H*>(std::uintptr_t{1}),
-         reinterpret_cast<H*>(x_),
-         reinterpret_cast<H*>(std::uniform_int_distribution<std::uintptr_t>(1u << 20)(random_) |
-                              1u << 21)});
+    return one_of<H*>({reinterpret_cast<H*>(freed_), reinterpret_cast<H*>(std::uintptr_t{1}),
+                       reinterpret_cast<H*>(x_),
+                       reinterpret_cast<H*>(std::uintptr_t{1} << 21 | any(std::size_t{1} << 62))});
   }
   template <class H>
   H* bad_handle() {
@@ -86,7 +78,6 @@ class WrongCalls : public InTempFolder {
   void add_language_calls();
   std::vector<std::function<gsm_status()>> calls_;
 
-  std::mt19937_64 random_{7};
   std::string path_;
   float x_[4] = {}, floats_[64] = {};
   uint8_t bytes_[192] = {};
@@ -110,6 +101,7 @@ void WrongCalls::add_calls() {
   static gsm_loader* loader;
   static gsm_group* group;
   static gsm_gossip* gossip;
+  static gsm_bytes* state;
   static gsm_method* method;
   static DLManagedTensor* managed;
   static gsm_model_info_t info;
@@ -309,6 +301,16 @@ void WrongCalls::add_calls() {
   add([&] { return gsm_gossip_done(any(2) ? gossip_ : bad_handle<gsm_gossip>(), nullptr); });
   add([&] { return gsm_gossip_finish(bad_handle<gsm_gossip>()); });
   add([&] { return gsm_gossip_stats(gossip_, nullptr); });
+  add([&] { return gsm_gossip_state_memory(gossip_, nullptr); });
+  add([&] { return gsm_gossip_state_memory(bad_handle<gsm_gossip>(), &state); });
+  add([&] {
+    gsm_gossip_options options{};
+    options.struct_size = sizeof options;
+    options.resume = static_cast<int32_t>(any(2));
+    options.state = bytes_;
+    options.state_size = any(sizeof bytes_);
+    return gsm_gossip_new(group_, x_, 4, "a2cid2", "ring", &options, &gossip);
+  });
   add([&] { return gsm_gossip_free(dead_handle<gsm_gossip>()); });
   add([&] { return gsm_method_new(trainer_, group_, "a2cid2", "ring", nullptr, &method); });
   add([&] { return gsm_method_step(bad_handle<gsm_method>(), .1); });
@@ -479,7 +481,8 @@ void WrongCalls::add_language_calls() {
 
 TEST_F(WrongCalls, TenThousandAreTenThousandErrors) {
   add_calls();
-  for (int i = 0; i < 10000; ++i) {
+  const int count = calls_to_make(10000);
+  for (int i = 0; i < count; ++i) {
     const std::size_t which = i < static_cast<int>(calls_.size()) ? i : any(calls_.size());
     ASSERT_NE(calls_[which](), GSM_OK) << "call " << which;
     ASSERT_STRNE(gsm_last_error(), "") << "call " << which;

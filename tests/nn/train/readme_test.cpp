@@ -37,7 +37,7 @@ Tensor train(const std::filesystem::path& file, i64 until) {
   FlatParams params(net.parameters(), net.buffers());
   nn::Sgd sgd(params, {.momentum = 0.9f});
   nn::Ema ema(params, 0.9);
-  const nn::TrainState state{net, params, sgd, &ema};
+  const nn::TrainState state{net.buffers(), params, sgd, &ema};
   nn::GradientStep gradient({.net = net,
                              .params = params,
                              .loss_of =
