@@ -21,6 +21,7 @@ constexpr float kDeviation = 0.02f;
 const Gpt2Options& checked(const Gpt2Options& o) {
   check_settings(named_options(o), "gpt2");
   check<ConfigError>(o.vocabulary >= 1, "gpt2: ", o.vocabulary, " ids; it must be at least 1");
+  check<ConfigError>(o.ff >= 0, "gpt2: ", o.ff, " is no width inside the blocks");
   check<ConfigError>(o.width % o.heads == 0, "gpt2: a width of ", o.width,
                      " is no multiple of its ", o.heads, " heads");
   return o;
@@ -29,11 +30,12 @@ const Gpt2Options& checked(const Gpt2Options& o) {
 class Mlp : public nn::Module {
  public:
   explicit Mlp(const Gpt2Options& o)
-      : c_fc_(add("c_fc", nn::Linear(o.width, 4 * o.width,
+      : c_fc_(add("c_fc", nn::Linear(o.width, o.ff > 0 ? o.ff : 4 * o.width,
                                      {.bias = o.bias,
                                       .activation = o.gelu == "erf" ? Activation::gelu
                                                                     : Activation::gelu_tanh}))),
-        c_proj_(add("c_proj", nn::Linear(4 * o.width, o.width, {.bias = o.bias}))) {}
+        c_proj_(
+            add("c_proj", nn::Linear(o.ff > 0 ? o.ff : 4 * o.width, o.width, {.bias = o.bias}))) {}
   Tensor forward(const Tensor& x) override { return c_proj_(c_fc_(x)); }
 
  private:
@@ -83,12 +85,16 @@ Gpt2::Gpt2(const Gpt2Options& options)
       h_(add("h", nn::Sequential())),
       ln_f_(add("ln_f", nn::LayerNorm(options.width, {.eps = options.eps, .bias = options.bias}))) {
   for (i64 i = 0; i < options.layers; ++i) h_.push(Block(options));
+  if (!options.tied)
+    lm_head_ = &add("lm_head", nn::Linear(options.width, options.vocabulary, {.bias = false}));
   initialise();
 }
 
 void Gpt2::initialise() {
   const float back = kDeviation / std::sqrt(2 * static_cast<float>(options_.layers));
-  for (NamedTensor& p : h_.parameters())
+  std::vector<NamedTensor> all = h_.parameters();
+  if (lm_head_) all.push_back({"lm_head.weight", lm_head_->weight()});
+  for (NamedTensor& p : all)
     if (p.tensor.rank() == 2)
       p.tensor.copy_from(nn::normal(p.tensor.shape(), 0,
                                     p.name.ends_with("c_proj.weight") ? back : kDeviation,

@@ -19,6 +19,8 @@ struct Gpt2Options {
   i64 layers = 12, width = 768, heads = 12;
   i64 positions = 1024;  // the longest text that it sees at once, in ids
   i64 vocabulary = 50257;
+  i64 ff = 0;        // width inside the blocks (n_inner); 0: 4 width
+  bool tied = true;  // the head is the embedding
   // GPT-2 of OpenAI and Hugging Face has biases and the tanh form of GELU; nanoGPT's, which
   // Decent-DP trains, has no biases and the form erf. The defaults are those of ModelOptions.
   bool bias = ModelOptions().bias;
@@ -54,7 +56,7 @@ class Gpt2 : public LanguageNet {
   i64 positions() const override { return options_.positions; }
 
   Tensor hidden(const Tensor& ids) override;
-  const Tensor& head() const override { return wte_.weight(); }
+  const Tensor& head() const override { return lm_head_ ? lm_head_->weight() : wte_.weight(); }
   Cache cache(i64 batch) const override;
   i64 cache_numbers() const override {
     return 2 * options_.layers * options_.width * options_.positions;
@@ -74,7 +76,8 @@ class Gpt2 : public LanguageNet {
   nn::Dropout& drop_;
   nn::Sequential& h_;
   nn::LayerNorm& ln_f_;
-  Tensor all_positions_;  // i32 [positions]: 0, 1, 2 …, on the device of the weights
+  nn::Linear* lm_head_ = nullptr;  // null: tied
+  Tensor all_positions_;           // i32 [positions]: 0, 1, 2 …, on the device of the weights
 };
 
 }  // namespace gossamer::models

@@ -15,6 +15,7 @@ namespace gossamer::models {
 namespace {
 
 constexpr std::string_view kPrefix = "transformer.";
+constexpr const char* kHead = "lm_head.weight";  // which has no prefix
 
 // Hugging Face's Conv1D layers.
 bool is_transposed(const NamedTensor& t) {
@@ -64,14 +65,14 @@ nn::Weights gpt2_weights(nn::Weights file) {
   for (NamedTensor& t : file.tensors) {
     if (t.name.starts_with(kPrefix)) t.name.erase(0, kPrefix.size());
     if (t.name.ends_with(".attn.bias") || t.name.ends_with(".attn.masked_bias")) continue;  // masks
-    if (t.name == "lm_head.weight")
+    if (t.name == kHead)
       head = &t.tensor;
     else
       out.push_back({t.name, is_transposed(t) ? transposed(t.tensor) : t.tensor});
   }
   const auto embedding = std::ranges::find(out, "wte.weight", &NamedTensor::name);
-  check<IoError>(!head || embedding == out.end() || equal(*head, embedding->tensor), file.file,
-                 ": lm_head.weight differs from wte.weight; a GPT-2 has one table for both");
+  if (head && (embedding == out.end() || !equal(*head, embedding->tensor)))
+    out.push_back({kHead, *head});
   file.tensors = std::move(out);
   return file;
 }
@@ -106,12 +107,12 @@ void load_gpt2(const nn::Weights& file, Gpt2& model) {
 std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters, bool bias) {
   std::vector<NamedTensor> out;
   const auto add = [&](const std::string& name, const Tensor& t) {
-    out.push_back({std::string(kPrefix) + name, t});
+    out.push_back({name == kHead ? name : std::string(kPrefix) + name, t});
   };
   for (const NamedTensor& p : parameters) {
     const Tensor values = p.tensor.detach().to(Device::cpu()).to(DType::f32);
     add(p.name, is_transposed({p.name, values}) ? transposed(values) : values);
-    const bool has_bias = p.name != "wte.weight" && p.name != "wpe.weight";
+    const bool has_bias = p.name != "wte.weight" && p.name != "wpe.weight" && p.name != kHead;
     if (!bias && has_bias) {
       const std::string layer = p.name.substr(0, p.name.rfind('.'));
       add(layer + ".bias", Tensor::zeros({values.shape(0)}));
@@ -121,16 +122,7 @@ std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters
 }
 
 std::vector<NamedTensor> gpt2_tensors(const Gpt2& model, const FlatParams* params) {
-  std::map<std::string, Tensor> masters;
-  if (params) {
-    for (const NamedTensor& w : params->windows(params->values())) masters[w.name] = w.tensor;
-    for (const NamedTensor& t : params->frozen()) masters[t.name] = t.tensor;
-  }
-  std::vector<NamedTensor> values = model.parameters();
-  for (NamedTensor& p : values)
-    if (const auto master = masters.find(p.name); master != masters.end())
-      p.tensor = master->second;
-  return gpt2_in_file(values, model.options().bias);
+  return gpt2_in_file(master_parameters(model, params), model.options().bias);
 }
 
 void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatParams* params,
@@ -152,6 +144,10 @@ std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors) {
                 .vocabulary = table->shape(0)};
   while (find("h." + std::to_string(o.layers) + ".ln_1.weight")) ++o.layers;
   o.heads = gpt2_heads(o.width);
+  o.tied = find(kHead) == nullptr;
+  if (const Tensor* up = find("h.0.mlp.c_fc.weight");
+      up && up->rank() == 2 && up->shape(0) != 4 * o.width)
+    o.ff = up->shape(0);
   if (o.layers == 0 || positions->shape(1) != o.width) return std::nullopt;
   return o;
 }

@@ -1,5 +1,6 @@
-// GPT-2's weights as Hugging Face's files have them: names with "transformer." in front, matrices
-// of linear layers as [in, out] (its Conv1D), the head not written, since it is the embedding.
+// GPT-2's weights as Hugging Face's files have them: names with "transformer." in front of all but
+// the head's, matrices of linear layers as [in, out] (its Conv1D), the head only if it is not the
+// embedding.
 #pragma once
 
 #include <filesystem>
@@ -15,12 +16,12 @@
 namespace gossamer::models {
 
 // The weights of a file as our modules have them: without "transformer.", [out, in]; without masks
-// (attn.bias, attn.masked_bias) and lm_head.weight, if that equals the embedding. IoError: it does
-// not.
+// (attn.bias, attn.masked_bias) and lm_head.weight, if that equals the embedding.
 nn::Weights gpt2_weights(nn::Weights file);
 
 // The options of the GPT-2 whose weights gpt2_weights() gave, by names and shapes; nullopt: of
-// none. Heads are 64 wide, since no tensor says it, and the form of GELU is tanh.
+// none. Heads are 64 wide, since no tensor says it, and the form of GELU is tanh. Untied if there
+// is a head.
 std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors);
 
 // What the header of a file of `gossamer train` says: the name of the model, and what no tensor

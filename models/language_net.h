@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/nn/module.h"
 
@@ -55,6 +56,8 @@ class LanguageNet : public nn::Module {
   virtual Tensor step(const Tensor& ids, const Cache&, const TextPositions&) = 0;
 };
 
+// The model's parameters, with the values that params holds of them; null: as they are.
+std::vector<NamedTensor> master_parameters(const LanguageNet&, const FlatParams* params);
 // Row T - 1 of each text of x [B, T, C] -> [B, C].
 Tensor last_rows(const Tensor& x);
 

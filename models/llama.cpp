@@ -11,7 +11,8 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops/decode.h"
-#include "gossamer/core/text/spelling.h"
+#include "gossamer/models/llama_file.h"
+#include "gossamer/models/named_options.h"
 #include "gossamer/models/residual.h"
 #include "gossamer/nn/init.h"
 
@@ -338,97 +339,139 @@ Tensor Llama::step(const Tensor& ids, const Cache& cache, const TextPositions& p
   return logits(x.reshape({batch, options_.width}));
 }
 
-// --- published shapes
+// --- the family
 
-LlamaOptions llama_options(const std::string& name) {
-  static const auto& rows = *new std::vector<std::pair<std::string, LlamaOptions>>{
-      {"llama",
-       {.layers = 6,
-        .width = 288,
-        .heads = 6,
-        .kv_heads = 6,
-        .head_size = 48,
-        .ff = 768,
-        .positions = 256,
-        .vocabulary = 32000,
-        .tied = true}},
-      {"smollm2-135m",
-       {.layers = 30,
-        .width = 576,
-        .heads = 9,
-        .kv_heads = 3,
-        .head_size = 64,
-        .ff = 1536,
-        .positions = 8192,
-        .vocabulary = 49152,
-        .theta = 1e5,
-        .tied = true}},
-      {"tinyllama-1.1b",
-       {.layers = 22,
-        .width = 2048,
-        .heads = 32,
-        .kv_heads = 4,
-        .head_size = 64,
-        .ff = 5632,
-        .positions = 2048,
-        .vocabulary = 32000}},
-      {"llama-3.2-1b",
-       {.layers = 16,
-        .width = 2048,
-        .heads = 32,
-        .kv_heads = 8,
-        .head_size = 64,
-        .ff = 8192,
-        .positions = 131072,
-        .vocabulary = 128256,
-        .theta = 5e5,
-        .scaling = {.type = "llama3", .factor = 32},
-        .tied = true}},
-      {"qwen2.5-0.5b",
-       {.type = "qwen2",
-        .layers = 24,
-        .width = 896,
-        .heads = 14,
-        .kv_heads = 2,
-        .head_size = 64,
-        .ff = 4864,
-        .positions = 32768,
-        .vocabulary = 151936,
-        .theta = 1e6,
-        .eps = 1e-6f,
-        .tied = true,
-        .qkv_bias = true}},
-      {"qwen3-0.6b",
-       {.type = "qwen3",
-        .layers = 28,
-        .width = 1024,
-        .heads = 16,
-        .kv_heads = 8,
-        .head_size = 128,
-        .ff = 3072,
-        .positions = 40960,
-        .vocabulary = 151936,
-        .theta = 1e6,
-        .eps = 1e-6f,
-        .tied = true,
-        .head_norms = true}},
-      {"mistral-7b",
-       {.type = "mistral",
-        .layers = 32,
-        .width = 4096,
-        .heads = 32,
-        .kv_heads = 8,
-        .head_size = 128,
-        .ff = 14336,
-        .positions = 32768,
-        .vocabulary = 32000,
-        .window = 4096}}};
-  std::vector<std::string> names;
-  for (const auto& [known, options] : rows) {
-    if (known == name) return options;
-    names.push_back(known);
+namespace {
+
+struct Named {
+  ModelInfo info;
+  LlamaOptions options;
+};
+// Shapes of the published models; the first one is that of llama2.c's stories15M.
+const std::vector<Named>& named() {
+  static const auto& rows =
+      *new std::vector<Named>{{{"llama", "a LLaMA with 15 M parameters", 32000},
+                               {.layers = 6,
+                                .width = 288,
+                                .heads = 6,
+                                .kv_heads = 6,
+                                .head_size = 48,
+                                .ff = 768,
+                                .positions = 256,
+                                .vocabulary = 32000,
+                                .tied = true}},
+                              {{"smollm2-135m", "135 M", 49152},
+                               {.layers = 30,
+                                .width = 576,
+                                .heads = 9,
+                                .kv_heads = 3,
+                                .head_size = 64,
+                                .ff = 1536,
+                                .positions = 8192,
+                                .vocabulary = 49152,
+                                .theta = 1e5,
+                                .tied = true}},
+                              {{"tinyllama-1.1b", "1.1 G", 32000},
+                               {.layers = 22,
+                                .width = 2048,
+                                .heads = 32,
+                                .kv_heads = 4,
+                                .head_size = 64,
+                                .ff = 5632,
+                                .positions = 2048,
+                                .vocabulary = 32000}},
+                              {{"llama-3.2-1b", "1.2 G", 128256},
+                               {.layers = 16,
+                                .width = 2048,
+                                .heads = 32,
+                                .kv_heads = 8,
+                                .head_size = 64,
+                                .ff = 8192,
+                                .positions = 131072,
+                                .vocabulary = 128256,
+                                .theta = 5e5,
+                                .scaling = {.type = "llama3", .factor = 32},
+                                .tied = true}},
+                              {{"qwen2.5-0.5b", "494 M", 151936},
+                               {.type = "qwen2",
+                                .layers = 24,
+                                .width = 896,
+                                .heads = 14,
+                                .kv_heads = 2,
+                                .head_size = 64,
+                                .ff = 4864,
+                                .positions = 32768,
+                                .vocabulary = 151936,
+                                .theta = 1e6,
+                                .eps = 1e-6f,
+                                .tied = true,
+                                .qkv_bias = true}},
+                              {{"qwen3-0.6b", "596 M", 151936},
+                               {.type = "qwen3",
+                                .layers = 28,
+                                .width = 1024,
+                                .heads = 16,
+                                .kv_heads = 8,
+                                .head_size = 128,
+                                .ff = 3072,
+                                .positions = 40960,
+                                .vocabulary = 151936,
+                                .theta = 1e6,
+                                .eps = 1e-6f,
+                                .tied = true,
+                                .head_norms = true}},
+                              {{"mistral-7b", "7.2 G", 32000},
+                               {.type = "mistral",
+                                .layers = 32,
+                                .width = 4096,
+                                .heads = 32,
+                                .kv_heads = 8,
+                                .head_size = 128,
+                                .ff = 14336,
+                                .positions = 32768,
+                                .vocabulary = 32000,
+                                .window = 4096}}};
+  return rows;
+}
+
+}  // namespace
+
+LlamaOptions llama_options(const std::string& name, const ModelOptions& o) {
+  info(name, "language");
+  const auto row = std::ranges::find(named(), name, [](const Named& n) { return n.info.name; });
+  check<ConfigError>(row != named().end(), "model ", name, " is no llama");
+  const LlamaOptions& usual = row->options;
+  LlamaOptions out = usual;
+  set_options(out, settings_of(o));
+  if (o.heads)
+    check<ConfigError>(out.width % out.heads == 0, "llama: a width of ", out.width,
+                       " is no multiple of its ", out.heads, " heads");
+  else if (o.width)
+    out.heads = std::max<i64>(1, out.width / usual.head_size);
+  if (o.heads || o.width) {
+    out.head_size = o.heads ? out.width / out.heads : usual.head_size;
+    const i64 group = usual.heads / usual.kv_heads;
+    if (!o.kv_heads) out.kv_heads = out.heads % group == 0 ? out.heads / group : out.heads;
   }
-  fail<ConfigError>("unknown model \"", name, "\"; known are ", alternatives(names));
+  if (o.width && !o.ff) out.ff = (8 * out.width / 3 + 63) / 64 * 64;
+  out.vocabulary = o.classes.value_or(out.vocabulary);
+  return out;
+}
+
+Family llama_family() {
+  Family out{
+      .name = "llama",
+      .task = "language",
+      .options = {},
+      .models = {},
+      .make = [](const std::string& name, const ModelOptions& o) -> std::unique_ptr<nn::Module> {
+        return std::make_unique<Llama>(llama_options(name, o));
+      },
+      .weights = llama_weights};
+  for (const NamedSetting& each : named_options(LlamaOptions()))
+    out.options.push_back(each.setting.name);
+  for (const Named& each : named()) out.models.push_back(each.info);
+  return out;
 }
 
 }  // namespace gossamer::models

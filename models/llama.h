@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gossamer/models/language_net.h"
+#include "gossamer/models/registry.h"
 #include "gossamer/nn/attention.h"
 
 namespace gossamer::models {
@@ -44,15 +45,25 @@ struct LlamaOptions {
   bool operator==(const LlamaOptions&) const = default;
 
   i64 window_of(i64 layer) const { return layer >= windowed_from ? window : 0; }
+
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {  // see named_options.h
+    f("layers", self.layers);
+    f("width", self.width);
+    f("heads", self.heads);
+    f("kv_heads", self.kv_heads);
+    f("ff", self.ff);
+    f("positions", self.positions);
+  }
 };
 // ConfigError names the option that is not possible.
 void check_options(const LlamaOptions&);
 // How many parameters such a model has.
 i64 parameter_count(const LlamaOptions&);
-// The shapes of published models: llama (15M, that of llama2.c's stories15M), smollm2-135m,
-// tinyllama-1.1b, llama-3.2-1b, qwen2.5-0.5b, qwen3-0.6b, mistral-7b. ConfigError lists them for
-// another name.
-LlamaOptions llama_options(const std::string& name);
+// The options of the model with this name, and what ModelOptions say otherwise. Where they say a
+// width but no heads, heads keep their size, and ff is 8/3 of it, up to a multiple of 64; as many
+// heads share keys. ConfigError for an unknown name.
+LlamaOptions llama_options(const std::string& name, const ModelOptions&);
 
 // f32 [positions, head_size]: row p holds the cosines, then the sines, of p times each frequency.
 // Computed in double, rounded once: never a parameter, never of 16 bits.

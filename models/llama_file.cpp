@@ -66,16 +66,18 @@ void check_llama_fits(const nn::Weights& file, const LlamaOptions& o) {
                  "], as intermediate_size of config.json says");
 }
 
+nn::Weights llama_without_tied_head(nn::Weights file, const LlamaOptions& o) {
+  const Tensor* head = file.find(kHead);
+  if (!o.tied || !head) return file;
+  const Tensor* table = file.find(kTable);
+  check<IoError>(!table || equal(*head, *table), file.file, ": ", kHead, " differs from ", kTable,
+                 "; tie_word_embeddings says that they are one");
+  std::erase_if(file.tensors, [](const NamedTensor& t) { return t.name == kHead; });
+  return file;
+}
+
 void load_llama(const nn::Weights& file, Llama& model) {
-  nn::Weights kept = file;
-  if (model.options().tied)
-    if (const Tensor* head = file.find(kHead)) {
-      const Tensor* table = file.find(kTable);
-      check<IoError>(!table || equal(*head, *table), file.file, ": ", kHead, " differs from ",
-                     kTable, "; tie_word_embeddings says that they are one");
-      std::erase_if(kept.tensors, [](const NamedTensor& t) { return t.name == kHead; });
-    }
-  nn::load(kept, model);
+  nn::load(llama_without_tied_head(file, model.options()), model);
 }
 
 std::map<std::string, std::string> metadata_of(const std::string& name, const LlamaOptions& o) {
@@ -99,17 +101,8 @@ std::vector<NamedTensor> llama_in_file(const std::vector<NamedTensor>& parameter
 
 void save_llama(const std::filesystem::path& path, const Llama& model, const FlatParams* params,
                 std::map<std::string, std::string> metadata, i64 most_bytes) {
-  std::map<std::string, Tensor> masters;
-  if (params) {
-    for (const NamedTensor& w : params->windows(params->values())) masters[w.name] = w.tensor;
-    for (const NamedTensor& t : params->frozen()) masters[t.name] = t.tensor;
-  }
-  std::vector<NamedTensor> values = model.parameters();
-  for (NamedTensor& p : values)
-    if (const auto master = masters.find(p.name); master != masters.end())
-      p.tensor = master->second;
   metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  values = llama_in_file(values);
+  std::vector<NamedTensor> values = llama_in_file(master_parameters(model, params));
   std::size_t total = 0;
   for (const NamedTensor& t : values) total += t.tensor.bytes();
   if (most_bytes == 0 || total <= static_cast<std::size_t>(most_bytes))

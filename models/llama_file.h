@@ -35,6 +35,8 @@ nn::Weights llama_weights(nn::Weights file);
 // Loads what llama_weights() gives. IoError lists missing names, extra names and other shapes; or
 // the head of a tied model is not the embedding.
 void load_llama(const nn::Weights&, Llama&);
+// What of them load_llama() loads.
+nn::Weights llama_without_tied_head(nn::Weights, const LlamaOptions&);
 // IoError: the embedding has other extents than the options say, so they are those of another
 // model. It allocates nothing.
 void check_llama_fits(const nn::Weights&, const LlamaOptions&);

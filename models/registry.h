@@ -22,7 +22,7 @@ struct ModelOptions {
   i64 channels = 3;              // of the images, 1 to 64
 
   // Only some families take these (Family::options). Empty: as the name of the model says.
-  std::optional<i64> layers{}, width{}, heads{}, ff{}, positions{};
+  std::optional<i64> layers{}, width{}, heads{}, kv_heads{}, ff{}, positions{};
   bool zero_init_residual = false;  // see ResNetOptions
   std::string gelu = "tanh";
   bool bias = true, norm_first = false;
@@ -46,8 +46,12 @@ struct ModelOptions {
     f(self.heads, Setting{.name = "heads",
                           .about = "text: heads of the attention; auto: as {name} says",
                           .range = Range::from_to(1, 1024)});
+    f(self.kv_heads, Setting{.name = "kv_heads",
+                             .about = "language, llama: heads of keys, which those of {heads} "
+                                      "share; auto: as {name} says",
+                             .range = Range::from_to(1, 1024)});
     f(self.ff, Setting{.name = "ff",
-                       .about = "translation: width inside the blocks; auto: as {name} says",
+                       .about = "translation, llama: width inside the blocks; auto: as {name} says",
                        .range = Range::from_to(1, 65536)});
     f(self.positions,
       Setting{.name = "positions",

@@ -3,13 +3,15 @@
 #include <array>
 #include <cmath>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <span>
+#include <variant>
 
 #include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/capi/objects.h"
-#include "gossamer/apps/train/gpt2_source.h"
+#include "gossamer/apps/train/language_source.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/captured_step.h"
@@ -40,6 +42,9 @@ DType type_of(const char* name) {
   return type == "bf16" ? DType::bf16 : DType::f32;
 }
 
+// Bytes of keys and values of a text: some models have no end of positions.
+constexpr i64 kRoomForCache = i64{1} << 30;
+
 class Language final : public Object {
  public:
   Language(const char* path, const gsm_language_options& o) : device_(device_of(o.device)) {
@@ -47,17 +52,18 @@ class Language final : public Object {
     const apps::ModelSource source = apps::find_model(path);
     check<ConfigError>(apps::task_of(source) == "language", source.name,
                        ": is no language model; gsm_model_open opens models of pictures");
-    model_ = apps::load_language_model(
-        source, type_of(o.type), o.heads ? std::optional<i64>(o.heads) : std::nullopt, device_);
+    model_ = apps::load_language_model(source, type_of(o.type),
+                                       o.heads ? std::optional<i64>(o.heads) : std::nullopt,
+                                       device_, kRoomForCache);
     for (const std::string& line : model_.notes) log_line(line);
   }
-  models::Gpt2& net() const { return *model_.net; }
+  models::LanguageNet& net() const { return *model_.net; }
   const apps::LanguageModel& model() const { return model_; }
   Device device() const { return device_; }
 
   void check_ids(const int32_t* ids, i64 n) const {
     check_given("ids", ids);
-    const i64 vocabulary = net().options().vocabulary;
+    const i64 vocabulary = net().vocabulary();
     for (i64 i = 0; i < n; ++i)
       check<ArgumentError>(ids[i] >= 0 && ids[i] < vocabulary, "ids[", i, "] is ", ids[i],
                            "; wanted 0 to ", vocabulary - 1);
@@ -96,8 +102,10 @@ class Generation final : public Object {
                  {language_->device().is_cpu() ? GraphCapture()
                                                : cuda_graph_capture(language_->device())}) {
     const auto& tokenizer = language_->model().tokenizer;
-    if (tokenizer && !o.ignore_end && tokenizer->marks().end >= 0)
-      stop_.push_back(tokenizer->marks().end);
+    if (!o.ignore_end) {
+      if (tokenizer && tokenizer->marks().end >= 0) stop_.push_back(tokenizer->marks().end);
+      std::ranges::copy(language_->model().ends, std::back_inserter(stop_));
+    }
     Choice choice;
     if (o.temperature != 0) choice.temperature = std::max(0.0, o.temperature);
     choice.top_k = o.top_k;
@@ -224,14 +232,13 @@ gsm_status gsm_language_open(const char* path, const gsm_language_options* optio
 gsm_status gsm_language_info(gsm_language* language, gsm_language_info_t* info) {
   return guarded([&] {
     const Shared<Language> l(language);
-    const models::Gpt2Options& o = l->net().options();
     gsm_language_info_t is{};
     for (const NamedTensor& p : l->net().parameters()) is.parameters += p.tensor.numel();
-    is.vocabulary = o.vocabulary;
-    is.positions = o.positions;
-    is.layers = o.layers;
-    is.width = o.width;
-    is.heads = o.heads;
+    is.vocabulary = l->net().vocabulary();
+    is.positions = l->net().positions();
+    is.width = l->net().width();
+    std::visit([&](const auto& o) { is.layers = o.layers, is.heads = o.heads; },
+               l->model().options);
     is.has_tokenizer = l->model().tokenizer != nullptr;
     give(is, info, "gsm_language_info_t");
   });
@@ -252,7 +259,7 @@ gsm_status gsm_language_perplexity(gsm_language* language, const int32_t* ids, i
   return guarded([&] {
     const Shared<Language> l(language);
     check_given("loss or perplexity", loss, perplexity);
-    const i64 positions = l->net().options().positions;
+    const i64 positions = l->net().positions();
     check<ArgumentError>(n >= 2 && n < kMostIds, n, " ids; wanted 2 or more, below 2^31");
     check<ArgumentError>(length >= 0 && length <= positions, "length ", length, "; wanted 1 to ",
                          positions, ", or 0 for that");

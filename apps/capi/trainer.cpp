@@ -9,15 +9,14 @@
 #include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/capi/groups.h"
 #include "gossamer/apps/capi/workers.h"
-#include "gossamer/apps/train/gpt2_source.h"
+#include "gossamer/apps/train/language_source.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/ops/normalize.h"
-#include "gossamer/models/gpt2.h"
-#include "gossamer/models/gpt2_file.h"
+#include "gossamer/models/language_file.h"
 #include "gossamer/models/transformer.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -144,8 +143,8 @@ Trainer::Start start_of(const gsm_trainer_options& o, i64 classes) {
                        "the model is NULL; name one, or give initial weights that say which it is");
   Trainer::Start start{.options = model_options(o, classes)};
   const nn::Weights given = initial_weights(o);
-  nn::Weights file = models::gpt2_weights(given);
-  if (!models::gpt2_of(file.tensors)) {
+  nn::Weights file;
+  if (!models::is_language(given)) {
     file = models::picture_weights(given);
     start.model = models::model_of(file);
     if (const auto header = models::header_of(file)) start.pictures = header->pictures;
@@ -154,21 +153,20 @@ Trainer::Start start_of(const gsm_trainer_options& o, i64 classes) {
       if (const Tensor* const stem = file.find("conv1.weight"))
         start.options.channels = stem->shape(1);
   } else {
-    models::Gpt2Options gpt2 = models::gpt2_header_of(file, *models::gpt2_of(file.tensors));
-    if (o.init) {
-      apps::Gpt2Source source = apps::read_gpt2(apps::find_model(o.init, weights_options(o)));
-      gpt2 = source.options;
-      for (const std::string& note : source.notes) log_line(note);
-    }
+    apps::LanguageSource source =
+        apps::language_of(given, o.init ? apps::find_model(o.init, weights_options(o)).beside : "");
+    for (const std::string& note : source.notes) log_line(note);
     check<ConfigError>(
         models::given_options(start.options).empty() ||
             models::given_options(start.options) == std::vector<std::string>{"dropout"},
         "gsm_trainer_options.model_options: the initial weights say all but "
         "dropout; leave the rest out, and classes 0");
-    gpt2.dropout = static_cast<float>(start.options.dropout);
-    start.model = models::names("language").front();
-    start.options.classes = gpt2.vocabulary;
-    start.gpt2 = gpt2;
+    models::set_dropout(source.options, static_cast<float>(start.options.dropout));
+    start.model = models::family_of(source.options);
+    start.options.classes = models::vocabulary_of(source.options);
+    start.language = source.options;
+    file = std::move(source.weights);
+    file.notes.clear();  // they were logged
   }
   start.weights = std::move(file);
   return start;
@@ -228,9 +226,9 @@ Trainer::Trainer(Start start, const gsm_trainer_options& o)
       clip_norm_(o.clip_norm),
       accumulate_(std::max(1, o.accumulate)),
       pictures_(pictures_of(o, family_, start)) {
-  if (start.gpt2) {
+  if (start.language) {
     nn::seed_initialisation(options_.seed);
-    net_ = std::make_unique<models::Gpt2>(*start.gpt2);
+    net_ = models::make_language(*start.language);
   } else {
     net_ = models::make(name_, options_);
   }
@@ -280,8 +278,8 @@ void Trainer::check_task(const char* task) const {
 
 Tensor Trainer::loss(const nn::StepBatch& batch) const {
   const std::vector<Tensor>& t = batch.tensors;
-  if (auto* const gpt2 = dynamic_cast<models::Gpt2*>(net_.get()))
-    return gpt2->loss(t[0], t[1], smoothing_);
+  if (auto* const language = dynamic_cast<models::LanguageNet*>(net_.get()))
+    return language->loss(t[0], t[1], smoothing_);
   if (auto* const transformer = dynamic_cast<models::Transformer*>(net_.get()))
     return transformer->loss(t[0], t[1], t[2], t[3], smoothing_);
   return cross_entropy((*net_)(pictures_(t[0], type_)), t[1], {.label_smoothing = smoothing_});
@@ -414,8 +412,9 @@ Trainer::File Trainer::file(const char* const* names) const {
   check<ArgumentError>(!names || task() == kPictures, "the model ", name_,
                        " has no classes; give NULL for their names");
   File out;
-  if (const auto* const gpt2 = dynamic_cast<const models::Gpt2*>(net_.get())) {
-    out = {models::gpt2_tensors(*gpt2, params_.get()), models::metadata_of(name_, gpt2->options())};
+  if (const auto* const language = dynamic_cast<const models::LanguageNet*>(net_.get())) {
+    out = {models::language_tensors(*language, *params_),
+           models::language_header(name_, models::options_of(*language))};
   } else {
     out.tensors = nn::tensors_of_file(*net_, *params_, params_->values());
     const auto* const transformer = dynamic_cast<const models::Transformer*>(net_.get());
@@ -430,8 +429,8 @@ Trainer::File Trainer::file(const char* const* names) const {
 
 void Trainer::load(const nn::Weights& file) {
   const nn::Weights weights = family_.weights(file);
-  if (const auto* const gpt2 = dynamic_cast<const models::Gpt2*>(net_.get()))
-    nn::load(models::gpt2_without_zero_biases(weights, *gpt2), *net_, *params_);
+  if (const auto* const language = dynamic_cast<const models::LanguageNet*>(net_.get()))
+    nn::load(models::fitting_weights(weights, *language), *net_, *params_);
   else
     nn::load(weights, *net_, *params_);
   // What was computed with other weights is not of these.

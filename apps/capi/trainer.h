@@ -18,7 +18,7 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/core/tensor.h"
 #include "gossamer/core/update.h"
-#include "gossamer/models/gpt2.h"
+#include "gossamer/models/language_file.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
@@ -46,9 +46,9 @@ class Trainer final : public Object {
   struct Start {
     std::string model{};
     models::ModelOptions options{};
-    std::optional<models::Gpt2Options> gpt2{};        // of a file, in place of these
-    std::optional<nn::Weights> weights{};             // as the family has them
-    std::optional<models::Preprocessing> pictures{};  // as their file says
+    std::optional<models::LanguageOptions> language{};  // of a file, in place of these
+    std::optional<nn::Weights> weights{};               // as the family has them
+    std::optional<models::Preprocessing> pictures{};    // as their file says
   };
   Trainer(Start, const gsm_trainer_options&);
   ~Trainer() override;

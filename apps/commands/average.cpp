@@ -43,7 +43,9 @@ constexpr const char* kFile = "average.safetensors";
 // What the headers of models that have a mean say alike, and what it is in files of before.
 std::vector<std::pair<std::string, std::string>> facts_of_models() {
   std::vector<std::pair<std::string, std::string>> facts{
-      {"task", ""}, {"eps", models::metadata_of("", models::Gpt2Options()).at("eps")}};
+      {"task", ""},
+      {"config", ""},
+      {"eps", models::metadata_of("", models::Gpt2Options()).at("eps")}};
   for (const auto& [option, usual] : settings_of(models::ModelOptions()))
     if (option.name != "positions")  // no tensor depends on how many sinusoids there are
       facts.emplace_back(option.name, setting_text(usual));

@@ -11,7 +11,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/commands/gpt2_text.h"
+#include "gossamer/apps/commands/language_text.h"
 #include "gossamer/apps/commands/on_gpu.h"
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/machine.h"
@@ -29,7 +29,6 @@
 #include "gossamer/core/text/json.h"
 #include "gossamer/data/loader.h"
 #include "gossamer/dist/time.h"
-#include "gossamer/models/gpt2.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/optim.h"
@@ -148,39 +147,40 @@ Steps picture_steps(const BenchStepOptions& o, Device device, DType type) {
   return {step, [all] { return all->feed.wait_s(); }, static_cast<double>(o.batch), "images"};
 }
 
-// As GPT-2 is trained: AdamW, decay 0.1 of matrices, the gradient's norm at most 1.
+// As language models are trained: AdamW, decay 0.1 of matrices, the gradient's norm at most 1.
 Steps text_steps(const BenchStepOptions& o, Device device, DType type) {
   struct All {
-    models::Gpt2 model;
+    std::unique_ptr<models::LanguageNet> model;
     FlatParams params;
     nn::Adam optimizer;
     Tensor ids, labels;
-    All(const BenchStepOptions& o, const models::Gpt2Options& gpt2, Device device, DType type)
-        : model(gpt2),
-          params((model.to(device), model.parameters()), model.buffers(), options(type)),
+    All(const BenchStepOptions& o, const models::LanguageOptions& language, Device device,
+        DType type)
+        : model(models::make_language(language)),
+          params((model->to(device), model->parameters()), model->buffers(), options(type)),
           optimizer(params, {.beta1 = 0.9,
                              .beta2 = 0.95,
                              .epsilon = 1e-8,
                              .weight_decay = 0.1f,
                              .decoupled = true}) {
-      const Shape shape{o.batch, gpt2.positions};
-      ids = random_labels(shape.numel(), gpt2.vocabulary).reshape(shape).to(device);
-      labels = random_labels(shape.numel(), gpt2.vocabulary).reshape(shape).to(device);
-      model.train(!o.eval);
+      const Shape shape{o.batch, model->positions()};
+      ids = random_labels(shape.numel(), model->vocabulary()).reshape(shape).to(device);
+      labels = random_labels(shape.numel(), model->vocabulary()).reshape(shape).to(device);
+      model->train(!o.eval);
     }
   };
   check<ConfigError>(o.data.empty() && o.size == 0,
                      "bench step: --data and --size are for models of pictures");
-  const models::Gpt2Options gpt2 = gpt2_of_text("bench step: --model", o.model);
-  const auto all = std::make_shared<All>(o, gpt2, device, type);
+  const auto all =
+      std::make_shared<All>(o, language_of_text("bench step: --model", o.model), device, type);
   const auto step = [all, eval = o.eval] {
     if (eval) {
       const NoGrad no_grad;
-      all->model.forward(all->ids);
+      all->model->forward(all->ids);
       return;
     }
     all->params.zero_grad();
-    all->params.backward(all->model.loss(all->ids, all->labels));
+    all->params.backward(all->model->loss(all->ids, all->labels));
     all->optimizer.step(1e-4f, nullptr, {.clip = 1});
   };
   return {step, [] { return 0.0; }, static_cast<double>(all->ids.numel()), "tokens"};
@@ -259,7 +259,7 @@ int bench_step(const BenchStepOptions& o) {
     configure_cuda({.tf32 = o.tf32, .plan_file = o.plans, .deterministic = o.deterministic});
   const DType type = compute_type(o.dtype, !device.is_cpu());
   const Steps steps =
-      o.model.starts_with("gpt2:") ? text_steps(o, device, type) : picture_steps(o, device, type);
+      is_language_text(o.model) ? text_steps(o, device, type) : picture_steps(o, device, type);
   const std::function<void()>& step = steps.step;
 
   for (int i = 0; i < o.warmup; ++i) step();

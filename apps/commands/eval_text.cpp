@@ -31,8 +31,9 @@ namespace {
 // Windows of `length` ids that overlap: each begins `stride` ids behind the one before, and what
 // that one has predicted does not count again. As in Hugging Face's recipe, the last id of a window
 // is predicted from the others, and nothing from it. The sums over all ids but the first.
-Counts evaluate_sliding(models::Gpt2& net, const data::TokenFiles& tokens, i64 length, i64 stride,
-                        i64 batch, Device device, const std::function<void(i64)>& progress) {
+Counts evaluate_sliding(models::LanguageNet& net, const data::TokenFiles& tokens, i64 length,
+                        i64 stride, i64 batch, Device device,
+                        const std::function<void(i64)>& progress) {
   const NoGrad no_grad;
   Counts counts{.batch = batch};
   const i64 labels = tokens.size() - 1;  // label i is the id behind position i
@@ -87,25 +88,25 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
   const LanguageModel m =
       load_language_model(source, compute_type(config.train.dtype), config.model.heads, device);
   for (const std::string& line : m.notes) say(line);
-  const auto& options = m.net->options();
+  const i64 vocabulary = m.net->vocabulary(), positions = m.net->positions();
   check<ConfigError>(config.data.val[0] != "none" &&
                          (config.data.val[0] != "auto" || config.origin.contains("data.train")),
                      "eval: give the text: data.val=DIR, a folder of `gossamer data tokenize`");
   const data::TextSet set = data::open_text(
-      config.data.val[0] == "auto" ? config.data.train[0] : config.data.val[0], options.vocabulary);
+      config.data.val[0] == "auto" ? config.data.train[0] : config.data.val[0], vocabulary);
   check<DataError>(!set.pairs, set.path, ": holds pairs of sentences, for translation");
   check<DataError>(!set.tokenizer || !m.tokenizer || set.tokenizer->same_ids(*m.tokenizer),
                    set.path,
                    ": was made with another tokenizer than the model's; tokenize it "
                    "with --tokenizer ",
                    m.folder.string());
-  check<DataError>(set.vocabulary <= options.vocabulary, set.path, ": has ", set.vocabulary,
-                   " ids, the model ", options.vocabulary);
+  check<DataError>(set.vocabulary <= vocabulary, set.path, ": has ", set.vocabulary,
+                   " ids, the model ", vocabulary);
   const data::TextPart& text = set.val.empty() ? set.train : set.val;
   check_predicts(set.path, text);
-  const i64 length = config.origin.contains("data.length") ? config.data.length : options.positions;
-  check<ConfigError>(length <= options.positions, "data.length = ", length, ": ", command.model,
-                     " sees ", options.positions, " ids at once");
+  const i64 length = config.origin.contains("data.length") ? config.data.length : positions;
+  check<ConfigError>(length <= positions, "data.length = ", length, ": ", command.model, " sees ",
+                     positions, " ids at once");
   const i64 stride = command.stride.value_or(length);
   check<ConfigError>(stride >= 1 && stride <= length, "eval: --stride ", stride,
                      " must be 1 to data.length = ", length);

@@ -161,7 +161,7 @@ class Prompts {
       ids.push_back(std::max(m_.tokenizer->marks().end, 0));
       hidden = 1;
     }
-    const i64 positions = m_.net->options().positions;
+    const i64 positions = m_.net->positions();
     if (static_cast<i64>(ids.size()) > positions)
       say(fmt::format("{}: the prompt has {} ids, the model sees {} at once, so not its beginning",
                       place, ids.size(), positions));
@@ -184,11 +184,14 @@ class Prompts {
   bool several_ = false, any_ = false;
 };
 
+// Bytes of keys and values of all texts that grow together.
+i64 room_for_caches(Device device) { return (device.is_cpu() ? i64{1} : i64{8}) << 30; }
+
 // A decoder for so many texts, whose graph serves group after group: on a GPU batches are powers of
 // two. If a step cannot be captured, it says why and goes on without graphs.
 class Decoders {
  public:
-  explicit Decoders(models::Gpt2& net)
+  explicit Decoders(models::LanguageNet& net)
       : net_(net), device_(net.parameters().front().tensor.device()) {
     if (device_.is_cpu()) return;
     graphs_ = {cuda_graph_capture(device_), [this](const std::string& why) {
@@ -209,16 +212,14 @@ class Decoders {
   // Texts that grow together: as many as have their keys and values in 1 GiB; on a GPU in 8, but no
   // more than 32, where each is hardly slower than one alone.
   std::size_t most() const {
-    const i64 room = (device_.is_cpu() ? i64{1} : i64{8}) << 30;
-    const models::Gpt2Options& o = net_.options();
     const auto number = static_cast<i64>(size_of(net_.parameters().front().tensor.dtype()));
-    const i64 fit = std::max<i64>(1, room / (2 * o.layers * o.width * o.positions * number));
+    const i64 fit = std::max<i64>(1, room_for_caches(device_) / (net_.cache_numbers() * number));
     if (device_.is_cpu()) return static_cast<std::size_t>(fit);
     return std::bit_floor(static_cast<std::size_t>(std::min<i64>(fit, 32)));
   }
 
  private:
-  models::Gpt2& net_;
+  models::LanguageNet& net_;
   Device device_;
   GraphOptions graphs_;
   std::unique_ptr<models::Decoder> decoder_;
@@ -228,7 +229,8 @@ class Decoders {
 // comes. Where a prompt is longer than the shortest, its ids are taken as they come.
 void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& c,
           Decoders& decoders, const std::function<void()>& made_one) {
-  const std::int32_t end = m.tokenizer->marks().end;
+  std::vector<std::int32_t> ends = m.ends;
+  ends.push_back(m.tokenizer->marks().end);  // of --tokenizer, too
   const auto growing = [&](const Text& t) { return !t.ended && t.made < c.tokens; };
   models::Decoder& decoder = decoders.of(texts.size());
   std::vector<std::uint64_t> seeds(static_cast<std::size_t>(decoder.texts()));
@@ -248,7 +250,8 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
       if (text.ids.size() > known) continue;
       const bool grows = growing(text);
       const std::int32_t next = ids[i];
-      text.ended = text.ended || (grows && next == end && !c.ignore_end);
+      const bool ends_here = std::ranges::find(ends, next) != ends.end();
+      text.ended = text.ended || (grows && ends_here && !c.ignore_end);
       text.ids.push_back(next);
       if (!grows || text.ended) {
         ++text.surplus;
@@ -305,7 +308,8 @@ int generate(const GenerateCommand& c) {
   const DType dtype = compute_type(config.train.dtype, !device.is_cpu());
   const ModelSource model = find_model(c.model, config);
   check_task(model, "generate", "language");
-  LanguageModel m = load_language_model(model, dtype, config.model.heads, device);
+  LanguageModel m =
+      load_language_model(model, dtype, config.model.heads, device, room_for_caches(device));
   for (const std::string& line : m.notes) say(line);
   if (!c.tokenizer.empty()) {
     const auto given = data::open_tokenizer(c.tokenizer);
@@ -316,9 +320,8 @@ int generate(const GenerateCommand& c) {
   }
   check<ConfigError>(m.tokenizer != nullptr, m.file,
                      ": there is no tokenizer beside it; name its folder with --tokenizer");
-  check<ConfigError>(m.tokenizer->size() <= m.net->options().vocabulary, "--tokenizer ",
-                     c.tokenizer, " has ", m.tokenizer->size(), " ids, the model ",
-                     m.net->options().vocabulary);
+  check<ConfigError>(m.tokenizer->size() <= m.net->vocabulary(), "--tokenizer ", c.tokenizer,
+                     " has ", m.tokenizer->size(), " ids, the model ", m.net->vocabulary());
   Prompts prompts(c, m);
   const bool several = prompts.several();
   Decoders decoders(*m.net);

@@ -10,7 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/commands/gpt2_text.h"
+#include "gossamer/apps/commands/language_text.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/ops.h"
@@ -88,14 +88,14 @@ Drawn draw(const TapeCommand& c) {
     const FlatParams flat(parameters, model.buffers(), {.compute = type});
     return rows_of(loss_of(), parameters);
   };
-  if (c.model.starts_with("gpt2:")) {
-    const models::Gpt2Options o = gpt2_of_text("tape", c.model);
-    models::Gpt2 model(o);
-    const Shape shape{c.batch, o.positions};
-    const Tensor ids = random_ids(shape, o.vocabulary), labels = random_ids(shape, o.vocabulary);
-    Drawn out = tape_in(model, [&] { return model.loss(ids, labels); });
-    out.title = fmt::format("{}, {} of {} ids, {}", c.model, counted(c.batch, "text"), o.positions,
-                            c.dtype);
+  if (is_language_text(c.model)) {
+    const auto model = models::make_language(language_of_text("tape", c.model));
+    const Shape shape{c.batch, model->positions()};
+    const Tensor ids = random_ids(shape, model->vocabulary()),
+                 labels = random_ids(shape, model->vocabulary());
+    Drawn out = tape_in(*model, [&] { return model->loss(ids, labels); });
+    out.title = fmt::format("{}, {} of {} ids, {}", c.model, counted(c.batch, "text"),
+                            model->positions(), c.dtype);
     return out;
   }
   const models::ModelInfo& info = models::info(c.model, "pictures");

@@ -7,10 +7,9 @@
 #include "gossamer/apps/train/text_options.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
-#include "gossamer/models/named_options.h"
+#include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
-
 void check_tokenizer_of_init(const Config& c, const data::TextSet& set,
                              std::vector<std::string>& notes) {
   if (c.model.init.empty() || !set.tokenizer) return;
@@ -33,34 +32,49 @@ void check_tokenizer_of_init(const Config& c, const data::TextSet& set,
   notes.push_back(other);
 }
 
-std::vector<std::string> keys_of_language_model(const Config& c) {
-  const models::Gpt2Options o = read_gpt2(find_initial_model(c), c.model.heads).options,
-                            named = models::gpt2_options(c.model.name, {});
-  return keys_of_options(c, "gpt2", models::named_options(o), models::named_options(named));
+std::vector<std::string> keys_of_language_model(const Config& given) {
+  const models::LanguageOptions o =
+      read_language(find_initial_model(given), given.model.heads).options;
+  const std::string family = models::family_of(o);
+  Config c = given;
+  std::vector<std::string> keys;
+  if (!given.origin.contains("model.name") && models::family_of(c.model.name).name != family) {
+    c.model.name = family;
+    keys.push_back("model.name=" + family);
+  }
+  check<ConfigError>(models::family_of(c.model.name).name == family, "model.name = ", c.model.name,
+                     ": the model of ", c.model.init, " is of the family ", family,
+                     "; leave model.name out");
+  const auto of_options =
+      keys_of_options(c, family, models::settings_of_language(o),
+                      models::settings_of_language(models::language_options(c.model.name, {})));
+  keys.insert(keys.end(), of_options.begin(), of_options.end());
+  return keys;
 }
 
-models::Gpt2Options language_options(const Config& c, i64 vocabulary,
-                                     std::vector<std::string>& notes) {
-  models::Gpt2Options o;
+models::LanguageOptions language_options(const Config& c, i64 vocabulary,
+                                         std::vector<std::string>& notes) {
+  models::LanguageOptions o;
   if (c.model.init.empty()) {
     models::ModelOptions options = model_options(c);
     options.classes = c.model.classes.value_or(vocabulary);
     options.positions = c.data.length;
-    o = models::gpt2_options(c.model.name, options);
+    o = models::language_options(c.model.name, options);
   } else {
-    const Gpt2Source found = read_gpt2(find_initial_model(c), c.model.heads);
+    const LanguageSource found = read_language(find_initial_model(c), c.model.heads);
     o = found.options;
     notes.insert(notes.end(), found.notes.begin(), found.notes.end());
-    check_agree(c, models::named_options(o));
-    check_agrees("model.classes", c.model.classes, o.vocabulary, c.model.init);
-    check<ConfigError>(c.data.length <= o.positions, "data.length = ", c.data.length,
-                       ": the model of ", c.model.init, " sees ", o.positions, " ids at once");
+    check_agree(c, models::settings_of_language(o));
+    check_agrees("model.classes", c.model.classes, models::vocabulary_of(o), c.model.init);
+    check<ConfigError>(c.data.length <= models::positions_of(o), "data.length = ", c.data.length,
+                       ": the model of ", c.model.init, " sees ", models::positions_of(o),
+                       " ids at once");
   }
-  check<ConfigError>(vocabulary <= o.vocabulary, "the data has ", vocabulary, " ids, the model ",
-                     o.vocabulary,
+  check<ConfigError>(vocabulary <= models::vocabulary_of(o), "the data has ", vocabulary,
+                     " ids, the model ", models::vocabulary_of(o),
                      c.model.init.empty() ? "; use model.classes=auto, or more"
                                           : "; tokenize it with the tokenizer of model.init");
-  o.dropout = static_cast<float>(c.model.dropout);
+  models::set_dropout(o, static_cast<float>(c.model.dropout));
   return o;
 }
 

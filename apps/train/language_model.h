@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gossamer/apps/config.h"
-#include "gossamer/apps/train/gpt2_source.h"
+#include "gossamer/apps/train/language_source.h"
 #include "gossamer/data/text/text_set.h"
 
 namespace gossamer::apps {
@@ -13,8 +13,8 @@ namespace gossamer::apps {
 // The model of a configuration for this vocabulary: model.name with what model.layers … say
 // otherwise; with model.init that of the file. notes: what had to be guessed. ConfigError: a key
 // that contradicts model.init. IoError.
-models::Gpt2Options language_options(const Config&, i64 vocabulary,
-                                     std::vector<std::string>& notes);
+models::LanguageOptions language_options(const Config&, i64 vocabulary,
+                                         std::vector<std::string>& notes);
 
 // What the file of model.init says and no key does, as key=value, so that a configuration says what
 // is trained. ConfigError: model.name is of another size. IoError.

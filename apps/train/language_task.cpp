@@ -14,8 +14,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/window_loader.h"
-#include "gossamer/models/gpt2.h"
-#include "gossamer/models/gpt2_file.h"
+#include "gossamer/models/language_file.h"
 
 namespace gossamer::apps {
 namespace {
@@ -97,7 +96,8 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
     if (!windows.inputs.defined()) break;
     const nn::StepBatch in = inputs.put(batch_of(windows), {}).batch;
     for (std::size_t i = 0; i < nets.size(); ++i) {
-      const Tensor loss = static_cast<models::Gpt2*>(nets[i])->loss(in.tensors[0], in.tensors[1]);
+      const Tensor loss =
+          static_cast<models::LanguageNet*>(nets[i])->loss(in.tensors[0], in.tensors[1]);
       all[i].items += static_cast<double>(windows.labelled);
       all[i].loss += static_cast<double>(windows.labelled) * static_cast<double>(loss.item());
     }
@@ -131,7 +131,7 @@ class Data final : public TextData<data::WindowLoader> {
     check_tokenizer_of_init(config, set, notes_);
   }
 
-  i64 output_count() const override { return model.vocabulary; }
+  i64 output_count() const override { return models::vocabulary_of(model); }
   double epoch() const override { return static_cast<double>(set.train.tokens->size()); }
   std::string val_hash() const override {
     return fmt::format("{:016x}", identity(*val.tokens, set.tokenizer.get(), config_.data.length));
@@ -139,11 +139,11 @@ class Data final : public TextData<data::WindowLoader> {
   std::string description() const override {
     return fmt::format("{}: {} tokens to train, {} to validate, {} ids, {} at once", set.path,
                        set.train.tokens->size(),
-                       validates() ? std::to_string(val.tokens->size()) : "none", model.vocabulary,
+                       validates() ? std::to_string(val.tokens->size()) : "none", output_count(),
                        config_.data.length);
   }
   void add_facts(JsonObject& facts) const override {
-    facts.add("vocabulary", model.vocabulary).add("train_tokens", set.train.tokens->size());
+    facts.add("vocabulary", output_count()).add("train_tokens", set.train.tokens->size());
     if (validates()) facts.add("val_tokens", val.tokens->size()).add("val_hash", val_hash());
   }
   void check_loader() const override {
@@ -161,7 +161,7 @@ class Data final : public TextData<data::WindowLoader> {
     return order;
   }
 
-  const models::Gpt2Options model;
+  const models::LanguageOptions model;
 
  private:
   data::WindowLoaderOptions loader_options() const {
@@ -183,32 +183,35 @@ class Data final : public TextData<data::WindowLoader> {
 
 // --- the model
 
-class Model final : public TextModel<models::Gpt2, Data> {
+class Model final : public TextModel<models::LanguageNet, Data> {
  public:
   using TextModel::TextModel;
 
   std::map<std::string, std::string> header() const override {
-    return models::metadata_of(config_.model.name, data_.model);
+    return models::language_header(config_.model.name, data_.model);
   }
   void save_beside(const std::filesystem::path& folder) const override {
     write_file(folder / "config.json", hugging_face_config(data_.model, data_.set.marks.end));
     TextModel::save_beside(folder);
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const override {
-    return static_cast<models::Gpt2&>(net).loss(batch.tensors[0], batch.tensors[1],
-                                                static_cast<float>(config_.optim.label_smoothing));
+    return static_cast<models::LanguageNet&>(net).loss(
+        batch.tensors[0], batch.tensors[1], static_cast<float>(config_.optim.label_smoothing));
   }
   void run(nn::Module& net, const nn::StepBatch& batch) const override {
-    static_cast<models::Gpt2&>(net).hidden(batch.tensors[0].to(device_));
+    static_cast<models::LanguageNet&>(net).hidden(batch.tensors[0].to(device_));
   }
 
  private:
-  void load(const nn::Weights& file, models::Gpt2& net) const override {
-    models::load_gpt2(file, net);
+  std::unique_ptr<models::LanguageNet> make_net() const override {
+    return models::make_language(data_.model);
+  }
+  void load(const nn::Weights& file, models::LanguageNet& net) const override {
+    models::load_language(file, net);
   }
   void write(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
              const std::map<std::string, std::string>& header) const override {
-    models::save_gpt2(path, static_cast<const models::Gpt2&>(net), &params, header);
+    models::save_language(path, static_cast<const models::LanguageNet&>(net), params, header);
   }
 };
 

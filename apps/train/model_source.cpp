@@ -12,7 +12,7 @@
 #include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/spelling.h"
-#include "gossamer/models/gpt2_file.h"
+#include "gossamer/models/language_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/train/train_state.h"
 #include "gossamer/nn/train/worker_models.h"
@@ -79,7 +79,13 @@ ModelSource of_folder(const fs::path& folder) {
                 .of_workers = false,
                 .beside = folder,
                 .notes = {}};
-  if (fs::exists(s.files[0])) return s;
+  // the four forms in which Hugging Face's library writes a model
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin",
+                           "pytorch_model.bin.index.json"})
+    if (fs::exists(folder / name)) {
+      s.files[0] = folder / name;
+      return s;
+    }
   const bool run = is_run_folder(folder);
   const std::string instead = ": no model.safetensors is there; taken is ";
   if (const fs::path best = folder / "best.safetensors"; fs::exists(best)) {
@@ -159,7 +165,7 @@ nn::Weights read_model(const ModelSource& source) {
     const bool language = task_in(weights.metadata) == "language";
     if (language)  // its files have no counters
       std::erase_if(tensors, [](const NamedTensor& t) { return !is_floating(t.tensor.dtype()); });
-    weights.tensors = language ? models::gpt2_in_file(tensors, weights.metadata["bias"] != "false")
+    weights.tensors = language ? models::language_in_file(tensors, weights.metadata)
                                : nn::in_file_layout(tensors);
     nn::rename(weights, source.options.rename);
   } else {
@@ -173,8 +179,7 @@ std::string task_of(const ModelSource& source) {
   if (std::string said = task_in(model_header(source)); !said.empty()) return said;
   if (says_model_type(source.beside))
     return "language";  // of another kind: who reads it refuses it
-  const auto weights = models::gpt2_weights(read_model(source));
-  return models::gpt2_of(weights.tensors) ? "language" : "pictures";
+  return models::is_language(read_model(source)) ? "language" : "pictures";
 }
 
 void check_task(const ModelSource& source, const std::string& command, const std::string& wanted) {

@@ -4,7 +4,8 @@
 //                              its best model, else its newest checkpoint that is whole
 //   a checkpoint's folder      the mean of its workers' models, as at the end of a run
 //   the file of one worker     that worker's model
-// Any other folder is one with a model.safetensors, as of Hugging Face.
+// Any other folder is one of Hugging Face: with a model.safetensors or pytorch_model.bin, or the
+// index of several such files.
 #pragma once
 
 #include <filesystem>

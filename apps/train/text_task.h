@@ -70,7 +70,7 @@ class TextData : public TaskData {
   double wait_s_ = 0;
 };
 
-// A model of text: made with the options of its data (Data::model).
+// A model of text.
 template <class Net, class Data>
 class TextModel : public TaskModel {
  public:
@@ -83,7 +83,7 @@ class TextModel : public TaskModel {
   std::unique_ptr<nn::Module> make(bool from_start,
                                    std::vector<std::string>& notes) const override {
     nn::seed_initialisation(static_cast<std::uint64_t>(config_.train.seed));
-    auto net = std::make_unique<Net>(data_.model);
+    std::unique_ptr<Net> net = make_net();
     if (!config_.model.init.empty() && from_start) {
       const nn::Weights file = initial_weights(config_);
       load(file, *net);
@@ -100,6 +100,7 @@ class TextModel : public TaskModel {
   }
 
  protected:
+  virtual std::unique_ptr<Net> make_net() const = 0;
   virtual void load(const nn::Weights& file, Net& net) const { nn::load(file, net); }
 
   const Config& config_;

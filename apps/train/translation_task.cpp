@@ -257,6 +257,11 @@ class Model final : public TextModel<models::Transformer, Data> {
     const Tensor lengths = in.lengths.to(device_);
     model.decode(model.encode(in.source.to(device_), lengths), lengths, in.inputs.to(device_));
   }
+
+ private:
+  std::unique_ptr<models::Transformer> make_net() const override {
+    return std::make_unique<models::Transformer>(data_.model);
+  }
 };
 
 // --- evaluation

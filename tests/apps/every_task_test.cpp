@@ -1,5 +1,5 @@
-// What holds for runs on pictures, on text and on translations alike: exact resume, record and
-// replay, deaths, 16 bits, losses that are no number.
+// What holds for runs on pictures, on text (GPT-2, LLaMA) and on translations alike: exact resume,
+// record and replay, deaths, 16 bits, losses that are no number.
 #include <gmock/gmock.h>
 
 #include "apps/text_data.h"
@@ -18,6 +18,7 @@ class EveryTask : public ProgramTest, public ::testing::WithParamInterface<std::
     if (!pictures()) make_texts(folder);
   }
   bool pictures() const { return GetParam() == "pictures"; }
+  std::string task() const { return GetParam() == "llama" ? "language" : GetParam(); }
   // A run of seconds, of about 20 gradients an epoch; later arguments win.
   std::vector<std::string> small(std::vector<std::string> more, int workers = 1) const {
     if (workers > 1) more.insert(more.end(), {"--workers", std::to_string(workers)});
@@ -26,20 +27,20 @@ class EveryTask : public ProgramTest, public ::testing::WithParamInterface<std::
       return tiny(more);
     }
     std::vector<std::string> all{"train",
-                                 "task=" + GetParam(),
-                                 "data.train=" + GetParam(),
+                                 "task=" + task(),
+                                 "data.train=" + task(),
                                  "data.length=32",
                                  "model.layers=1",
                                  "model.width=16",
                                  "model.heads=2",
-                                 "model.dropout=0.1",
-                                 GetParam() == "language" ? "train.batch=8" : "train.batch=128",
+                                 task() == "language" ? "train.batch=8" : "train.batch=128",
                                  "train.epochs=1",
                                  "train.threads=1",
                                  "train.device=cpu",
                                  "run.name=t",
                                  "run.log_every=1"};
-    if (GetParam() == "translation") all.push_back("model.ff=32");
+    if (task() == "translation") all.push_back("model.ff=32");
+    all.push_back(GetParam() == "llama" ? "model.name=llama" : "model.dropout=0.1");
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
@@ -48,18 +49,19 @@ class EveryTask : public ProgramTest, public ::testing::WithParamInterface<std::
     return "train.epochs=" + std::to_string(of_pictures * (pictures() ? 1 : 4));
   }
   // Images or ids of a gradient.
-  double gradient() const { return pictures() ? 4 : GetParam() == "language" ? 8 * 32 : 128; }
+  double gradient() const { return pictures() ? 4 : task() == "language" ? 8 * 32 : 128; }
   // Images, or ids that are predicted, of the validation data.
   double validated() const {
     if (pictures()) return 40;
-    const data::TextSet set = data::open_text((folder / GetParam()).string());
+    const data::TextSet set = data::open_text((folder / task()).string());
     return static_cast<double>(set.pairs ? set.val.targets->size() : set.val.tokens->size() - 1);
   }
   double validated(const Json& s) const { return s[pictures() ? "val_images" : "val_tokens"]; }
-  std::string val() const { return "data.val=" + (pictures() ? "s/val" : GetParam()); }
+  std::string val() const { return "data.val=" + (pictures() ? "s/val" : task()); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, EveryTask, ::testing::Values("pictures", "language", "translation"),
+INSTANTIATE_TEST_SUITE_P(Of, EveryTask,
+                         ::testing::Values("pictures", "language", "llama", "translation"),
                          [](const auto& of) { return of.param; });
 
 TEST_P(EveryTask, AWarmUpThatIsCutIsSaid) {

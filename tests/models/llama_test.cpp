@@ -18,6 +18,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/decoder.h"
 #include "gossamer/models/llama_file.h"
+#include "gossamer/models/registry.h"
 #include "gossamer/models/sampling.h"
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
@@ -282,7 +283,7 @@ TEST(Llama, WithFrozenPartsTheOthersGetTheirGradients) {
 
 TEST(Llama, RopeTablesAreExact) {
   const SafeTensors file = read_safetensors(golden_folder("rope.safetensors"));
-  LlamaOptions plain{.head_size = 64}, scaled = llama_options("llama-3.2-1b");
+  LlamaOptions plain{.head_size = 64}, scaled = llama_options("llama-3.2-1b", {});
   const Tensor positions = *file.find("positions");
   const i64 most = *std::ranges::max_element(positions.span<std::int32_t>()) + 1;
   for (const auto& [name, options] :
@@ -303,21 +304,31 @@ TEST(LlamaSizes, AreThePublishedNumbersOfParameters) {
       {"llama-3.2-1b", 1'235'814'400}, {"qwen2.5-0.5b", 494'032'768},
       {"qwen3-0.6b", 596'049'920},     {"mistral-7b", 7'241'732'096}};
   for (const auto& [name, count] : published) {
-    const LlamaOptions o = llama_options(name);
+    const LlamaOptions o = llama_options(name, {});
     check_options(o);
     EXPECT_EQ(parameter_count(o), count) << name;
   }
 }
 
-TEST(LlamaSizes, AnUnknownNameIsAnsweredWithTheKnownOnes) {
-  EXPECT_THAT(error_of<ConfigError>([] { llama_options("llama-7b"); }), HasSubstr("llama-3.2-1b"));
-  EXPECT_THAT(error_of<ConfigError>([] { Llama(LlamaOptions{.heads = 6, .kv_heads = 4}); }),
-              HasSubstr("cannot share 4 heads"));
-  LlamaOptions small = llama_options("qwen3-0.6b");
-  small.layers = 2, small.width = 48, small.vocabulary = 70;
+TEST(LlamaSizes, FollowTheOptions) {
+  const LlamaOptions o = llama_options("smollm2-135m", {.classes = 65, .layers = 2, .width = 384});
+  EXPECT_EQ(o.heads, 6);
+  EXPECT_EQ(o.kv_heads, 2);
+  EXPECT_EQ(o.head_size, 64);
+  EXPECT_EQ(o.ff, 1024);
+  EXPECT_EQ(o.vocabulary, 65);
+  const auto net =
+      make("smollm2-135m", {.classes = 65, .layers = 2, .width = 384, .positions = 16});
   i64 count = 0;
-  for (const NamedTensor& p : Llama(small).parameters()) count += p.tensor.numel();
-  EXPECT_EQ(count, parameter_count(small));
+  for (const NamedTensor& p : net->parameters()) count += p.tensor.numel();
+  EXPECT_EQ(count, parameter_count(o));
+  EXPECT_EQ(llama_options("llama", {.width = 96, .heads = 3}).head_size, 32);
+  EXPECT_THAT(error_of<ConfigError>([] { llama_options("llama", {.width = 100, .heads = 3}); }),
+              HasSubstr("no multiple of its 3 heads"));
+  EXPECT_THAT(error_of<ConfigError>([] { make("llama", {.kv_heads = 4}); }),
+              HasSubstr("cannot share 4 heads"));
+  EXPECT_THAT(error_of<ConfigError>([] { make("llama", {.dropout = 0.1}); }),
+              HasSubstr("takes no dropout"));
 }
 
 TEST(Llama, TextBeyondItsPositionsIsAnError) {
