@@ -78,7 +78,7 @@ struct Config {
            epsilon = nn::OptimizerOptions().epsilon;
     Auto accumulate;
     std::string schedule = nn::ScheduleOptions().kind, scaling = "auto";
-    Amount warmup_epochs{1};
+    Amount warmup_epochs{1}, decay{nn::ScheduleOptions().decay};
     double warmup_from = nn::ScheduleOptions().warmup_from, final = nn::ScheduleOptions().final,
            gamma = nn::ScheduleOptions().gamma;
     std::vector<Amount> milestones{{0.5}, {0.75}};

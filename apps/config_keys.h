@@ -261,16 +261,20 @@ void each_key(C& c, F&& f) {
   key("optim.clip_norm", c.optim.clip_norm, "largest norm of a gradient; 0: no clipping",
       Range::at_least(0));
   key("optim.schedule", c.optim.schedule,
-      "learning rate over the samples seen by all workers: constant | step | cosine | one-cycle | "
-      "inverse-sqrt",
-      Choices{"constant", "step", "cosine", "one-cycle", "inverse-sqrt"});
+      "learning rate over the samples seen by all workers: constant | step | cosine | linear | "
+      "one-cycle | wsd (stays at the peak until optim.decay) | inverse-sqrt",
+      Choices{nn::schedule_kinds()});
   key("optim.warmup_epochs", c.optim.warmup_epochs,
       "linear rise to the peak, in epochs or as an amount (\"500 steps\"); it is part of "
       "train.epochs, at most half of it; 0 with one-cycle: 30 % of it",
       Range::at_least(0));
   key("optim.warmup_from", c.optim.warmup_from, "learning rate at the start of the rise",
       Range::at_least(0));
-  key("optim.final", c.optim.final, "cosine, one-cycle: learning rate at the end",
+  key("optim.final", c.optim.final, "cosine, linear, one-cycle, wsd: learning rate at the end",
+      Range::at_least(0));
+  key("optim.decay", c.optim.decay,
+      "wsd: the fall to optim.final at the end, as a fraction of the run, or an amount (\"2000 "
+      "steps\"); a resumed run with a longer train.epochs begins it later",
       Range::at_least(0));
   key("optim.milestones", c.optim.milestones,
       "step: fractions of the run, or amounts: [\"30 epochs\", \"60 epochs\"]");
@@ -430,6 +434,10 @@ inline constexpr OtherName kOtherNames[] = {
     {"sched", "optim.schedule"},
     {"scheduler", "optim.schedule"},
     {"warmup", "optim.warmup_epochs"},
+    {"warmup_steps", "optim.warmup_epochs"},
+    {"steps", "train.epochs"},
+    {"max_steps", "train.epochs"},
+    {"max_iters", "train.epochs"},
     {"checkpoint_hist", "run.keep_best"},
     {"eval_metric", "run.best_by"},
     {"experiment", "run.name"},

@@ -261,15 +261,16 @@ gsm_status gsm_trainer_steps(gsm_trainer* trainer, int64_t* steps);
 
 // A learning rate for every moment of a training, as `gossamer config` explains it for optim.*.
 typedef struct gsm_schedule {
-  size_t struct_size;          // set it to sizeof(gsm_schedule)
-  const char* kind;            // constant, step, cosine, one-cycle, inverse-sqrt; NULL: cosine
-  double rate;                 // after the warm-up
-  double total;                // length of the training, in steps, samples or whatever you count
+  size_t struct_size;  // set it to sizeof(gsm_schedule)
+  const char* kind;    // constant, step, cosine, linear, one-cycle, wsd, inverse-sqrt; NULL: cosine
+  double rate;         // after the warm-up
+  double total;        // length of the training, in steps, samples or whatever you count
   double warmup, warmup_from;  // length of the linear rise, and the rate where it begins
-  double end;                  // cosine, one-cycle: the rate at the end
+  double end;                  // cosine, linear, one-cycle, wsd: the rate at the end
   const double* milestones;    // step: parts of the total, ascending
   int32_t n_milestones;
   double gamma;  // step: factor at each milestone; 0: 0.1
+  double decay;  // wsd: the fall at the end, as a part of the total; 0: 0.1
 } gsm_schedule;
 gsm_status gsm_schedule_rate(const gsm_schedule* schedule, double seen, double* rate);
 

@@ -264,6 +264,7 @@ gsm_status gsm_schedule_rate(const gsm_schedule* schedule, double seen, double* 
                                    {"warmup_from", s.warmup_from},
                                    {"end", s.end},
                                    {"gamma", s.gamma},
+                                   {"decay", s.decay},
                                    {"n_milestones", s.n_milestones}});
     check<ArgumentError>(seen >= 0 && std::isfinite(seen), "gsm_schedule_rate: ", seen,
                          " are seen; wanted 0 or more");
@@ -275,6 +276,7 @@ gsm_status gsm_schedule_rate(const gsm_schedule* schedule, double seen, double* 
                                 .final = s.end};
     if (s.kind) options.kind = s.kind;
     if (s.gamma > 0) options.gamma = s.gamma;
+    if (s.decay > 0) options.decay = s.decay;
     if (s.n_milestones > 0) {
       check_given("gsm_schedule.milestones", s.milestones);
       options.milestones.assign(s.milestones, s.milestones + s.n_milestones);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include <fmt/core.h>
@@ -28,6 +29,13 @@ std::string duration_text(double seconds) {
 }
 
 namespace {
+
+// 950, 1.54M
+std::string count_text(double count) {
+  for (const auto& [factor, letter] : {std::pair(1e9, "G"), {1e6, "M"}, {1e3, "k"}})
+    if (count >= factor) return fmt::format("{:.4g}{}", count / factor, letter);
+  return fmt::format("{:.0f}", count);
+}
 
 std::size_t terminal_columns(std::FILE* out) {
   winsize size{};
@@ -57,11 +65,18 @@ std::string Progress::text(const ProgressState& s, double now) const {
     int rank;  // the highest is left out first
     std::string text;
   };
-  std::vector<Part> parts{
-      {0, fmt::format("{:5.1f}%", 100 * done)},
-      {2, fmt::format("epoch {:.2f}/{:.4g}", s.samples / s.epoch_size, s.total / s.epoch_size)},
-      {1, fmt::format("loss {:.3f}", s.loss)},
-      {7, fmt::format("lr {:.3g}", s.learning_rate)}};
+  std::vector<Part> parts{{0, fmt::format("{:5.1f}%", 100 * done)}};
+  if (s.step > 0) {
+    parts.push_back(
+        {2, fmt::format("step {:.0f}/{:.0f}", s.samples / s.step, std::ceil(s.total / s.step))});
+    parts.push_back(
+        {6, fmt::format("{}/{} {}", count_text(s.samples), count_text(s.total), s.unit)});
+  } else {
+    parts.push_back(
+        {2, fmt::format("epoch {:.2f}/{:.4g}", s.samples / s.epoch_size, s.total / s.epoch_size)});
+  }
+  parts.push_back({1, fmt::format("loss {:.3f}", s.loss)});
+  parts.push_back({7, fmt::format("lr {:.3g}", s.learning_rate)});
   if (rate_ > 0) {  // not yet after the first step
     parts.push_back({4, fmt::format("{:.0f} {}/s", rate_, s.unit)});
     parts.push_back({6, fmt::format("data wait {:.0f}%", 100 * wait_share_)});

@@ -13,8 +13,9 @@ namespace gossamer::apps {
 
 struct ProgressState {
   double samples = 0, total = 1, epoch_size = 1;  // of all workers
-  std::string unit = "images";                    // what samples are
-  double loss = 0;                                // of this worker, smoothed
+  double step = 0;              // samples of a step of all workers; 0: epochs are shown
+  std::string unit = "images";  // what samples are
+  double loss = 0;              // of this worker, smoothed
   double learning_rate = 0;
   double data_wait_s = 0;  // of this worker since the start
   double exchanges_per_step = 0;

@@ -71,7 +71,8 @@ nn::Schedule run_schedule(const Config& c, int workers, double epoch,
                             .warmup_from = c.optim.warmup_from,
                             .final = c.optim.final,
                             .milestones = parts_of_run(c.optim.milestones, c, workers, epoch),
-                            .gamma = c.optim.gamma});
+                            .gamma = c.optim.gamma,
+                            .decay = part_of_run(c.optim.decay, c, workers, epoch)});
 }
 
 std::vector<nn::RateFactor> rate_factors(const Config& c) {

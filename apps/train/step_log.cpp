@@ -220,6 +220,7 @@ void StepLog::show(double seen, double learning_rate, bool last) {
       {.samples = seen,
        .total = plan_.total_samples,
        .epoch_size = epoch_,
+       .step = plan_.config.task == "pictures" ? 0 : plan_.samples_of_a_step(),
        .unit = trainer_.task.data->unit(),
        .loss = smooth_loss_,
        .learning_rate = learning_rate,

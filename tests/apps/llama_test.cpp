@@ -88,6 +88,28 @@ TEST_F(LlamaProgram, EveryMethodTrainsIt) {
   }
 }
 
+// The plateau of a run without a fall is cooled down by one that goes on.
+TEST_F(LlamaProgram, AResumedRunBeginsTheDecay) {
+  const auto rates = [&] {
+    std::vector<double> out;
+    for (const Json& step : events("step")) out.push_back(step["learning_rate"]);
+    return out;
+  };
+  ASSERT_EQ(run(small({"optim.schedule=wsd", "optim.decay=0", "train.epochs=20 steps"})).code, 0);
+  EXPECT_EQ(rates(), std::vector<double>(20, 0.01));
+  const Result r =
+      run({"train", "--resume", "runs/t", "train.epochs=30 steps", "optim.decay=5 steps"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::vector<double> all = rates();
+  ASSERT_EQ(all.size(), 30u);
+  for (std::size_t i = 0; i < 30; ++i)
+    EXPECT_NEAR(all[i], i < 25 ? 0.01 : 0.01 * (30 - static_cast<double>(i)) / 5, 1e-9) << i;
+  const Result overlap = run(small({"optim.schedule=wsd", "optim.decay=0.9", "train.epochs=1",
+                                    "optim.warmup_epochs=0.4", "run.name=u"}));
+  EXPECT_EQ(overlap.code, 2);
+  EXPECT_THAT(overlap.err, HasSubstr("in the warm-up of"));
+}
+
 TEST_F(LlamaProgram, CheckpointsAreModelsAndAverageToOne) {
   ASSERT_EQ(run(small({"train.epochs=4", "run.checkpoint_every=1", "run.keep=3"})).code, 0);
   ASSERT_EQ(run({"average", "runs/t", "--last", "2"}).code, 0);

@@ -52,6 +52,12 @@ TEST_F(ProgressLines, TheFirstStepIsShownThenOneAtLeastEveryFiveSeconds) {
                                    AllOf(HasSubstr("  7.0%"), HasSubstr("0:30 elapsed"))));
 }
 
+TEST_F(ProgressLines, OfTextSayStepsAndIds) {
+  progress.update({.samples = 51'200, .total = 1'536'000, .step = 768, .unit = "tokens"});
+  EXPECT_THAT(lines(), ElementsAre(AllOf(HasSubstr("  3.3%  step 67/2000  51.2k/1.536M tokens  "),
+                                         Not(HasSubstr("epoch")))));
+}
+
 // Of commands that go through data; stderr is no terminal in tests.
 TEST(ProgressLine, SaysHowManyAndHowFastOnceInHalfAMinute) {
   double now = 0;

@@ -87,6 +87,35 @@ TEST(Schedule, OneCycleRisesForThirtyPercentUnlessToldOtherwise) {
                    0.5);
 }
 
+TEST(Schedule, LinearFallsFromTheWarmUpToTheEnd) {
+  const Schedule rate =
+      make_schedule({.kind = "linear", .peak = 1, .total = 110, .warmup = 10, .final = 0.2});
+  EXPECT_DOUBLE_EQ(rate(5), 0.5);
+  EXPECT_DOUBLE_EQ(rate(10), 1);
+  EXPECT_DOUBLE_EQ(rate(60), 0.6);
+  EXPECT_DOUBLE_EQ(rate(110), 0.2);
+  EXPECT_DOUBLE_EQ(rate(200), 0.2);
+  EXPECT_DOUBLE_EQ(make_schedule({.kind = "linear", .peak = 1, .total = 10})(0), 1);
+}
+
+// Hu et al. 2024: lr(k) = peak (1 - (k - S)/(N - S)) behind the plateau, which ends at S.
+TEST(Schedule, WsdStaysAtItsPeakAndFallsAtTheEnd) {
+  const auto with = [](double total, double decay) {
+    return make_schedule({.kind = "wsd", .peak = 2, .total = total, .warmup = 10, .decay = decay});
+  };
+  const Schedule rate = with(100, 0.2);
+  EXPECT_DOUBLE_EQ(rate(5), 1);
+  EXPECT_DOUBLE_EQ(rate(10), 2);
+  EXPECT_DOUBLE_EQ(rate(80), 2);
+  EXPECT_DOUBLE_EQ(rate(95), 0.5);
+  EXPECT_DOUBLE_EQ(rate(100), 0);
+  EXPECT_DOUBLE_EQ(with(100, 0)(99.9), 2) << "no fall";
+  // A longer run has the same plateau, so it goes on from any point of the shorter one's.
+  for (const double at : {3.0, 20.0, 80.0}) EXPECT_DOUBLE_EQ(with(500, 0.1)(at), rate(at));
+  EXPECT_THROW(with(100, 0.95), ConfigError);
+  EXPECT_THROW(with(100, 1.1), ConfigError);
+}
+
 TEST(Schedule, InverseSqrtFallsFromTheEndOfTheWarmUp) {
   const Schedule rate = make_schedule(
       {.kind = "inverse-sqrt", .peak = 2, .total = 1000, .warmup = 100, .warmup_from = 1});
@@ -118,11 +147,11 @@ TEST(Schedule, LinearScalingMultipliesByTheGlobalBatch) {
 
 TEST(Schedule, BadOptionsAreRefusedByName) {
   try {
-    make_schedule({.kind = "linear"});
+    make_schedule({.kind = "triangle"});
     FAIL();
   } catch (const ConfigError& error) {
-    EXPECT_THAT(error.what(),
-                testing::AllOf(testing::HasSubstr("\"linear\""), testing::HasSubstr("one-cycle")));
+    EXPECT_THAT(error.what(), testing::AllOf(testing::HasSubstr("\"triangle\""),
+                                             testing::HasSubstr("one-cycle")));
   }
   EXPECT_THROW(make_schedule({.peak = -1}), ConfigError);
   EXPECT_THROW(make_schedule({.peak = NAN}), ConfigError);
