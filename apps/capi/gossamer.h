@@ -354,7 +354,8 @@ typedef struct gsm_language_options {
   const char* type;    // in which it computes: f32, bf16; NULL: f32
   int64_t heads;       // of a file that does not say it, without config.json; 0: width / 64
 } gsm_language_options;
-// A GPT-2: a folder of Hugging Face or of `gossamer train`, or a file of gsm_trainer_save.
+// A GPT-2 or a model of LLaMA's kind: a folder of Hugging Face or of `gossamer train`, or a file of
+// gsm_trainer_save.
 gsm_status gsm_language_open(const char* path, const gsm_language_options* options,
                              gsm_language** language);
 typedef struct gsm_language_info_t {

@@ -38,7 +38,7 @@ class LlamaProgram : public TextTest {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
-  double loss(std::vector<std::string> command) const {
+  double loss(std::vector<std::string> command) {
     command.insert(command.begin(), "eval");
     command.insert(command.end(), {"data.val=language", "data.length=16", "--json"});
     const Result r = run(command);

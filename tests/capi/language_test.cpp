@@ -19,7 +19,7 @@ using testing::HasSubstr;
 #define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
 
 // A model that says "abcdefgh" again and again, and its tokenizer of single characters.
-class CLanguage : public InTempFolder {
+class CLanguage : public InTempFolder, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
     InTempFolder::SetUp();
@@ -30,7 +30,7 @@ class CLanguage : public InTempFolder {
     o.optimizer = "adamw";
     o.model_options = "layers=1 width=32 heads=2 positions=16";
     gsm_trainer* trainer = nullptr;
-    MUST(gsm_trainer_new("gpt2", 8, &o, &trainer));
+    MUST(gsm_trainer_new(GetParam(), 8, &o, &trainer));
     float loss = 0;
     std::vector<int32_t> rows;  // that begin with every letter
     for (int i = 0; i < 8 * 16; ++i) rows.push_back((i / 16 + i % 16) % 8);
@@ -79,7 +79,10 @@ class CLanguage : public InTempFolder {
   gsm_language* language_ = nullptr;
 };
 
-TEST_F(CLanguage, TextBecomesIdsAndIdsText) {
+INSTANTIATE_TEST_SUITE_P(Families, CLanguage, testing::Values("gpt2", "llama"),
+                         [](const auto& family) { return std::string(family.param); });
+
+TEST_P(CLanguage, TextBecomesIdsAndIdsText) {
   gsm_tokenizer* tokenizer = nullptr;
   MUST(gsm_language_tokenizer(language_, &tokenizer));
   int64_t size = 0, n = 0;
@@ -114,7 +117,7 @@ TEST_F(CLanguage, TextBecomesIdsAndIdsText) {
   MUST(gsm_tokenizer_free(tokenizer));
 }
 
-TEST_F(CLanguage, TheModelGoesOnWithATextBeyondItsPositions) {
+TEST_P(CLanguage, TheModelGoesOnWithATextBeyondItsPositions) {
   gsm_generation_options o = options();
   o.temperature = -1;
   o.tokens = 40;
@@ -127,7 +130,7 @@ TEST_F(CLanguage, TheModelGoesOnWithATextBeyondItsPositions) {
   EXPECT_THAT(generated({0, 1, 2}, &o), testing::ElementsAre(3, 4, 5));
 }
 
-TEST_F(CLanguage, AnyTextIsTheSameFromTheSameSeed) {
+TEST_P(CLanguage, AnyTextIsTheSameFromTheSameSeed) {
   gsm_generation_options o = options();
   o.temperature = 5;
   o.tokens = 12;
@@ -151,7 +154,7 @@ TEST_F(CLanguage, AnyTextIsTheSameFromTheSameSeed) {
   }
 }
 
-TEST_F(CLanguage, PerplexityIsLowWhereTheTextIsKnown) {
+TEST_P(CLanguage, PerplexityIsLowWhereTheTextIsKnown) {
   double loss = 0, known = 0, unknown = 0;
   MUST(gsm_language_perplexity(language_, ids_.data(), 16, 0, &loss, &known));
   EXPECT_NEAR(known, std::exp(loss), 1e-9);
@@ -167,7 +170,7 @@ TEST_F(CLanguage, PerplexityIsLowWhereTheTextIsKnown) {
             GSM_ERROR_ARGUMENT);
 }
 
-TEST_F(CLanguage, ATrainerGoesOnFromAFileThatSaysWhichModelItIs) {
+TEST_P(CLanguage, ATrainerGoesOnFromAFileThatSaysWhichModelItIs) {
   gsm_trainer_options o{};
   o.struct_size = sizeof o;
   o.init = model_.c_str();
@@ -184,7 +187,7 @@ TEST_F(CLanguage, ATrainerGoesOnFromAFileThatSaysWhichModelItIs) {
   EXPECT_EQ(gsm_trainer_new(nullptr, 0, &o, &trainer), GSM_ERROR_CONFIG);
 }
 
-TEST_F(CLanguage, InformationAndWrongModels) {
+TEST_P(CLanguage, InformationAndWrongModels) {
   gsm_language_info_t info{};
   info.struct_size = sizeof info;
   MUST(gsm_language_info(language_, &info));
