@@ -70,7 +70,9 @@ Schedule make_schedule(const ScheduleOptions& options) {
     const double from = (1 - o.decay) * o.total;
     check<ConfigError>(from >= o.warmup, "schedule: wsd begins to fall after ", from,
                        " samples, in the warm-up of ", o.warmup);
-    after = [o, from](double samples) { return fall(o, from, o.total, samples); };
+    after = [o, from](double samples) {
+      return o.decay > 0 ? fall(o, from, o.total, samples) : o.peak;
+    };
   } else if (o.kind == "inverse-sqrt") {
     check<ConfigError>(o.warmup > 0,
                        "schedule: inverse-sqrt falls from the end of the warm-up; "
