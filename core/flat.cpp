@@ -26,7 +26,9 @@ bool same_whole(const NamedTensor& a, const NamedTensor& b) {
 // Matrices and filters, then the rest; backwards, but parts of one tensor in their order.
 std::vector<NamedTensor> in_layout(std::vector<NamedTensor> params) {
   std::ranges::reverse(params);
-  std::ranges::stable_partition(params, [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
+  // std::ranges' needs more of libstdc++ 12 than clang 14 has
+  std::stable_partition(params.begin(), params.end(),
+                        [](const NamedTensor& p) { return p.tensor.rank() >= 2; });
   for (auto begin = params.begin(); begin != params.end();) {
     const auto end = std::find_if(begin + 1, params.end(),
                                   [&](const NamedTensor& p) { return !same_whole(*begin, p); });

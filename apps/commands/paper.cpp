@@ -1,6 +1,7 @@
 // `gossamer paper`: lists the pages of apps/paper, or makes one: as text, JSON and pictures.
 #include "gossamer/apps/paper/paper.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -33,11 +34,35 @@ const char* verdict(const Compared& row) {
   return !row.judged() ? "" : row.holds() ? "holds" : "does not";
 }
 
+// What numbers of ours are held against: the heading of its column.
+struct Against {
+  const char *column, *numbers;
+  double Compared::*value;
+};
+constexpr Against kAgainst[] = {{"published", "published numbers", &Compared::published},
+                                {"expected", "numbers that we expect", &Compared::expected}};
+// The columns that this page needs.
+std::vector<Against> against(const PaperPage& page) {
+  std::vector<Against> out;
+  for (const Against& each : kAgainst)
+    if (std::ranges::any_of(page.rows,
+                            [&](const Compared& row) { return std::isfinite(row.*each.value); }))
+      out.push_back(each);
+  return out;
+}
+
 std::string count(const PaperPage& page) {
-  int judged = 0, hold = 0;
-  for (const Compared& row : page.rows) judged += row.judged(), hold += row.judged() && row.holds();
-  if (judged == 0) return "This page judges no numbers";
-  return fmt::format("{} of {} numbers hold", hold, judged);
+  std::string out;
+  for (const Against& each : against(page)) {
+    int judged = 0, hold = 0;
+    for (const Compared& row : page.rows) {
+      if (!row.judged() || !std::isfinite(row.*each.value)) continue;
+      ++judged, hold += row.holds();
+    }
+    if (judged > 0)
+      out += fmt::format("{}{} of {} {} hold", out.empty() ? "" : ", ", hold, judged, each.numbers);
+  }
+  return out.empty() ? "This page judges no numbers" : out;
 }
 
 std::string text_of(const Paper& paper, const PaperPage& page, double seconds) {
@@ -45,10 +70,15 @@ std::string text_of(const Paper& paper, const PaperPage& page, double seconds) {
   for (const std::string& each : page.assumptions) out += "  - " + each + "\n";
   std::size_t wide = 4;
   for (const Compared& row : page.rows) wide = std::max(wide, row.what.size());
-  out += fmt::format("\n  {:<{}}  {:>10}  {:>10}   allowed\n", "", wide, "published", "ours");
-  for (const Compared& row : page.rows)
-    out += fmt::format("  {:<{}}  {:>10}  {:>10}   {:<18}  {}\n", row.what, wide,
-                       figure(row.published), figure(row.ours), allowed(row), verdict(row));
+  const std::vector<Against> columns = against(page);
+  out += fmt::format("\n  {:<{}}", "", wide);
+  for (const Against& each : columns) out += fmt::format("  {:>10}", each.column);
+  out += fmt::format("  {:>10}   allowed\n", "ours");
+  for (const Compared& row : page.rows) {
+    out += fmt::format("  {:<{}}", row.what, wide);
+    for (const Against& each : columns) out += fmt::format("  {:>10}", figure(row.*each.value));
+    out += fmt::format("  {:>10}   {:<18}  {}\n", figure(row.ours), allowed(row), verdict(row));
+  }
   out += fmt::format("\n  {}; computed in {:.1f} s\n", count(page), seconds);
   for (const std::string& each : page.notes) out += "  " + each + "\n";
   return out;
@@ -58,7 +88,8 @@ std::string json_of(const Paper& paper, const PaperPage& page, double seconds) {
   std::vector<JsonObject> rows;
   for (const Compared& row : page.rows) {
     JsonObject each;
-    each.add("what", row.what).add("published", row.published).add("ours", row.ours);
+    each.add("what", row.what).add("published", row.published).add("expected", row.expected);
+    each.add("ours", row.ours);
     each.add("low", row.low).add("high", row.high);
     each.raw("holds", row.judged() ? json_text(row.holds()) : "null");
     rows.push_back(std::move(each));
@@ -80,16 +111,22 @@ std::string html_of(const Paper& paper, const PaperPage& page, double seconds) {
   std::string pictures;
   for (const PaperChart& each : page.charts) pictures += chart(each.text, each.curves);
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
-  HtmlTable table({"", "published", "ours", "allowed"});
+  const std::vector<Against> columns = against(page);
+  std::vector<std::string> head{""};
+  for (const Against& each : columns) head.emplace_back(each.column);
+  head.insert(head.end(), {"ours", "allowed"});
+  HtmlTable table(head);
   for (const Compared& row : page.rows) {
     const std::string judged = !row.judged() ? ""
                                : row.holds()
                                    ? allowed(row)
                                    : "<b class=\"bad\">does not hold:</b> " + allowed(row);
-    table.row(
-        {html_escape(row.what), figure(row.published), "<b>" + figure(row.ours) + "</b>", judged});
+    std::vector<std::string> cells{html_escape(row.what)};
+    for (const Against& each : columns) cells.push_back(figure(row.*each.value));
+    cells.insert(cells.end(), {"<b>" + figure(row.ours) + "</b>", judged});
+    table.row(cells);
   }
-  body += "<h2>Ours beside the published</h2>" + table.html();
+  body += "<h2>The numbers</h2>" + table.html();
   body += fmt::format("<p>{}; computed in {:.1f} s by <code>gossamer paper {}</code></p>",
                       count(page), seconds, paper.name);
   body += "<h2>Assumptions</h2>" + list_of(page.assumptions);

@@ -274,7 +274,7 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
   if (c.json || !c.html.empty()) {
     out.add("learning_rate", plan.options.learning_rate).add("momentum", plan.options.momentum);
     out.add("heterogeneity", c.quadratic.heterogeneity);
-    out.add("final_loss", r.loss.back())
+    out.add("final_loss", r.final_loss)
         .add("stationary_loss", r.stationary_loss)
         .add("stationary_distance", r.stationary_distance);
     out.add("stationary_from", r.stationary_from)

@@ -76,7 +76,7 @@ const drawGraph = (svg, graph, places, paint = () => "var(--soft)") => {
 };
 
 sections.graphs = root => {
-  guess(root, "Which graph of 16 workers agrees faster without acceleration, if each worker may " +
+  guess(root, "Which graph of 16 workers agrees fastest without acceleration, if each worker may " +
         "make one exchange per unit of time?", ["the ring", "the star", "the complete graph"], 2,
         "χ1 is 13.1 on the ring, 1.9 on the star and .94 on the complete graph. But the star's " +
         "hub has to make 8 exchanges per unit of time.");

@@ -138,12 +138,13 @@ PaperPage control_phases(const PaperOptions& options) {
   for (const auto& ring : rings) {
     const auto rounds = dist::make_rounds("ring", ring.n);
     const double rho = dist::mixing_eigenvalues(*rounds)[1];
-    page.rows.push_back(within(.001, fmt::format("ring of {}: distance^2 of noise", ring.n),
-                               ring.noise, dist::noise_distance(*rounds, false)));
-    page.rows.push_back(near(0, fmt::format("ring of {}: rounds to a half", ring.n), ring.half,
-                             std::ceil(std::log(.5) / std::log(rho))));
-    page.rows.push_back(near(0, fmt::format("ring of {}: rounds to a quarter", ring.n),
-                             ring.quarter, std::ceil(std::log(.25) / std::log(rho))));
+    page.rows.push_back(expected_within(.001,
+                                        fmt::format("ring of {}: distance^2 of noise", ring.n),
+                                        ring.noise, dist::noise_distance(*rounds, false)));
+    page.rows.push_back(expected_near(0, fmt::format("ring of {}: rounds to a half", ring.n),
+                                      ring.half, std::ceil(std::log(.5) / std::log(rho))));
+    page.rows.push_back(expected_near(0, fmt::format("ring of {}: rounds to a quarter", ring.n),
+                                      ring.quarter, std::ceil(std::log(.25) / std::log(rho))));
   }
   const auto free = simulated({1, 1, 1}), kept = simulated({.5, .25, 1});
   const double plateau = std::sqrt(rings[1].noise * 64) * .1;
@@ -151,8 +152,9 @@ PaperPage control_phases(const PaperOptions& options) {
   const double parts[] = {.5, .25, 1};
   for (int p = 0; p < 3; ++p) {
     const double from = 200 * p + 60, to = 200 * (p + 1) - 5;
-    page.rows.push_back(within(.1, fmt::format("simulated, {}: distance", names[p]),
-                               parts[p] * plateau, mean_between(kept, kept.control->xi, from, to)));
+    page.rows.push_back(expected_within(.1, fmt::format("simulated, {}: distance", names[p]),
+                                        parts[p] * plateau,
+                                        mean_between(kept, kept.control->xi, from, to)));
   }
   page.rows.push_back(shown("simulated: rounds of gossip paid, of 600 steps", NAN,
                             static_cast<double>(kept.control->tally.gossip) / kept.seeds));

@@ -9,6 +9,12 @@ Compared near(double distance, std::string what, double published, double ours) 
 Compared within(double part, std::string what, double published, double ours) {
   return near(part * std::abs(published), std::move(what), published, ours);
 }
+Compared expected_near(double distance, std::string what, double expected, double ours) {
+  return {std::move(what), NAN, ours, expected - distance, expected + distance, expected};
+}
+Compared expected_within(double part, std::string what, double expected, double ours) {
+  return expected_near(part * std::abs(expected), std::move(what), expected, ours);
+}
 Compared shown(std::string what, double published, double ours) {
   return {std::move(what), published, ours, NAN, NAN};
 }

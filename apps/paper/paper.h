@@ -11,11 +11,12 @@
 
 namespace gossamer::apps {
 
-// A number of the paper and ours. NaN: there is none. Ours holds from low to high; NaN: it is only
+// A number of the paper and ours. Where no paper has it, it may be `expected`: by our theory, or as
+// an earlier run of ours had it. NaN: there is none. Ours holds from low to high; NaN: it is only
 // shown.
 struct Compared {
   std::string what;
-  double published = NAN, ours = NAN, low = NAN, high = NAN;
+  double published = NAN, ours = NAN, low = NAN, high = NAN, expected = NAN;
   bool judged() const { return std::isfinite(low); }
   bool holds() const { return ours >= low && ours <= high; }
 };
@@ -23,6 +24,9 @@ struct Compared {
 Compared within(double part, std::string what, double published, double ours);
 // ours must be within `distance` of it
 Compared near(double distance, std::string what, double published, double ours);
+// the same for what is expected
+Compared expected_within(double part, std::string what, double expected, double ours);
+Compared expected_near(double distance, std::string what, double expected, double ours);
 Compared shown(std::string what, double published, double ours);
 
 struct PaperChart {

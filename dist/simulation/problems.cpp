@@ -10,7 +10,7 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr int kSamples = 200;  // of loss and distance over time
+constexpr int kPoints = 200;  // of loss and distance over time, at most
 
 class Quadratic final : public Problem {
  public:
@@ -195,7 +195,16 @@ TrainingResult simulate_training(const SimulationPlan& plan, const Problem& prob
   TrainingResult out;
   out.seeds = seeds;
   out.stationary_from = stationary_from >= 0 ? stationary_from : time / 3;
-  for (int k = 0; k <= kSamples; ++k) out.time.push_back(time * k / kSamples);
+  // Local steps and control make the distance rise and fall with a period. A choice of the steps of
+  // a synchronous method could see one phase of it only: so all are looked at, and a point is the
+  // mean of those since the point before.
+  const bool rounds = plan.traits().synchronous;
+  const double end = rounds ? std::floor(time) : time;
+  const int points = rounds ? static_cast<int>(std::min(end, 1. * kPoints)) : kPoints;
+  for (int k = 0; k <= points; ++k) {
+    const double t = end * k / std::max(points, 1);
+    out.time.push_back(rounds ? std::floor(t) : t);
+  }
   out.loss.assign(out.time.size(), 0.0);
   out.distance.assign(out.time.size(), 0.0);
   SimulationPlan whole = plan;
@@ -205,34 +214,37 @@ TrainingResult simulate_training(const SimulationPlan& plan, const Problem& prob
     out.control.emplace();
     out.control->xi = out.control->target = zeros;
   }
+  double late = 0;  // moments in the means over time
   for (int seed = 0; seed < seeds; ++seed) {
     const auto simulation =
         make_simulation(whole, &problem, plan.options.seed + static_cast<std::uint64_t>(seed));
     for (std::size_t k = 0; k < out.time.size(); ++k) {
-      simulation->run_until(out.time[k]);
-      const double distance = simulation->distance();
-      out.distance[k] += distance / seeds;
-      if (out.control) {
-        out.control->xi[k] += std::sqrt(distance * problem.dims()) / seeds;
-        out.control->target[k] += simulation->controller()->target() / seeds;
+      const double to = out.time[k], from = rounds && k > 0 ? out.time[k - 1] + 1 : to;
+      const double share = 1 / (seeds * (to - from + 1));
+      for (double t = from; t <= to; ++t) {
+        simulation->run_until(t);
+        const double distance = simulation->distance(), loss = problem.loss(simulation->mean());
+        out.distance[k] += share * distance;
+        out.loss[k] += share * loss;
+        if (out.control) {
+          out.control->xi[k] += share * std::sqrt(distance * problem.dims());
+          out.control->target[k] += share * simulation->controller()->target();
+        }
+        if (t < std::min(out.stationary_from, end)) continue;
+        out.stationary_distance += distance;
+        out.stationary_loss += loss;
+        ++late;
       }
-      out.loss[k] += problem.loss(simulation->mean()) / seeds;
     }
+    out.final_loss += problem.loss(simulation->mean()) / seeds;
     out.gradients += static_cast<double>(simulation->gradients()) / seeds;
     out.exchanges += static_cast<double>(simulation->exchanges()) / seeds;
     if (!out.control) continue;
     out.control->tally += simulation->controller()->tally();
     out.control->exchanges += static_cast<double>(simulation->control_exchanges()) / seeds;
   }
-  double count = 0;
-  for (std::size_t k = 0; k < out.time.size(); ++k) {
-    if (out.time[k] < out.stationary_from) continue;
-    out.stationary_distance += out.distance[k];
-    out.stationary_loss += out.loss[k];
-    ++count;
-  }
-  out.stationary_distance /= count;
-  out.stationary_loss /= count;
+  out.stationary_distance /= late;
+  out.stationary_loss /= late;
   return out;
 }
 

@@ -39,8 +39,10 @@ struct ControlResult {
   double exchanges = 0;
 };
 struct TrainingResult {
-  // of the mean model above its minimum; mean (x - mean)^2; means over seeds
+  // Of the mean model above its minimum; mean (x - mean)^2; means over seeds. Of asynchronous
+  // methods at `time`, of synchronous ones over all steps after the time before and up to this one.
   std::vector<double> time, loss, distance;
+  double final_loss = 0;  // of the mean model at the end
   // means over time from stationary_from on
   double stationary_loss = 0, stationary_distance = 0;
   double stationary_from = 0;

@@ -126,6 +126,6 @@ int main() {
          "it is " + course::shown(exact));
   course::done("the ring of 64 agrees at a rate of " + course::shown(rate) + ", in the long run " +
                course::shown(exact));
-  course::predicted(prediction, exact, .1, "the rate");
+  course::predicted(prediction, exact, .25, "the rate");
   return course::end();
 }

@@ -7,8 +7,9 @@
 using namespace gossamer;
 using namespace gossamer::dist;
 
-// Your prediction: the published code applies an answer as if nothing had happened since it asked.
-// At which rate does a ring of 64 then agree? (With answers at once: 0.057; plain gossip: 0.0048.)
+// Your prediction: the published code sends x as it was last written, without the drift since. At
+// which rate does a ring of 64 agree if only exchanges write x? (With its drift: 0.057; plain
+// gossip: 0.0048.)
 const double prediction = NAN;
 
 // This worker sent its x at the time t. At t + late the peer's x of the time t has arrived, and d

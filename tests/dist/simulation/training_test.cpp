@@ -123,6 +123,48 @@ TEST(SimulatedTraining, AllReduceKeepsWorkersEqualAndLocalSgdOnlyOnAverage) {
   EXPECT_GT(simulate_training(plan_simulation(o), *problem, 99, 1).stationary_distance, 1e-4);
 }
 
+// Noise alone drives workers apart by gamma^2 (1 - 1/n) in each of the H - 1 local steps, and the
+// mean brings them back: gamma^2 (1 - 1/n) (H - 1) / 2 on average, however long one looks.
+TEST(SimulatedTraining, LocalSgdIsSeenInEveryPhaseOfItsPeriod) {
+  const auto problem =
+      make_quadratic(8, {.dims = 256, .curvature = 0, .heterogeneity = 0, .noise = 1});
+  SimulationOptions o = options_of("complete", 8, "local-sgd", 0);
+  o.learning_rate = .1;
+  o.settings.set("period", 8);
+  const double expected = .01 * (1 - 1. / 8) * 7 / 2;
+  for (const double time : {200., 400., 800., 1600.}) {
+    const auto r = simulate_training(plan_simulation(o), *problem, time, 2);
+    EXPECT_NEAR(r.stationary_distance, expected, .03 * expected) << time;
+    if (time == 1600)  // a point for each period of 8 steps
+      EXPECT_NEAR(r.distance.back(), expected, .1 * expected);
+  }
+}
+
+// Nobody waits, so the minimum is that of the losses weighted by speed: of f_i = |x - b_i|^2 / 2 it
+// is sum r_i b_i / sum r_i. dist/README.md and the lesson name both figures.
+TEST(SimulatedTraining, FastWorkersWinWhereDataAndSpeedsDiffer) {
+  constexpr int kWorkers = 8, kDims = 16;
+  const auto problem = make_quadratic(kWorkers, {.dims = kDims, .heterogeneity = 1, .noise = 0});
+  SimulationOptions o = options_of("ring", kWorkers, "a2cid2", 0);
+  o.learning_rate = .05;
+  o.pairing = "handshake";
+  EXPECT_LT(simulate_training(plan_simulation(o), *problem, 600, 2).stationary_loss, 5e-4);
+
+  o.machines.slow = {1, 1, 1, 10};
+  std::vector<double> fixed(kDims), g(kDims);
+  const std::vector<double> origin(kDims);
+  Rng unused(0);
+  for (int i = 0; i < kWorkers; ++i) {
+    const double speed = i == 3 ? .1 : 1;
+    problem->gradient(i, origin, unused, g);  // -b_i
+    for (std::size_t k = 0; k < fixed.size(); ++k) fixed[k] -= speed * g[k] / (kWorkers - .9);
+  }
+  const double expected = problem->loss(fixed);
+  EXPECT_NEAR(expected, .16, .01);
+  EXPECT_NEAR(simulate_training(plan_simulation(o), *problem, 600, 2).stationary_loss, expected,
+              .1 * expected);
+}
+
 // With period 1 accumulated Adam is Adam (T19); a longer one keeps the workers' steps smaller.
 TEST(SimulatedTraining, AccumulatedAdamOfPeriodOneIsDecentralizedAdam) {
   const auto problem = make_quadratic(8, {.dims = 8, .noise = 1});
