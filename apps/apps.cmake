@@ -12,7 +12,7 @@ endif()
 # All of the program except main.cpp is a library, so that tests can call the commands.
 file(GLOB_RECURSE app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
 list(FILTER app_sources EXCLUDE REGEX
-  "/apps/(main.cpp|cuda_entry.cpp|capi/|course/units/)")
+  "/apps/(main.cpp|cuda_entry.cpp|capi/|course/units/|course/morning.cpp)")
 list(REMOVE_ITEM app_sources ${model_source_files})
 add_library(gossamer_apps STATIC ${app_sources})
 target_link_libraries(gossamer_apps
