@@ -390,7 +390,8 @@ const Engine = (() => {
 
   // --- ideal gossip (dist/simulation/events.cpp). Options: graph, method (a2cid2, adpsgd,
   // published), pairing (poisson, matching), seed, dims, etaScale, start (a list for each worker),
-  // problem (see quadratic()), learningRate, momentum, onEvent({kind, t, i, j})
+  // problem (see quadratic()), learningRate, momentum, speeds (gradients of each worker in a unit of
+  // time; all 1 if there are none), onEvent({kind, t, i, j})
 
   class Sampler {  // of an edge by its rate: Walker's alias method
     constructor(edges) {
@@ -434,7 +435,9 @@ const Engine = (() => {
       this.random = new Rng(o.seed, 1);
       this.noise = new Rng(o.seed, 2);
       this.sampler = new Sampler(o.graph.edges);
-      this.rate = this.sampler.total + (o.problem ? n : 0);
+      this.speeds = o.speeds || new Array(n).fill(1);
+      this.rate = this.sampler.total +
+          (o.problem ? this.speeds.reduce((sum, r) => sum + r, 0) : 0);
       Object.assign(this, {now: 0, round: 0, exchanges: 0, gradients: 0});
       this.next = o.pairing === "matching" ? Infinity : this.random.exponential() / this.rate;
       this.partner = matchings[o.rounds || "ring-matching"];
@@ -447,8 +450,11 @@ const Engine = (() => {
     }
     event() {
       const ticket = this.random.uniform() * this.rate, of = this.sampler.total;
-      if (ticket >= of)
-        return this.gradient(Math.min(Math.floor(ticket - of), this.o.graph.n - 1), this.next);
+      if (ticket >= of) {
+        let i = 0, left = ticket - of;
+        for (; i + 1 < this.speeds.length && left >= this.speeds[i]; ++i) left -= this.speeds[i];
+        return this.gradient(i, this.next);
+      }
       const e = this.o.graph.edges[this.sampler.at(ticket / of)];
       this.exchange(e.a, e.b, this.next);
     }
@@ -478,6 +484,12 @@ const Engine = (() => {
       if (this.o.onEvent) this.o.onEvent({kind: "gradient", t, i, j: -1, update: g});
     }
     distance() { return spread(this.workers.map(w => w.look(this.now))); }
+    mean() {
+      const mean = new Float64Array(this.dims);
+      for (const w of this.workers)
+        w.look(this.now).forEach((v, k) => { mean[k] += v / this.workers.length; });
+      return mean;
+    }
   }
   // mean over workers and coordinates of (x - mean)^2
   function spread(all) {
@@ -497,7 +509,10 @@ const Engine = (() => {
       const random = new Rng(seed, i, 0x71756164);
       return Array.from({length: dims}, () => heterogeneity * random.normal());
     });
-    return {dims, start: new Array(dims).fill(1), gradient: (i, x, random) =>
+    const mean = target[0].map((_, k) => target.reduce((sum, b) => sum + b[k] / workers, 0));
+    return {dims, target, start: new Array(dims).fill(1),
+            loss: x => x.reduce((sum, v, k) => sum + .5 * curvature * (v - mean[k]) ** 2, 0),
+            gradient: (i, x, random) =>
         Float64Array.from(x, (v, k) => curvature * (v - target[i][k]) +
                           (noise > 0 ? noise * random.normal() : 0))};
   }

@@ -105,7 +105,7 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   EXPECT_GT(std::stoi(opened("trace.json")["end"]["parts so far"].get<std::string>()), 10);
   EXPECT_EQ(found["opened"]["broken.json"]["wrong"], true);
 
-  EXPECT_EQ(found["sections"].size(), 12u);
+  EXPECT_EQ(found["sections"].size(), 14u);
   for (const auto& [name, s] : found["sections"].items()) {
     EXPECT_EQ(s["unreadable"], false) << name;
     ASSERT_GE(s["guesses"].size(), 3u) << name;
@@ -152,6 +152,20 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   control.insert(control.end(), {"--method", "consensus-control", "--control-fractions", ".5"});
   EXPECT_EQ(shown("control", "rounds of gossip by control"),
             simulated(control)["control"]["gossip"].get<double>());
+  const Json learning =
+      simulated({"quadratic", "--workers", "16", "--heterogeneity", "0", "--dims", "8",
+                 "--learning-rate", "0.1", "--time", "100", "--from", "50", "--seeds", "1"});
+  const double of_mean = learning["stationary_loss"].get<double>();
+  EXPECT_NEAR(shown("learning", "mean model: loss"), of_mean, 1e-3 * of_mean);
+  EXPECT_NEAR(shown("learning", "a worker's model: loss"),
+              of_mean + 4 * learning["stationary_distance"].get<double>(), 1e-4);
+  // The program's loss is of workers that meet by a protocol, the lesson's of ideal gossip.
+  const double away = shown("unlike", "at Σ rᵢbᵢ / Σ rᵢ it is");
+  EXPECT_NEAR(simulated({"quadratic", "--workers", "8", "--dims", "2", "--seed", "8", "--noise",
+                         "0", "--pairing", "handshake", "--slow", "3:x10"})["stationary_loss"]
+                  .get<double>(),
+              away, .1 * away);
+  EXPECT_NEAR(shown("unlike", "loss above the minimum"), away, .15 * away);
   const Json row = simulated({"exchanges", "--graphs", "ring", "--sizes", "64"})["rows"][0];
   EXPECT_NEAR(shown("scaling", "synchronous rounds") / row["synchronous"].get<double>(), 1, .001);
   EXPECT_NEAR(shown("scaling", "accelerated (Chebyshev)") / row["accelerated"].get<double>(), 1,
