@@ -1,5 +1,6 @@
 // Synchronous methods of the lesson: time lines (dist/simulation/timeline.cpp), D-PSGD under
-// consensus control (dist/simulation/rounds.cpp), exchanges until agreement (exchanges.cpp).
+// consensus control and own steps between averages (dist/simulation/rounds.cpp), exchanges until
+// agreement (exchanges.cpp).
 "use strict";
 const Rounds = (() => {
   // Weights of each worker's neighbours, 1/(1 + max degree), and its own.
@@ -178,6 +179,50 @@ const Rounds = (() => {
     return Math.min(1, Math.max(0, 2 * wanted / (moved + fall + root)));
   }
 
+  // --- own steps, then an average: local-sgd, diloco, noloco (dist/methods/diloco.h)
+
+  class LocalSteps {
+    // problem: see Engine.quadratic
+    constructor({method, n, period, problem, learningRate = .05, seed = 0}) {
+      this.noise = new Engine.Rng(seed, 2);
+      this.x = Array.from({length: n}, () => Float64Array.from(problem.start));
+      this.outer = this.x.map(x => x.slice());
+      this.velocity = this.x.map(x => new Float64Array(x.length));
+      Object.assign(this, {method, period, problem, learningRate, steps: 0, round: 0, sent: 0});
+    }
+    step() {
+      const g = this.x.map((x, i) => this.problem.gradient(i, x, this.noise));
+      this.x.forEach((x, i) => x.forEach((_, k) => { x[k] -= this.learningRate * g[i][k]; }));
+      if (++this.steps % this.period) return;
+      const n = this.x.length;
+      if (this.method === "noloco") {
+        const old = this.x, partner = Engine.matchings["one-peer-exp"];
+        this.x = old.map((x, i) => {
+          const j = partner(n, this.round, i);
+          return j < 0 ? x : x.map((v, k) => .5 * v + .5 * old[j][k]);
+        });
+        ++this.round;
+        this.sent += 1;
+      } else {
+        const mean = this.mean();
+        this.x = this.x.map(() => mean.slice());
+        this.sent += 2 * (n - 1) / n;
+      }
+      if (this.method === "local-sgd") return;
+      const mu = this.method === "diloco" ? .9 : .5, nesterov = this.method === "diloco";
+      this.x.forEach((x, i) => x.forEach((v, k) => {
+        const way = this.outer[i][k] - v, u = this.velocity[i][k] = mu * this.velocity[i][k] + way;
+        x[k] = this.outer[i][k] -= .7 * (nesterov ? way + mu * u : u);
+      }));
+    }
+    mean() {
+      const mean = new Float64Array(this.x[0].length);
+      for (const x of this.x) x.forEach((v, k) => { mean[k] += v / this.x.length; });
+      return mean;
+    }
+    distance() { return Engine.spread(this.x); }
+  }
+
   // --- exchanges until |x - mean| is a millionth, from the start that is slowest: an eigenvector,
   // so one number follows the rounds
 
@@ -196,5 +241,5 @@ const Rounds = (() => {
     return rounds * edges;
   }
 
-  return {metropolis, timeline, Controlled, exchangesUntilAgreed};
+  return {metropolis, timeline, Controlled, LocalSteps, exchangesUntilAgreed};
 })();

@@ -105,7 +105,7 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   EXPECT_GT(std::stoi(opened("trace.json")["end"]["parts so far"].get<std::string>()), 10);
   EXPECT_EQ(found["opened"]["broken.json"]["wrong"], true);
 
-  EXPECT_EQ(found["sections"].size(), 14u);
+  EXPECT_EQ(found["sections"].size(), 15u);
   for (const auto& [name, s] : found["sections"].items()) {
     EXPECT_EQ(s["unreadable"], false) << name;
     ASSERT_GE(s["guesses"].size(), 3u) << name;
@@ -166,6 +166,17 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
                   .get<double>(),
               away, .1 * away);
   EXPECT_NEAR(shown("unlike", "loss above the minimum"), away, .15 * away);
+  for (const auto& [method, name] : {std::pair("local-sgd", "local SGD"),
+                                     {"diloco", "DiLoCo"},
+                                     {"noloco", "NoLoCo, by pairs"}}) {
+    std::vector<std::string> own = {
+        "quadratic", "--workers", "16", "--period", "10",   "--dims",          "8",   "--time",
+        "300",       "--seeds",   "1",  "--method", method, "--learning-rate", "0.02"};
+    if (method == std::string("noloco")) own.insert(own.end(), {"--rounds", "one-peer-exp"});
+    const double distance = simulated(own)["stationary_distance"].get<double>();
+    EXPECT_NEAR(shown("local", (std::string(name) + ": (x − x̄)²").c_str()), distance,
+                1e-3 * distance);
+  }
   const Json row = simulated({"exchanges", "--graphs", "ring", "--sizes", "64"})["rows"][0];
   EXPECT_NEAR(shown("scaling", "synchronous rounds") / row["synchronous"].get<double>(), 1, .001);
   EXPECT_NEAR(shown("scaling", "accelerated (Chebyshev)") / row["accelerated"].get<double>(), 1,
