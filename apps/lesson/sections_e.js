@@ -238,7 +238,7 @@ sections.local = root => {
                         "--period 10 --learning-rate 0.02 --dims 8 --time 300 --seeds 1"),
                    " prints DiLoCo's (x − x̄)². With a real net: ",
                    make("code", {}, "gossamer train apps/configs/gpt2-shakespeare-char.toml " +
-                        "--workers 4 train.method=diloco"), " and its summary's bytes beside those of ",
+                        "--workers 4 train.method=diloco"), " says what it sends; compare with ",
                    make("code", {}, "train.method=allreduce"), ". Stich 2019; Douillard et al. ",
                    "2023; Kolehmainen et al. 2025."));
   all();
