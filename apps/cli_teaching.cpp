@@ -55,14 +55,20 @@ void add_what_if(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_lesson(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "lesson", "Decentralized training by hand: gossamer lesson > lesson.html");
+  LessonCommand& c = run_on(a, lesson, code);
+  a.add_option("--section", c.section, "one of its sections as a page of its own, such as decay");
+}
+
 }  // namespace
 
 void add_teaching(CLI::App& app, int& code) {
   add_course(app, code);
   add_tape(app, code);
   add_what_if(app, code);
-  app.add_subcommand("lesson", "Decentralized training by hand: gossamer lesson > lesson.html")
-      ->callback([&code] { code = lesson(); });
+  add_lesson(app, code);
 }
 
 }  // namespace gossamer::apps

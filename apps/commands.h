@@ -162,8 +162,11 @@ int simulate(const SimulateCommand&);
 // The option of `simulate` for a setting of methods: "--control-method".
 std::string simulate_option(const std::string& setting);
 
-// Prints the page of apps/lesson.
-int lesson();
+struct LessonCommand {
+  std::string section;  // only this one, as a page of its own; empty: all
+};
+// Prints the page of apps/lesson. ConfigError: there is no such section; names those that are.
+int lesson(const LessonCommand&);
 
 // The units of apps/course. 1: what was checked is not right.
 struct CourseCommand {

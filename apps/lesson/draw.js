@@ -26,8 +26,9 @@ const shown = (v, digits = 4) => {
 
 // A picture that is as wide as the page and drawn anew when that changes. draw(svg, width, height)
 // fills an empty svg. What can be dragged is put into stage.handles = [{key, x, y, label,
-// move(x, y), press(), step(dx, dy)}]: move by the pointer, press by a tap or Enter, step by arrow
-// keys.
+// value, move(x, y), press(), step(dx, dy)}]: move by the pointer, press by a tap or Enter, step by
+// arrow keys. value: what is told of it, a number or the two of a point. The picture can be saved,
+// and what axes().line drew.
 class Stage {
   constructor(root, height, draw, label) {
     this.height = height;
@@ -36,7 +37,9 @@ class Stage {
     this.box = make("div", {class: "stage"});
     this.svg = make("svg", {role: "group", "aria-label": label});
     this.box.append(this.svg);
-    root.append(this.box);
+    root.append(this.box, make("div", {class: "save"}, ...["svg", "png", "csv"].map(kind =>
+        make("button", {type: "button", "aria-label": `save as ${kind}: ${label}`,
+                        onclick: () => save(this, kind)}, kind))));
     this.svg.addEventListener("pointerdown", e => this.down(e));
     this.svg.addEventListener("pointermove", e => this.held && this.moved(e));
     for (const end of ["pointerup", "pointercancel"])
@@ -56,12 +59,17 @@ class Stage {
     this.svg.style.height = `${height}px`;
     this.svg.replaceChildren();
     this.handles = [];
+    this.svg.curves = [];
     this.draw(this.svg, width, height);
     this.svg.classList.toggle("drag", this.handles.some(h => h.move));
     for (const h of this.handles) {
+      const place = Array.isArray(h.value) ? h.value.map(v => shown(v, 2)).join(", ") : "";
       const spot = make("circle", {cx: h.x, cy: h.y, r: h.radius || 12, fill: "transparent",
-                                   class: "handle", tabindex: 0, role: "button",
-                                   "aria-label": h.label, "data-key": h.key});
+                                   class: "handle", tabindex: 0, "data-key": h.key,
+                                   "aria-label": place ? `${h.label}: ${place}` : h.label,
+                                   ...(typeof h.value === "number" ?
+                                       {role: "slider", "aria-valuenow": shown(h.value)} :
+                                       {role: "button"})});
       this.svg.append(spot);
       if (h.key === focused) spot.focus();
     }
@@ -97,6 +105,46 @@ class Stage {
     if (h.step && arrow[e.key]) h.step(...arrow[e.key]), e.preventDefault();
     if (h.press && (e.key === "Enter" || e.key === " ")) h.press(), e.preventDefault();
   }
+}
+
+// --- saving: a picture with the colours and letters that it has here; the curves as lines
+// "curve, x, y"
+
+const drawnAs = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family",
+                 "font-size", "font-weight"];
+function pictureOf(stage) {
+  const copy = stage.svg.cloneNode(true), [, , width, height] =
+      stage.svg.getAttribute("viewBox").split(" ");
+  const copies = [...copy.querySelectorAll("*")];
+  [...stage.svg.querySelectorAll("*")].forEach((e, k) => {
+    const style = getComputedStyle(e);
+    for (const name of drawnAs) copies[k].setAttribute(name, style.getPropertyValue(name));
+    copies[k].removeAttribute("style");
+  });
+  for (const handle of copy.querySelectorAll(".handle")) handle.remove();
+  const paper = getComputedStyle(document.body).backgroundColor;
+  copy.prepend(make("rect", {width, height, fill: paper}));
+  for (const [name, value] of Object.entries({xmlns: "http://www.w3.org/2000/svg", width, height}))
+    copy.setAttribute(name, value);
+  return {text: new XMLSerializer().serializeToString(copy), width: +width, height: +height};
+}
+const curvesOf = stage => ["curve,x,y", ...stage.svg.curves.flatMap(({xs, ys}, c) =>
+    xs.map((x, k) => `${c + 1},${x},${ys[k]}`))].join("\n") + "\n";
+async function save(stage, kind) {
+  const as = (type, text) => `data:${type};charset=utf-8,${encodeURIComponent(text)}`;
+  const section = stage.box.closest("[id]"), picture = pictureOf(stage);
+  let href = kind === "csv" ? as("text/csv", curvesOf(stage)) : as("image/svg+xml", picture.text);
+  if (kind === "png") {
+    const image = new Image();
+    image.src = href;
+    await image.decode();
+    const canvas = make("canvas", {width: 2 * picture.width, height: 2 * picture.height});
+    const pen = canvas.getContext("2d");
+    pen.scale(2, 2);
+    pen.drawImage(image, 0, 0);
+    href = canvas.toDataURL("image/png");
+  }
+  make("a", {href, download: `${section ? section.id : "picture"}.${kind}`}).click();
 }
 
 // --- controls: each calls `changed` with its new value
@@ -136,7 +184,7 @@ const controls = root => {
 
 // Numbers below a picture: set({name: text}).
 const numbers = root => {
-  const box = make("div", {class: "numbers"});
+  const box = make("div", {class: "numbers", "aria-live": "polite"});
   root.append(box);
   return {
     set(values) {
@@ -215,6 +263,7 @@ function axes(svg, width, height, {x: [x0, x1], y: [y0, y1], logX, logY, xName, 
     const l = make("polyline", {points: points.join(" "), fill: "none", "stroke-width": 2,
                                 "stroke-linejoin": "round", ...attributes});
     svg.append(l);
+    svg.curves.push({xs, ys});
     return l;
   };
   return {px, py, back, line, left, right: width - right, top, bottom: height - bottom};

@@ -390,8 +390,8 @@ const Engine = (() => {
 
   // --- ideal gossip (dist/simulation/events.cpp). Options: graph, method (a2cid2, adpsgd,
   // published), pairing (poisson, matching), seed, dims, etaScale, start (a list for each worker),
-  // problem (see quadratic()), learningRate, momentum, speeds (gradients of each worker in a unit of
-  // time; all 1 if there are none), onEvent({kind, t, i, j})
+  // problem (see quadratic()), learningRate, momentum, speeds (gradients of each worker in a unit
+  // of time; all 1 if there are none), onEvent({kind, t, i, j})
 
   class Sampler {  // of an edge by its rate: Walker's alias method
     constructor(edges) {

@@ -47,7 +47,8 @@ sections.ball = root => {
                                  fill: colour(0)}));
     disc(svg, of.px(start[0]), of.py(start[1]), 9, colour(1));
     stage.handles.push({key: "start", x: of.px(start[0]), y: of.py(start[1]), radius: 10,
-                        label: "the start", move: (x, y) => put(of.back.x(x), of.back.y(y)),
+                        label: "the start", value: start,
+                        move: (x, y) => put(of.back.x(x), of.back.y(y)),
                         step: (dx, dy) => put(start[0] + dx / 10, start[1] + dy / 10)});
   }, "orbit of x and its twin");
   const curve = new Stage(root, 200, (svg, width, height) => {
@@ -118,6 +119,7 @@ sections.decay = root => {
       }
     }
     stage.handles.push({key: "end", x: of.right, y: of.bottom, radius: 9, label: "length of time",
+                        value: length,
                         move: p => stretch(length * (p - of.left) / (of.right - of.left)),
                         step: d => stretch(length * (1 + d / 10))});
     disc(svg, of.right, of.bottom, 7, colour(2));
@@ -234,7 +236,7 @@ sections.late = root => {
          "stroke-dasharray": kind === 1 ? "7 5" : ""}));
     const grip = (name, t, y, label, put) => {
       disc(svg, of.px(t), y, 9, name === "u" ? colour(3) : colour(1));
-      stage.handles.push({key: name, x: of.px(t), y, radius: 10, label,
+      stage.handles.push({key: name, x: of.px(t), y, radius: 10, label, value: t,
                           move: p => put(of.back.x(p)), step: d => put(t + d / 10)});
     };
     grip("u", gradientAt, of.bottom - 34, "time of the gradient", t => { gradientAt = t; show(); });

@@ -31,7 +31,7 @@ sections.waits = root => {
     const y = lane(who) + thick / 2, x = left - 6;
     disc(svg, x, y, 6, colour(3));
     const row = (height - 50) / n;
-    stage.handles.push({key: "slow", x, y, radius: 9, label: "which worker is slow",
+    stage.handles.push({key: "slow", x, y, radius: 9, label: "which worker is slow", value: who,
       move: (_, to) => choose(Math.round((to - 14 - thick / 2) / row)),
       step: (_, dy) => choose(dy > 0 ? (who + n - 1) % n : (who + 1) % n),
       press: () => choose((who + 1) % n)});
@@ -101,7 +101,7 @@ sections.noise = root => {
                              stroke: "var(--soft)", "stroke-dasharray": "3 4"}));
     disc(svg, of.px(from), of.bottom, 8, colour(2));
     stage.handles.push({key: "from", x: of.px(from), y: of.bottom, radius: 10,
-                        label: "where the mean over time begins",
+                        label: "where the mean over time begins", value: from,
                         move: p => put(of.back.x(p)), step: d => put(from + 5 * d)});
   }, "distance between workers over time");
   key(root, methods.map(m => [m[1], m[2]]));
@@ -164,6 +164,7 @@ sections.control = root => {
                              "stroke-width": 2, "stroke-dasharray": "6 5"}));
     disc(svg, of.right - 4, y, 8, colour(2));
     stage.handles.push({key: "target", x: of.right - 4, y, radius: 10, label: "the target",
+                        value: fraction,
                         move: (_, p) => put(of.back.y(p) / plateau),
                         step: (dx, dy) => put(fraction + (dx + dy) / 20)});
   }, "distance between workers after each step");

@@ -27,8 +27,8 @@ sections.learning = root => {
   };
   const floor = gamma => gamma * dims / (4 * n) / (1 - momentum);
   const stage = new Stage(root, 300, (svg, width, height) => {
-    const of = axes(svg, width, height, {x: [lowest, highest], y: [1e-3, 10], logX: true, logY: true,
-      xName: "learning rate γ", yName: "loss, mean over the second half of the time"});
+    const of = axes(svg, width, height, {x: [lowest, highest], y: [1e-3, 10], logX: true,
+      logY: true, xName: "learning rate γ", yName: "loss, mean over the second half of the time"});
     const gammas = curve.map(r => r.gamma);
     of.line(gammas, gammas.map(floor), {stroke: "var(--text)", "stroke-dasharray": "6 5",
                                         "stroke-width": 1.5});
@@ -36,7 +36,7 @@ sections.learning = root => {
     of.line(gammas, curve.map(r => r.worker), {stroke: colour(1)});
     disc(svg, of.px(rate), of.bottom, 8, colour(2));
     stage.handles.push({key: "rate", x: of.px(rate), y: of.bottom, radius: 10,
-                        label: "the learning rate", move: p => put(of.back.x(p)),
+                        label: "the learning rate", value: rate, move: p => put(of.back.x(p)),
                         step: d => put(rate * 1.1 ** d)});
   }, "loss by learning rate");
   const second = new Stage(root, 220, (svg, width, height) => {
@@ -132,7 +132,7 @@ sections.unlike = root => {
     targets.forEach((b, i) => {
       disc(svg, of.px(b[0]), of.py(b[1]), 10, i === slowest ? colour(1) : colour(5), i);
       stage.handles.push({key: `b${i}`, x: of.px(b[0]), y: of.py(b[1]), radius: 11,
-        label: `the data of worker ${i}`, move: (x, y) => put(i, [of.back.x(x), of.back.y(y)]),
+        label: `the data of worker ${i}`, value: b, move: (x, y) => put(i, [of.back.x(x), of.back.y(y)]),
         step: (dx, dy) => put(i, [b[0] + dx / 10, b[1] + dy / 10])});
     });
     cross(pointOf(new Array(n).fill(1)), colour(2), "minimum", false);
@@ -174,7 +174,7 @@ sections.unlike = root => {
 };
 
 sections.local = root => {
-  guess(root, "Local SGD averages all models after every tenth step instead of every one. It sends " +
+  guess(root, "Local SGD averages all models after every tenth step, not after every one. It sends " +
         "a tenth. What does the mean model lose?", ["nine tenths of its progress",
         "nothing, if all have the same curvature", "half of its progress"], 1,
         "The mean of the models moves by the mean of the gradients, averaged or not. What grows " +
@@ -193,6 +193,7 @@ sections.local = root => {
                              "stroke-dasharray": "3 4"}));
     disc(svg, x, of.bottom, 8, colour(2));
     stage.handles.push({key: "budget", x, y: of.bottom, radius: 10, label: "what may be sent",
+                        value: budget,
                         move: p => put(of.back.x(p)), step: d => put(budget + d)});
   }, "loss by what was sent");
   key(root, methods.map(m => [m[1], m[2]]));

@@ -48,6 +48,19 @@ TEST_F(Lesson, IsOneSmallFileThatNeedsNoNetwork) {
     EXPECT_THAT(r.out, Not(HasSubstr(outside)));
 }
 
+TEST_F(Lesson, ASectionIsAPageOfItsOwn) {
+  const Result r = run({"lesson", "--section", "noise"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, HasSubstr("<section id=\"noise\">"));
+  EXPECT_THAT(r.out, Not(HasSubstr("<section id=\"decay\">")));
+  EXPECT_THAT(run({"lesson", "--section", "none"}).err,
+              HasSubstr("known are: two, graphs, clocks"));
+  if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
+  const fs::path page = folder / "noise.html";
+  write_text(page, r.out);
+  look_at(page, "lesson-noise", false);
+}
+
 TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
   const std::string data =
@@ -116,7 +129,12 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
     EXPECT_GT(s["keyed"], 0) << name;
     EXPECT_EQ(s["slid"], s["sliders"]) << name;
     EXPECT_EQ(s["chosen"], s["choices"]) << name;
+    EXPECT_GE(s["figures"], 1) << name;
+    EXPECT_EQ(s["svg"], s["figures"]) << name;
+    EXPECT_EQ(s["csv"], s["figures"]) << name;
+    EXPECT_EQ(s["nameless"], 0) << name;
   }
+  EXPECT_GT(found["sections"]["noise"]["points"], 100);
   EXPECT_EQ(found["sections"]["two"]["before"]["mean before"], "1");
   const Json& ring = found["sections"]["graphs"]["before"];
   EXPECT_EQ(ring["χ1 = 1/λ₂"], "13.137");

@@ -72,6 +72,18 @@
       select.dispatchEvent(new Event("change"));
     });
     report.pressed = changes(root, [...root.querySelectorAll(".controls button")], b => b.click());
+    const saved = [], click = HTMLAnchorElement.prototype.click;
+    HTMLAnchorElement.prototype.click = function() { saved.push(decodeURIComponent(this.href)); };
+    for (const kind of ["svg", "csv"])
+      root.querySelectorAll(`[aria-label^="save as ${kind}"]`).forEach(b => b.click());
+    HTMLAnchorElement.prototype.click = click;
+    report.figures = root.querySelectorAll(".stage").length;
+    report.svg = saved.filter(s => s.startsWith("data:image/svg+xml") && !s.includes("var(") &&
+                                   s.endsWith("</svg>")).length;
+    report.csv = saved.filter(s => s.startsWith("data:text/csv") && s.includes("curve,x,y")).length;
+    report.points = Math.max(...saved.map(s => s.split("\n").length));
+    report.nameless = [...root.querySelectorAll(".handle[role=slider]")].filter(
+        h => !h.getAttribute("aria-label") || !h.getAttribute("aria-valuenow")).length;
     report.unreadable = /NaN|undefined|Infinity/.test(all(root));
     found.sections[root.id] = report;
   }
