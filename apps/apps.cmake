@@ -12,7 +12,7 @@ endif()
 # All of the program except main.cpp is a library, so that tests can call the commands.
 file(GLOB_RECURSE app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
 list(FILTER app_sources EXCLUDE REGEX
-  "/apps/(main.cpp|cuda_entry.cpp|capi/|course/units/|course/morning.cpp)")
+  "/apps/(main.cpp|cuda_entry.cpp|capi/|course/(units|solutions)/|course/morning.cpp)")
 list(REMOVE_ITEM app_sources ${model_source_files})
 add_library(gossamer_apps STATIC ${app_sources})
 target_link_libraries(gossamer_apps
@@ -27,7 +27,8 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/lesson.cpp
   DEPENDS ${lesson_files} VERBATIM)
 target_sources(gossamer_apps PRIVATE ${PROJECT_BINARY_DIR}/lesson.cpp)
 # So are the pages and exercises of `gossamer course`.
-file(GLOB course_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/course/units/*)
+file(GLOB course_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/course/units/*
+  ${PROJECT_SOURCE_DIR}/apps/course/solutions/* ${PROJECT_SOURCE_DIR}/apps/course/*.md)
 add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/course.cpp
   COMMAND ${CMAKE_COMMAND} -DOUT=${PROJECT_BINARY_DIR}/course.cpp
     -P ${PROJECT_SOURCE_DIR}/apps/course/embed.cmake

@@ -25,6 +25,18 @@ void add_course(CLI::App& app, int& code) {
   check_app
       .add_option("--timeout", c.timeout, "seconds after which a test that does not end fails")
       ->capture_default_str();
+  unit("solution", "Show a solution of a unit");
+  CLI::App& grade = *a.add_subcommand(
+      "grade",
+      "Check the files of all students. It runs what they have written: do it in a "
+      "container");
+  grade.add_option("folder", c.folder, "holds a folder for each student")->required();
+  grade.add_flag("--csv", c.csv, "print lines of comma-separated values");
+  grade.add_option("--timeout", c.timeout, "seconds after which a test that does not end fails")
+      ->capture_default_str();
+  grade.callback([&c] { c.what = "grade"; });
+  add_json(grade, c.json);
+  a.add_flag("--lecturer", c.lecturer, "show a module of ten lectures: objectives, order, grading");
   add_json(a, c.json);
 }
 

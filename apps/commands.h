@@ -170,9 +170,11 @@ int lesson(const LessonCommand&);
 
 // The units of apps/course. 1: what was checked is not right.
 struct CourseCommand {
-  std::string what;  // start | check; empty: lists them
+  std::string what;  // start | check | solution | grade; empty: lists the units
   int unit = 0;
   std::string file;      // to check; empty: where `start` wrote it
+  std::string folder;    // to grade: holds a folder for each student
+  bool lecturer = false, csv = false;
   double timeout = 300;  // seconds that its test may take
   bool json = false;
 };

@@ -14,10 +14,13 @@ struct CourseUnit {
   std::string_view name;   // "2-matrices": of its files
   std::string_view title;  // the heading of its page
   std::string_view page, exercise;
+  std::string_view solution;  // what stands above the mark, filled and with a right prediction
 };
 std::span<const CourseUnit> course_units();
 // ConfigError lists those that there are.
 const CourseUnit& course_unit(int number);
+// A module of lectures, in Markdown.
+std::string_view course_for_lecturers();
 // check.h, which exercises include.
 std::string_view course_check_header();
 

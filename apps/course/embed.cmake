@@ -1,5 +1,5 @@
-# cmake -DOUT=FILE -P embed.cmake: the pages and exercises of units/ and check.h as strings of the
-# program. The title of a unit is the heading of its page.
+# cmake -DOUT=FILE -P embed.cmake: the pages and exercises of units/, their solutions, check.h and the
+# page for lecturers as strings of the program. The title of a unit is the heading of its page.
 set(folder ${CMAKE_CURRENT_LIST_DIR})
 set(units "")
 file(GLOB pages ${folder}/units/*.md)
@@ -9,13 +9,16 @@ foreach(path ${pages})
   string(REGEX MATCH "^[0-9]+" number ${name})
   file(READ ${path} page)
   file(READ ${folder}/units/${name}.cpp exercise)
+  file(READ ${folder}/solutions/${name}.cpp solution)
   string(REGEX MATCH "^# [0-9]+\\. ([^\n]+)" heading "${page}")
   string(APPEND units "    {${number}, \"${name}\", \"${CMAKE_MATCH_1}\",
      R\"page(${page})page\",
-     R\"code(${exercise})code\"},
+     R\"code(${exercise})code\",
+     R\"code(${solution})code\"},
 ")
 endforeach()
 file(READ ${folder}/check.h check)
+file(READ ${folder}/lecturer.md lecturer)
 file(WRITE ${OUT} "// Written by apps/course/embed.cmake.
 #include \"gossamer/apps/course/course.h\"
 
@@ -29,6 +32,10 @@ ${units}  };
 
 std::string_view course_check_header() {
   return R\"code(${check})code\";
+}
+
+std::string_view course_for_lecturers() {
+  return R\"page(${lecturer})page\";
 }
 
 }  // namespace gossamer::apps

@@ -11,6 +11,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/temporary_folder.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/ops.h"
@@ -162,22 +163,13 @@ LocalData read_local_data(const std::string& folder, i64 most_train, i64 most_va
   if (!folder.empty())
     return {read_pictures(data::open({folder}, data::Part::train), most_train),
             read_pictures(data::open({folder}, data::Part::val), most_val), folder};
-  std::string pattern = (fs::temp_directory_path() / "gossamer-paper-XXXXXX").string();
-  check<IoError>(mkdtemp(pattern.data()) != nullptr, "can't make a folder in ",
-                 fs::temp_directory_path().string());
-  struct Removed {
-    fs::path path;
-    ~Removed() {
-      std::error_code ignored;
-      fs::remove_all(path, ignored);
-    }
-  } drawn{pattern};
-  data::make_shapes(drawn.path / "s", {.train = static_cast<int>(std::min<i64>(4096, most_train)),
-                                       .val = static_cast<int>(std::min<i64>(1024, most_val)),
-                                       .size = 32,
-                                       .threads = 2});
-  return {read_pictures(data::open({(drawn.path / "s/train").string()}), most_train),
-          read_pictures(data::open({(drawn.path / "s/val").string()}), most_val), "shapes10"};
+  const TemporaryFolder drawn("paper");
+  data::make_shapes(drawn.path() / "s", {.train = static_cast<int>(std::min<i64>(4096, most_train)),
+                                         .val = static_cast<int>(std::min<i64>(1024, most_val)),
+                                         .size = 32,
+                                         .threads = 2});
+  return {read_pictures(data::open({(drawn.path() / "s/train").string()}), most_train),
+          read_pictures(data::open({(drawn.path() / "s/val").string()}), most_val), "shapes10"};
 }
 
 LocalOutcome train_locally(const LocalTraining& t, const LocalData& data) {

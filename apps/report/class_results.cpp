@@ -10,23 +10,12 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/report/csv.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 
 namespace gossamer::apps {
 namespace {
-
-// A cell with this name. A table program takes one that begins like a formula for one, and runs it;
-// behind an apostrophe it is text.
-std::string quoted(const std::string& name) {
-  const bool formula =
-      !name.empty() && std::string_view("=+-@\t\r").find(name[0]) != std::string::npos;
-  std::string text = formula ? "'" + name : name;
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
-}
 
 std::string cell(double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : ""; }
 
@@ -82,12 +71,12 @@ void write_class_csv(const std::filesystem::path& folder, const std::vector<Clas
   std::string table = "class,images,recall,precision\n", matrix = "class";
   const auto results = class_results(pairs, classes.size());
   const auto counts = confusion_matrix(pairs, classes.size());
-  for (const std::string& name : classes) matrix += "," + quoted(name);
+  for (const std::string& name : classes) matrix += "," + csv_cell(name);
   matrix += "\n";
   for (std::size_t k = 0; k < classes.size(); ++k) {
-    table += fmt::format("{},{},{},{}\n", quoted(classes[k]), results[k].images,
+    table += fmt::format("{},{},{},{}\n", csv_cell(classes[k]), results[k].images,
                          cell(results[k].recall()), cell(results[k].precision()));
-    matrix += quoted(classes[k]);
+    matrix += csv_cell(classes[k]);
     for (const i64 n : counts[k]) matrix += fmt::format(",{}", n);
     matrix += "\n";
   }

@@ -1,15 +1,12 @@
-// The curves of a run as a table for spreadsheets and data frames.
+// Cells of files of comma-separated values.
 #pragma once
 
-#include <filesystem>
-
-#include "gossamer/apps/report/run_record.h"
+#include <string>
 
 namespace gossamer::apps {
 
-// A header, then one row for each `step` and `eval` line of the log, in the order of their times.
-// A cell is empty where the line has no such number; of: a worker's rank, or "mean" for the final
-// mean model. IoError.
-void write_csv(const RunRecord&, const std::filesystem::path& file);
+// A cell with this text: quoted as RFC 4180 says where that is needed. A table program takes a text
+// that begins like a formula for one, and runs it; behind an apostrophe it is text.
+std::string csv_cell(const std::string& text);
 
 }  // namespace gossamer::apps

@@ -2,7 +2,9 @@
 // every command of every page prints what the page shows.
 #include "gossamer/apps/course/course.h"
 
+#include <algorithm>
 #include <cmath>
+#include <regex>
 #include <set>
 #include <sstream>
 
@@ -16,6 +18,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 // Code that is put before the line of an exercise that contains `before`.
 struct Part {
@@ -25,10 +28,6 @@ using Filling = std::vector<Part>;
 struct Wrong {
   Filling filling;
   std::string hint;  // a part of it
-};
-struct Solution {
-  Filling right;
-  std::vector<Wrong> wrong;
 };
 
 // Right values of unit 1, recorded with what is kept and what is captured.
@@ -75,27 +74,14 @@ const char* const kOneToTheNext = R"(
       healed.edges.push_back({left[k], left[k + 1], 1});)";
 const char* const kSumOfUnit7 = "rate_of_a_worker * alive / 2";
 
-const std::map<int, Solution>& solutions() {
-  static const std::map<int, Solution> all{
+const std::map<int, std::vector<Wrong>>& wrong_fillings() {
+  static const std::map<int, std::vector<Wrong>> all{
       {1,
-       {{{"return y;", R"(
-  for (std::size_t k = 0; k < x.span<float>().size(); ++k) {
-    const float v = x.span<float>()[k];
-    y.span<float>()[k] = v / (1 + std::exp(-v));
-  }
-  record("swish", y, {x}, {x}, [](const Tensor& g, const std::vector<Tensor>& kept) -> Grads {
-    Tensor dx = Tensor::empty(g.shape());
-    for (std::size_t k = 0; k < g.span<float>().size(); ++k) {
-      const float v = kept[0].span<float>()[k], s = 1 / (1 + std::exp(-v));
-      dx.span<float>()[k] = g.span<float>()[k] * (s + v * s * (1 - s));
-    }
-    return {dx};
-  });)"}},
-        {{{{"return y;", R"(
+       {{{{"return y;", R"(
   for (std::size_t k = 0; k < x.span<float>().size(); ++k)
     y.span<float>()[k] = x.span<float>()[k] / (1 + std::exp(-x.span<float>()[k]));)"}},
-          "nothing is on the tape"},
-         {{{"return y;", R"(
+         "nothing is on the tape"},
+        {{{"return y;", R"(
   for (std::size_t k = 0; k < x.span<float>().size(); ++k)
     y.span<float>()[k] = x.span<float>()[k] / (1 + std::exp(-x.span<float>()[k]));
   record("swish", y, {x}, {x}, [](const Tensor& g, const std::vector<Tensor>& kept) -> Grads {
@@ -106,142 +92,92 @@ const std::map<int, Solution>& solutions() {
     }
     return {dx};
   });)"}},
-          "what comes back is g dy/dx"},
-         {swish("{x}", "[y]"), "the closure captures y"},
-         {swish("{x, y}", "[]"), "s can be computed again"},
-         {swish("{}", "[x]"), "it keeps nothing"}}}},
+         "what comes back is g dy/dx"},
+        {swish("{x}", "[y]"), "the closure captures y"},
+        {swish("{x, y}", "[]"), "s can be computed again"},
+        {swish("{}", "[x]"), "it keeps nothing"}}},
       {2,
-       {{{"return w;", R"(
-  for (int i = 0; i < graph.n; ++i) {
-    const auto mine = graph.neighbours(i);
-    w(i, i) = 1;
-    for (const int j : mine) {
-      const auto degree = std::max(mine.size(), graph.neighbours(j).size());
-      w(i, j) = 1.0 / (1.0 + static_cast<double>(degree));
-      w(i, i) -= w(i, j);
-    }
-  })"}},
-        {{{{"return w;", R"(
+       {{{{"return w;", R"(
   for (int i = 0; i < graph.n; ++i) {
     const auto mine = graph.neighbours(i);
     w(i, i) = 1.0 / (1.0 + static_cast<double>(mine.size()));
     for (const int j : mine) w(i, j) = w(i, i);
   })"}},
-          "both ends of an edge must use the same weight"},
-         {{{"return w;", R"(
+         "both ends of an edge must use the same weight"},
+        {{{"return w;", R"(
   for (int i = 0; i < graph.n; ++i)
     for (const int j : graph.neighbours(i)) w(i, j) = .1, w(i, i) = 1;)"}},
-          "W(i, i) is 1 minus the rest of row i"},
-         {{{"return w;", R"(
+         "W(i, i) is 1 minus the rest of row i"},
+        {{{"return w;", R"(
   for (int i = 0; i < graph.n; ++i)
     for (const int j : graph.neighbours(i))
       w(i, j) = 1.0 / static_cast<double>(
                           std::max(graph.neighbours(i).size(), graph.neighbours(j).size()));)"}},
-          "W(i, i) is 0: 1 + degree, not degree"}}}},
+         "W(i, i) is 0: 1 + degree, not degree"}}},
       {3,
-       {{{"return chi;", R"(
-  const Square l = laplacian(graph);
-  chi.one = 1 / symmetric_eigenvalues(l)[1];
-  Square raised = l;
-  for (double& v : raised.values) v += 1.0 / graph.n;
-  const LinearSystem system(raised);
-  for (const Edge& e : graph.edges) {
-    std::vector<double> b(static_cast<std::size_t>(graph.n));
-    b[static_cast<std::size_t>(e.a)] = 1, b[static_cast<std::size_t>(e.b)] = -1;
-    const auto v = system.solve(b);
-    chi.two = std::max(chi.two,
-                       (v[static_cast<std::size_t>(e.a)] - v[static_cast<std::size_t>(e.b)]) / 2);
-  })"}},
-        {{{{"return chi;", "chi.one = 1 / symmetric_eigenvalues(laplacian(graph))[0];"}},
-          "take the second"},
-         {{{"return chi;", "chi.one = 1 / symmetric_eigenvalues(laplacian(graph))[1];"}},
-          "the largest over all edges"}}}},
+       {{{{"return chi;", "chi.one = 1 / symmetric_eigenvalues(laplacian(graph))[0];"}},
+         "take the second"},
+        {{{"return chi;", "chi.one = 1 / symmetric_eigenvalues(laplacian(graph))[1];"}},
+         "the largest over all edges"}}},
       {4,
-       {{{"return numbers;", R"(
-  numbers.eta = 1 / (2 * std::sqrt(chi1 * chi2));
-  numbers.alpha_tilde = std::sqrt(chi1 / chi2) / 2;)"},
-         {"(void)x, (void)twin, (void)eta, (void)dt;", R"(
-  const double c = (1 + std::exp(-2 * eta * dt)) / 2, s = 1 - c, before = x;
-  x = c * x + s * twin, twin = s * before + c * twin;)"},
-         {"(void)x, (void)twin, (void)d, (void)alpha_tilde;",
-          "x -= d / 2, twin -= alpha_tilde * d;"}},
-        {{{{"(void)x, (void)twin, (void)eta, (void)dt;", "x += eta * (twin - x) * dt;"}},
-          "what x gains the twin loses"},
-         {{{"(void)x, (void)twin, (void)eta, (void)dt;", R"(
+       {{{{"(void)x, (void)twin, (void)eta, (void)dt;", "x += eta * (twin - x) * dt;"}},
+         "what x gains the twin loses"},
+        {{{"(void)x, (void)twin, (void)eta, (void)dt;", R"(
   const double move = eta * (twin - x) * dt;
   x += move, twin -= move;)"}},
-          "right for a small dt only"},
-         {{{"return numbers;", R"(
+         "right for a small dt only"},
+        {{{"return numbers;", R"(
   numbers.eta = 1 / (2 * std::sqrt(chi1 * chi2));)"},
-           {"(void)x, (void)twin, (void)eta, (void)dt;", R"(
+          {"(void)x, (void)twin, (void)eta, (void)dt;", R"(
   const double c = (1 + std::exp(-2 * eta * dt)) / 2, s = 1 - c, before = x;
   x = c * x + s * twin, twin = s * before + c * twin;)"},
-           {"(void)x, (void)twin, (void)d, (void)alpha_tilde;",
-            "x -= d / 2, twin -= alpha_tilde * d;"}},
-          "sqrt(chi1 / chi2) / 2"}}}},
+          {"(void)x, (void)twin, (void)d, (void)alpha_tilde;",
+           "x -= d / 2, twin -= alpha_tilde * d;"}},
+         "sqrt(chi1 / chi2) / 2"}}},
       {5,
-       {{{"(void)x, (void)twin, (void)d, (void)late", R"(
-  const double c = (1 + std::exp(-2 * eta * late)) / 2, s = 1 - c;
-  x -= (c / 2 + s * alpha_tilde) * d, twin -= (s / 2 + c * alpha_tilde) * d;)"}},
-        {{{{"(void)x, (void)twin, (void)d, (void)late", "x -= d / 2, twin -= alpha_tilde * d;"}},
-          "would have drifted too"},
-         {{{"(void)x, (void)twin, (void)d, (void)late", R"(
+       {{{{"(void)x, (void)twin, (void)d, (void)late", "x -= d / 2, twin -= alpha_tilde * d;"}},
+         "would have drifted too"},
+        {{{"(void)x, (void)twin, (void)d, (void)late", R"(
   const double s = (1 + std::exp(-2 * eta * late)) / 2, c = 1 - s;
   if (late == 0) {
     x -= d / 2, twin -= alpha_tilde * d;
     return;
   }
   x -= (c / 2 + s * alpha_tilde) * d, twin -= (s / 2 + c * alpha_tilde) * d;)"}},
-          "c and s have changed places"}}}},
+         "c and s have changed places"}}},
       {6,
-       {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"},
-         {"(void)self, (void)from;", "if (self.asked < 0 && self.paired < 0) return Answer::yes;"}},
-        {{{{"(void)self, (void)peer;", "if (peer >= 0) return true;"},
-           {"(void)self, (void)from;",
-            "if (self.asked < 0 && self.paired < 0) return Answer::yes;"}},
-          "They wait in a circle"},
-         {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"},
-           {"(void)self, (void)from;", "if (self.paired < 0) return Answer::yes;"}},
-          "While it waits (asked != -1) it must say later"},
-         {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"}},
-          "which is free and says later"}}}},
+       {{{{"(void)self, (void)peer;", "if (peer >= 0) return true;"},
+          {"(void)self, (void)from;",
+           "if (self.asked < 0 && self.paired < 0) return Answer::yes;"}},
+         "They wait in a circle"},
+        {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"},
+          {"(void)self, (void)from;", "if (self.paired < 0) return Answer::yes;"}},
+         "While it waits (asked != -1) it must say later"},
+        {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"}},
+         "which is free and says later"}}},
       {7,
-       {{{"return healed;", healed_of_unit_7(kOneToTheNext, kSumOfUnit7)}},
-        {{{{"return healed;", healed_of_unit_7("", kSumOfUnit7)}},
-          "join the neighbours of the dead worker"},
-         {{{"return healed;", healed_of_unit_7(kOneToTheNext, "rates")}},
-          "multiply all by what is missing"},
-         {{{"return healed;", healed_of_unit_7(kOneToTheNext, "alive / 2.0")}},
-          "rate_of_a_worker is 2 here"},
-         {{{"return healed;", healed_of_unit_7(R"(
+       {{{{"return healed;", healed_of_unit_7("", kSumOfUnit7)}},
+         "join the neighbours of the dead worker"},
+        {{{"return healed;", healed_of_unit_7(kOneToTheNext, "rates")}},
+         "multiply all by what is missing"},
+        {{{"return healed;", healed_of_unit_7(kOneToTheNext, "alive / 2.0")}},
+         "rate_of_a_worker is 2 here"},
+        {{{"return healed;", healed_of_unit_7(R"(
   for (const int a : left)
     for (const int b : left)
       if (a < b && healed.rate(a, b) == 0) healed.edges.push_back({a, b, 1});)",
-                                               kSumOfUnit7)}},
-          "join them one to the next"},
-         {{{"return healed;", R"(
+                                              kSumOfUnit7)}},
+         "join them one to the next"},
+        {{{"return healed;", R"(
   for (int a = 0; a < graph.n; ++a)
     for (int b = a + 1; b < graph.n; ++b)
       if (a != dead && b != dead && !graph.neighbours(a).empty() && !graph.neighbours(b).empty())
         healed.edges.push_back({a, b, rate_of_a_worker / (alive - 1)});)"}},
-          "and one of the two had no edge with"}}}},
+         "and one of the two had no edge with"}}},
       {8,
-       {{{"++done_;", R"(
-    optimizer_.step(static_cast<float>(learning_rate));
-    int powers = 0;
-    while (1 << powers < group_.size()) ++powers;
-    const int peer = group_.rank() ^ (1 << (done_ % powers));
-    group_.payload().exchange(peer, static_cast<std::uint64_t>(done_), params_.values(), received_,
-                              {}, Seconds(5));
-    Event e;
-    do e = group_.control().next(Seconds(5));
-    while (e.kind != Event::Kind::exchanged && e.kind != Event::Kind::none);
-    check<DistError>(e.ok, "the exchange with worker ", peer, " failed");
-    const auto x = params_.values().span<float>(), other = received_.span<float>();
-    for (std::size_t k = 0; k < x.size(); ++k) x[k] = (x[k] + other[k]) / 2;)"}},
-        {{{{"++done_;", "optimizer_.step(static_cast<float>(learning_rate));"}},
-          "the workers are where they were"},
-         {{{"++done_;", R"(
+       {{{{"++done_;", "optimizer_.step(static_cast<float>(learning_rate));"}},
+         "the workers are where they were"},
+        {{{"++done_;", R"(
     const int peer = group_.rank() ^ 1;
     group_.payload().exchange(peer, static_cast<std::uint64_t>(done_), params_.values(), received_,
                               {}, Seconds(5));
@@ -249,13 +185,13 @@ const std::map<int, Solution>& solutions() {
     }
     const auto x = params_.values().span<float>(), other = received_.span<float>();
     for (std::size_t k = 0; k < x.size(); ++k) x[k] = (x[k] + other[k]) / 2;)"}},
-          "k grows by one each step"},
-         {{{"++done_;", "optimizer_.step(static_cast<float>(learning_rate));" +
-                            exchange_of_unit_8("7", "x[k] = (x[k] + other[k]) / 2;")}},
-          "session 7 of workers"},
-         {{{"++done_;",
-            exchange_of_unit_8("static_cast<std::uint64_t>(done_)", "x[k] = other[k];")}},
-          "each worker holds what its peer held"}}}}};
+         "k grows by one each step"},
+        {{{"++done_;", "optimizer_.step(static_cast<float>(learning_rate));" +
+                           exchange_of_unit_8("7", "x[k] = (x[k] + other[k]) / 2;")}},
+         "session 7 of workers"},
+        {{{"++done_;",
+           exchange_of_unit_8("static_cast<std::uint64_t>(done_)", "x[k] = other[k];")}},
+         "each worker holds what its peer held"}}}};
   return all;
 }
 
@@ -295,22 +231,25 @@ TEST_P(Course, ItsRightFillingPassesAndWrongOnesFailWithAHint) {
   EXPECT_EQ(empty.code, 1) << empty.out << empty.err;
   EXPECT_THAT(empty.out, HasSubstr("  hint   "));
 
-  const Solution& solution = solutions().at(unit.number);
-  const std::string right = filled(unit, solution.right);
-  write_text(file(), right);
+  // The solution that `gossamer course solution` shows has a prediction, too.
+  const std::string right(unit.solution);
+  const std::regex prediction("prediction = [^;]*;");
+  write_text(file(), std::regex_replace(right, prediction, "prediction = NAN;"));
   const Result unpredicted = check_it();
   EXPECT_EQ(unpredicted.code, 1) << unpredicted.out << unpredicted.err;
   EXPECT_THAT(unpredicted.out, HasSubstr("replace NAN")) << "a prediction belongs to it";
-  std::string predicted = right;
-  predicted.replace(predicted.find("NAN"), 3, "1e9");
-  write_text(file(), predicted);
+  write_text(file(), std::regex_replace(right, prediction, "prediction = 1e9;"));
   const Result passed = check_it();
   EXPECT_EQ(passed.code, 0) << passed.out << passed.err;
   EXPECT_THAT(passed.out, HasSubstr("unit " + number + " passed"));
   EXPECT_THAT(passed.out, HasSubstr("you predicted 1e+09"));
   EXPECT_THAT(passed.out, Not(HasSubstr("warning:")));
 
-  for (const Wrong& wrong : solution.wrong) {
+  EXPECT_EQ(run({"course", "solution", number}).out, right);
+  write_text(file(), right);
+  EXPECT_THAT(check_it().out, HasSubstr("  ok     you predicted"));
+
+  for (const Wrong& wrong : wrong_fillings().at(unit.number)) {
     write_text(file(), filled(unit, wrong.filling));
     const Result r = check_it();
     EXPECT_EQ(r.code, 1) << r.out << r.err;
@@ -417,8 +356,7 @@ TEST_F(CourseProgram, NamesAUnitAndAFileThatDoNotExist) {
 
 TEST_F(CourseProgram, AnInstalledProgramFindsTheLibraryWhereDebianPutsIt) {
   const CourseUnit& unit = course_unit(2);
-  std::string right = filled(unit, solutions().at(2).right);
-  right.replace(right.find("NAN"), 3, "1e9");
+  std::string right(unit.solution);
   write_text(folder / "two.cpp", right);
   const std::string library = (folder / "library").string(), build = program.parent_path().string();
   const fs::path prefix = folder / "usr";
@@ -472,12 +410,50 @@ TEST_F(CourseProgram, OnlyReadsTheBuildTree) {
     return names;
   };
   const auto before = files();
-  std::string right = filled(course_unit(2), solutions().at(2).right);
-  right.replace(right.find("NAN"), 3, "1e9");
+  std::string right(course_unit(2).solution);
   write_text(folder / "two.cpp", right);
   const Result r = run({"course", "check", "2", "two.cpp"}, flags());
   EXPECT_EQ(r.code, 0) << r.out << r.err;
   EXPECT_EQ(files(), before);
+}
+
+TEST_F(CourseProgram, GradesTheFilesOfAllStudents) {
+  const CourseUnit& unit = course_unit(2);
+  const std::string name = std::string(unit.name) + ".cpp";
+  for (const char* student : {"Ada", "Bo/course", "=Cy"})
+    fs::create_directories(folder / "all" / student);
+  write_text(folder / "all/Ada" / name, std::string(unit.solution));
+  write_text(folder / "all/Bo/course" / name, filled(unit, wrong_fillings().at(2)[0].filling));
+  const Result csv = run({"course", "grade", "all", "--csv"}, flags());
+  EXPECT_EQ(csv.code, 0) << csv.err;
+  EXPECT_THAT(csv.out,
+              StartsWith("student,unit,title,result,why\n'=Cy,1,Tape and gradient,missing,"));
+  EXPECT_THAT(csv.out, AllOf(HasSubstr("Ada,2,Gossip matrices,passed,\n"),
+                             HasSubstr("Bo,2,Gossip matrices,wrong,"),
+                             HasSubstr("Bo,8,A method of your own,missing,")));
+  EXPECT_EQ(std::ranges::count(csv.out, '\n'), 1 + 3 * 8);
+  EXPECT_FALSE(fs::exists(folder / "all/Ada/build")) << "nothing is written to a student's folder";
+  EXPECT_THAT(run({"course", "grade", "none"}).err, HasSubstr("a folder for each student"));
+}
+
+TEST_F(CourseProgram, HasAModuleForLecturersThatNamesWhatThereIs) {
+  const std::string page = run({"course", "--lecturer"}).out;
+  const std::string lesson = run({"lesson"}).out;
+  for (const CourseUnit& unit : course_units())
+    EXPECT_THAT(page, HasSubstr("unit " + std::to_string(unit.number)));
+  // Every section of the lesson is in a lecture, and every one that a lecture shows is there.
+  const std::regex id("<section id=\"([a-z]+)\">");
+  for (std::sregex_iterator at(lesson.begin(), lesson.end(), id), end; at != end; ++at)
+    if ((*at)[1] != "scaling") EXPECT_THAT(page, HasSubstr("`" + (*at)[1].str() + "`"));
+  const std::regex row("\n\\| \\d+ \\| [^|]* \\| [^|]* \\| ([^|]*) \\|");
+  const std::regex shown("`([a-z]+)`");
+  int rows = 0;
+  for (std::sregex_iterator at(page.begin(), page.end(), row), end; at != end; ++at, ++rows) {
+    const std::string cell = (*at)[1];
+    for (std::sregex_iterator s(cell.begin(), cell.end(), shown); s != end; ++s)
+      EXPECT_THAT(lesson, HasSubstr("<section id=\"" + (*s)[1].str() + "\">"));
+  }
+  EXPECT_EQ(rows, 10);
 }
 
 TEST_F(CourseProgram, NamesAFolderThatCannotBeMade) {
