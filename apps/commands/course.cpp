@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/report/csv.h"
+#include "gossamer/apps/report/csv_cell.h"
 #include "gossamer/apps/temporary_folder.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/json.h"

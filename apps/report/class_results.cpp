@@ -10,7 +10,7 @@
 
 #include <fmt/format.h>
 
-#include "gossamer/apps/report/csv.h"
+#include "gossamer/apps/report/csv_cell.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 

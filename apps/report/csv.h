@@ -1,12 +1,15 @@
-// Cells of files of comma-separated values.
+// The curves of a run as a table for spreadsheets and data frames.
 #pragma once
 
-#include <string>
+#include <filesystem>
+
+#include "gossamer/apps/report/run_record.h"
 
 namespace gossamer::apps {
 
-// A cell with this text: quoted as RFC 4180 says where that is needed. A table program takes a text
-// that begins like a formula for one, and runs it; behind an apostrophe it is text.
-std::string csv_cell(const std::string& text);
+// A header, then one row for each `step` and `eval` line of the log, in the order of their times.
+// A cell is empty where the line has no such number; of: a worker's rank, or "mean" for the final
+// mean model. IoError.
+void write_csv(const RunRecord&, const std::filesystem::path& file);
 
 }  // namespace gossamer::apps
