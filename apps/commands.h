@@ -172,8 +172,8 @@ int lesson(const LessonCommand&);
 struct CourseCommand {
   std::string what;  // start | check | solution | grade; empty: lists the units
   int unit = 0;
-  std::string file;      // to check; empty: where `start` wrote it
-  std::string folder;    // to grade: holds a folder for each student
+  std::string file;    // to check; empty: where `start` wrote it
+  std::string folder;  // to grade: holds a folder for each student
   bool lecturer = false, csv = false;
   double timeout = 300;  // seconds that its test may take
   bool json = false;
