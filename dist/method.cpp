@@ -2,6 +2,7 @@
 #include "gossamer/dist/method.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/agreement.h"
@@ -171,9 +172,11 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
     own.start_samples =
         begin_together(name, params, group, graph, options, texts_of(name, options.settings));
   params.refresh();
-  std::unique_ptr<Method> method = find(name).make({params, optimizer, group, graph, own});
+  const auto saved = std::exchange(own.start_state, std::nullopt);
+  const std::vector<NamedTensor>* const start = saved ? &*saved : nullptr;
+  std::unique_ptr<Method> method = find(name).make({params, optimizer, group, graph, own, start});
   // What exchanges beside the training has taken it before its first exchange.
-  if (method_traits(name).synchronous) take_start_state(method->state(), own);
+  if (method_traits(name).synchronous) take_start_state(start, method->state());
   return method;
 }
 

@@ -13,11 +13,12 @@ struct MethodContext {
   Optimizer& optimizer;
   Group& group;
   const Graph& graph;
-  const MethodOptions& options;
+  const MethodOptions& options;  // without start_state, of which no copy is to be kept
+  const std::vector<NamedTensor>* start_state = nullptr;  // null: it is no resumed run
 };
 
-// A resumed method: copies options.start_state, if there is one, into the tensors of its state().
-// ConfigError: it lacks one.
-void take_start_state(std::vector<NamedTensor> state, const MethodOptions& options);
+// Copies what was saved, if it is not null, into the tensors of a method's state(). ConfigError: it
+// lacks one.
+void take_start_state(const std::vector<NamedTensor>* saved, std::vector<NamedTensor> state);
 
 }  // namespace gossamer::dist

@@ -417,11 +417,14 @@ Trainer::File Trainer::file(const char* const* names) const {
            models::language_header(name_, models::options_of(*language))};
   } else {
     out.tensors = nn::tensors_of_file(*net_, *params_, params_->values());
-    const auto* const transformer = dynamic_cast<const models::Transformer*>(net_.get());
-    out.metadata =
-        transformer
-            ? models::metadata_of(transformer->options())
-            : models::metadata_of(models::ModelHeader{name_, class_names(names), pictures_});
+    if (const auto* const transformer = dynamic_cast<const models::Transformer*>(net_.get())) {
+      out.metadata = models::metadata_of(transformer->options());
+    } else {
+      // Not inside the braces below: where an initializer throws, GCC 12 ends those before it
+      // twice.
+      const std::vector<std::string> classes = class_names(names);
+      out.metadata = models::metadata_of(models::ModelHeader{name_, classes, pictures_});
+    }
   }
   out.metadata.emplace("format", "pt");  // Hugging Face's tools look for it
   return out;
