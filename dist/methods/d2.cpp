@@ -49,10 +49,7 @@ class D2 final : public RoundFormula {
 };
 
 void check_fixed(const std::string& method, const Rounds& rounds) {
-  check<ConfigError>(rounds.period() == 1 && !rounds.directed(), "method ", method, ": rounds \"",
-                     rounds.name(),
-                     "\" change from one to the next, and its correction would grow; take a graph, "
-                     "such as ring or exponential, or the method qg-dsgdm");
+  check_same_rounds(method, rounds, "its correction would grow");
 }
 
 void check_eigenvalues(const std::string& method, const Rounds& rounds) {

@@ -18,6 +18,10 @@ MethodRow dpsgd_row();
 MethodRow dpsgd_atc_row();  // for the simulator: without overlap
 MethodRow sgp_row();
 MethodRow qg_dsgdm_row();
+MethodRow decentlam_row();
+MethodRow gradient_tracking_row();
+MethodRow relay_sgd_row();
+MethodRow choco_row();
 MethodRow d2_row();
 MethodRow exact_diffusion_row();
 MethodRow local_sgd_row();
@@ -33,6 +37,8 @@ const std::vector<MethodRow>& method_rows() {
       published_row(), allreduce_row(),
       dpsgd_row(),     dpsgd_atc_row(),
       sgp_row(),       qg_dsgdm_row(),
+      decentlam_row(), gradient_tracking_row(),
+      relay_sgd_row(), choco_row(),
       d2_row(),        exact_diffusion_row(),
       local_sgd_row(), diloco_row(),
       noloco_row(),    consensus_control_row(),
@@ -45,6 +51,12 @@ const MethodRow& method_row(const std::string& name) {
   for (const MethodRow& row : method_rows())
     if (row.traits.name == name) return row;
   fail<ConfigError>("method \"", name, "\" is unknown; known are: ", listed(method_names()));
+}
+
+void check_same_rounds(const std::string& method, const Rounds& rounds, const std::string& why) {
+  check<ConfigError>(rounds.period() == 1 && !rounds.directed(), "method ", method, ": rounds \"",
+                     rounds.name(), "\" change from one to the next, and ", why,
+                     "; take a graph, such as ring or exponential, or the method qg-dsgdm");
 }
 
 std::unique_ptr<Method> make_of_formula(const MethodTraits& traits, const MethodContext& with,

@@ -68,6 +68,8 @@ MethodRow row_of_formula(MethodTraits traits, F make_formula) {
   };
   return row;
 }
+// ConfigError unless all rounds are the same, one; why: what is wrong with others.
+void check_same_rounds(const std::string& method, const Rounds&, const std::string& why);
 // All rows, in the order in which pages list them.
 const std::vector<MethodRow>& method_rows();
 // ConfigError lists the names of methods that train.

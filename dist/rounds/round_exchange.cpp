@@ -44,14 +44,17 @@ RoundExchange::~RoundExchange() {
 
 void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64_t session,
                            const Tensor& piece, std::span<const char> note,
-                           const std::function<bool(int)>& without) {
+                           const std::function<bool(int)>& without,
+                           const std::function<Outgoing(int peer)>& each) {
   const auto s = static_cast<std::size_t>(slot);
   Flight& f = flights_[s];
   check(!f.open, "launch: slot ", slot, " is on its way already");
   // of the flight before: mostly as many are needed again
   std::vector<std::pair<Tensor, Tensor>> buffers;
   for (Part& p : f.parts)
-    if (p.received.defined()) buffers.emplace_back(std::move(p.received), std::move(p.codes));
+    if (p.received.defined() && p.received.dtype() == piece.dtype() &&
+        p.received.numel() == piece.numel())
+      buffers.emplace_back(std::move(p.received), std::move(p.codes));
   Tensor sent = std::move(f.sent);
   f = {.open = true,
        .round = number,
@@ -74,7 +77,7 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
     if (!p.receives) continue;
     if (buffers.empty()) {
       const i64 bytes = codes_.empty() ? 0 : codes_[s].bytes().numel();
-      buffers.emplace_back(Tensor::empty({piece.numel()}, DType::f32, piece.device()),
+      buffers.emplace_back(Tensor::empty({piece.numel()}, piece.dtype(), piece.device()),
                            bytes > 0 ? Tensor::empty({bytes}, DType::u8) : Tensor());
     }
     std::tie(p.received, p.codes) = std::move(buffers.back());
@@ -85,7 +88,7 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
     codes_[s].encode(piece, sent);
     f.sent = sent;
   }
-  const Tensor& outgoing = f.sent.defined() ? codes_[s].bytes() : piece;
+  const Outgoing to_all{f.sent.defined() ? codes_[s].bytes() : piece, {note.begin(), note.end()}};
   for (Part& p : f.parts) {
     if (without(p.peer)) {
       end(p, false);
@@ -93,11 +96,11 @@ void RoundExchange::launch(int slot, const Round& round, i64 number, std::uint64
     }
     p.began = wall_seconds();
     p.began_us = transfer_begins();
+    const Outgoing out = !p.sends ? Outgoing() : each ? each(p.peer) : to_all;
     if (p.sends) trace_departure(rank_, p.peer, session);
-    if (p.sends) bytes_sent_ += static_cast<double>(outgoing.bytes());
-    payload_.exchange(p.peer, session, p.sends ? outgoing : Tensor(),
-                      p.codes.defined() ? p.codes : p.received,
-                      p.sends ? note : std::span<const char>(), deadline_);
+    if (p.sends) bytes_sent_ += static_cast<double>(out.piece.bytes());
+    payload_.exchange(p.peer, session, out.piece, p.codes.defined() ? p.codes : p.received,
+                      out.note, deadline_);
   }
 }
 
@@ -135,7 +138,7 @@ const RoundExchange::Flight& RoundExchange::wait(int slot) {
     if (p.codes.defined())
       Coded::decode(codes_[static_cast<std::size_t>(slot)].coding(), p.codes, p.received);
     // What was sent, not what is here: then both sides have the same distance.
-    if (p.codes.defined() || !p.sends)
+    if (p.codes.defined() || (!p.sends && f.piece.dtype() == DType::f32))
       p.squared_distance = squared_distance(f.sent.defined() ? f.sent : f.piece, p.received);
   }
   return f;

@@ -28,6 +28,10 @@ class RoundExchange {
     double began = 0, seconds = 0;  // from launch() to its end
     double began_us = 0;            // for traces
   };
+  struct Outgoing {
+    Tensor piece;
+    std::vector<char> note;
+  };
   // One piece on its way to and from the workers of a round. Slots are independent of each other (a
   // bucket each).
   struct Flight {
@@ -53,9 +57,11 @@ class RoundExchange {
   // Begins the exchange of `piece` with the workers of `round`; it must not change before wait().
   // note: for the others' hosts. All workers launch slots and rounds in the same order, with
   // ascending sessions: exchanges with one peer run one after the other. Workers in `without` are
-  // not waited for.
+  // not waited for. each: what goes to one of them, where that is not the same for all; as long as
+  // piece, which stands for it here. It must not change before wait() either.
   void launch(int slot, const Round& round, i64 number, std::uint64_t session, const Tensor& piece,
-              std::span<const char> note, const std::function<bool(int)>& without);
+              std::span<const char> note, const std::function<bool(int)>& without,
+              const std::function<Outgoing(int peer)>& each = nullptr);
   bool pending(int slot) const { return flights_[static_cast<std::size_t>(slot)].open; }
   // Waits until every part has ended, well or not.
   const Flight& complete(int slot);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
+#include "gossamer/dist/compressor.h"
 
 namespace gossamer::dist {
 
@@ -47,6 +48,22 @@ class RoundWorker {
   // The same with the models that were sent after the step before, while gradients were computed.
   // Of a formula with sends_ahead(): once in each step, before anything that changes x.
   virtual void mix_ahead() = 0;
+  // v <- sum_j W_ij v_j for a vector other than x, in a message of its own, waited for. Of a
+  // formula with two messages_per_round().
+  virtual void mix_alone(Vector v) = 0;
+  // x <- the mean of all workers' x, of which those further away are older (relay.h). Of a formula
+  // with trees(), once in each step.
+  virtual void relay() = 0;
+  // Of a formula with a compressor(): each worker has replicas x^_j of its neighbours' models and
+  // of its own, alike on all that have them. If there are none yet, x^ <- x.
+  virtual void begin_replicas() = 0;
+  // x^ <- x^ + Q(x - x^), where Q(x - x^) alone travels; it waits for that …
+  virtual void exchange_replicas() = 0;
+  // … or it was sent after the step before, beside the computation. Of a formula with
+  // sends_ahead().
+  virtual void receive_replicas() = 0;
+  // x <- x + kappa sum_j W_ij (x^_j - x^_i)
+  virtual void mix_replicas(double kappa) = 0;
   virtual void average() = 0;  // x <- mean of all workers' x
   // o and v are updated with x in the place of m; x <- o. Of a formula with has_outer_steps().
   virtual void outer_step(const OuterStep&) = 0;
@@ -70,6 +87,20 @@ class RoundFormula {
   virtual double consensus_factor() const { return 1; }
   virtual std::vector<OwnVector> own_vectors() const { return {}; }
   virtual bool uses_velocity() const { return false; }
+  // Vectors that mix() and mix_ahead() mix as x, in the same message.
+  virtual std::vector<Vector> sends_beside() const { return {}; }
+  // So many calls of mix() and mix_alone(), one after the other, are of one round: they mix with
+  // the same neighbours.
+  virtual int messages_per_round() const { return 1; }
+  // Above 0: the rounds must be a tree, and x is relayed in so many pieces: the first along it, the
+  // second along the tree of the workers in reverse order.
+  virtual int trees() const { return 0; }
+  // What travels of replicas.
+  virtual const Compressor* compressor() const { return nullptr; }
+  // step() reads g, or changes it: without the loss scale, and 0 where it overflowed.
+  virtual bool uses_gradient() const { return false; }
+  // The limit of the norm is for g as it was computed, not for what step() makes of it.
+  virtual bool clips_first() const { return false; }
 };
 
 // A gradient step and a round of mixing; with overlap the round is that of the step before.
@@ -90,7 +121,8 @@ class MixingFormula : public RoundFormula {
   const double consensus_factor_;
 };
 
-// Of mixing, in the first steps of a run: the number of the round that comes next.
-i64 rounds_in_steps(const RoundFormula&, i64 steps);
+// Of mixing, in the first steps of a run: the number of the message that comes next, which is that
+// of the round where a round has one.
+i64 messages_in_steps(const RoundFormula&, i64 steps);
 
 }  // namespace gossamer::dist

@@ -13,6 +13,7 @@
 #include "gossamer/core/update.h"
 #include "gossamer/dist/finish.h"
 #include "gossamer/dist/rounds/mixing.h"
+#include "gossamer/dist/rounds/relay.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
@@ -33,14 +34,18 @@ std::shared_ptr<const Rounds> rounds_over(const std::string& name, int count, in
   }
 }
 
-// What coding rounds away, f32 [1, n]; undefined: nothing is kept. It has not the shape of
-// values(), because such a state starts as a copy of the model where another number of workers goes
-// on.
-Tensor coding_error(const MethodContext& with, const RoundTraffic& traffic) {
+// What coding rounds away, f32 [1, vectors * n]; undefined: nothing is kept. It has not the shape
+// of values(), because such a state starts as a copy of the model where another number of workers
+// goes on.
+Tensor coding_error(const MethodContext& with, const RoundTraffic& traffic, std::size_t vectors) {
   const Coding coding = coding_of(with.options.payload);
   const bool keeps = coding == Coding::int8 || (coding == Coding::bf16 && traffic.keeps_bf16_error);
-  return keeps && with.group.size() > 1 ? Tensor::zeros({1, with.params.size()}) : Tensor();
+  return keeps && with.group.size() > 1
+             ? Tensor::zeros({1, static_cast<i64>(vectors) * with.params.size()})
+             : Tensor();
 }
+
+std::size_t vectors_of(const RoundFormula& formula) { return 1 + formula.sends_beside().size(); }
 
 Tensor velocity_of(const char* method, Optimizer& optimizer) {
   for (const NamedTensor& each : optimizer.state())
@@ -50,13 +55,15 @@ Tensor velocity_of(const char* method, Optimizer& optimizer) {
 }
 
 std::vector<Coded> codes_of(const MethodContext& with, const std::vector<FlatRange>& pieces,
-                            const Tensor& error) {
+                            const Tensor& error, std::size_t vectors) {
   const Coding coding = coding_of(with.options.payload);
   std::vector<Coded> out;
   if (coding == Coding::f32 || with.group.size() < 2) return out;
+  const auto each = static_cast<i64>(vectors);  // above 1 there is one piece
   for (const FlatRange& r : pieces)
-    out.emplace_back(coding, r.end - r.begin,
-                     error.defined() ? error.reshape({-1}).slice(r.begin, r.end) : Tensor());
+    out.emplace_back(
+        coding, each * (r.end - r.begin),
+        error.defined() ? error.reshape({-1}).slice(each * r.begin, each * r.end) : Tensor());
   return out;
 }
 
@@ -79,24 +86,31 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       formula_(std::move(formula)),
       graph_(with.graph),
       pieces_(traffic.pieces),
-      error_(coding_error(with, traffic)),
+      error_(coding_error(with, traffic, vectors_of(*formula_))),
       own_vectors_(formula_->own_vectors()),
       velocity_(formula_->uses_velocity() ? velocity_of(name(), optimizer_) : Tensor()),
+      packed_(vectors_of(*formula_) > 1 && group_.size() > 1
+                  ? Tensor::empty({static_cast<i64>(vectors_of(*formula_)) * params_.size()},
+                                  DType::f32, params_.values().device())
+                  : Tensor()),
       exchange_(group_, slots(), Seconds(options_.exchange_timeout_s),
-                codes_of(with, pieces_, error_), [this](const Event& e) { handle(e); }),
+                codes_of(with, pieces_, error_, vectors_of(*formula_)),
+                [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group_.size())),
       resumed_(steps_before() == 0),
       samples_(options_.start_samples),
-      usual_(pieces_.size()),
-      limits_(pieces_.size()) {
+      usual_(pieces_.size() + 1),
+      limits_(pieces_.size() + 1) {
   check<ConfigError>(slots() < 1 << kSlotBits, name(), ": the parameters are cut into ", slots(),
                      " pieces, at most ", 1 << kSlotBits, " are possible; use larger buckets");
+  check(slots() == 1 || (vectors_of(*formula_) == 1 && formula_->messages_per_round() == 1), name(),
+        ": several vectors in pieces");
   std::iota(members_.begin(), members_.end(), 0);
   for (std::size_t i = 0; i < own_vectors_.size(); ++i)
     own_.push_back(Tensor::zeros({1, params_.size()}, DType::f32, params_.values().device()));
   adopt_members();
   k_ = steps_before();
-  next_ = rounds_in_steps(*formula_, k_);
+  next_ = messages_in_steps(*formula_, k_);
   if (rounds_) validate(*rounds_);
 }
 
@@ -119,6 +133,10 @@ void SynchronousMethod::adopt_members() {
   by_rank_ = options_.rounds.empty();
   if (alone()) {
     rounds_ = nullptr;
+  } else if (by_rank_ && shrunk && formula_->trees() > 0) {
+    // What joins the neighbours of the dead is no tree.
+    by_rank_ = false;
+    rounds_ = make_rounds("tree", alive());
   } else if (by_rank_) {
     std::vector<bool> dead(static_cast<std::size_t>(group_.size()), true);
     for (const int m : members_) dead[static_cast<std::size_t>(m)] = false;
@@ -135,6 +153,7 @@ void SynchronousMethod::begin_step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
   learning_rate_ = learning_rate;
+  if (formula_->uses_gradient()) unscale_gradient();
   local_step();
   epoch_of_step_ = epoch_;
 }
@@ -158,74 +177,9 @@ void SynchronousMethod::local_step() {
   if (std::exchange(changed_copy_, false)) params_.refresh();
 }
 
-Tensor SynchronousMethod::vector(Vector which) const {
-  switch (which) {
-    case Vector::model:
-      return params_.values();
-    case Vector::gradient:
-      return params_.grads();
-    case Vector::velocity:
-      return velocity_;
-    default:
-      return own_.at(static_cast<std::size_t>(which) - static_cast<std::size_t>(Vector::first))
-          .reshape({-1});
-  }
-}
-
-void SynchronousMethod::blend(Vector to, double a, double b, Vector from) {
-  Tensor changed = vector(to);
-  const Tensor added = vector(from);
-  if (a == 0) {
-    changed.copy_from(added);
-    if (b != 1) scale(changed, static_cast<float>(b));
-  } else if (a == 1) {
-    axpy(changed, static_cast<float>(b), added);
-  } else {
-    weighted_sum(changed, static_cast<float>(a), static_cast<float>(b), added);
-  }
-  changed_copy_ = changed_copy_ || to == Vector::model;
-}
-
 void SynchronousMethod::begin_anew() {
   for (std::size_t i = 0; i < own_.size(); ++i)
     if (own_vectors_[i].cleared) own_[i].zero();
-}
-
-void SynchronousMethod::average_gradients() {
-  constexpr int kTag = 1;
-  average_parts({params_.grads()}, kTag);
-}
-
-void SynchronousMethod::update() {
-  optimizer_.step(static_cast<float>(learning_rate_), nullptr, {.clip = options_.clip_norm});
-}
-
-void SynchronousMethod::mix() {
-  mix_round();
-  params_.refresh();
-  changed_copy_ = false;
-}
-
-void SynchronousMethod::mix_ahead() {
-  resume_ahead();
-  mix_pending();
-}
-
-void SynchronousMethod::resume_ahead() {
-  if (std::exchange(resumed_, true)) return;
-  set_next_round(next_ - 1);
-  launch_all(next_round());
-}
-
-void SynchronousMethod::average() {
-  if (!alone() && average_exactly()) params_.refresh();
-}
-
-void SynchronousMethod::outer_step(const OuterStep& numbers) {
-  if (!outer_.defined() || alone()) return;
-  outer_.step(everything(), params_.values(), numbers);
-  Tensor(params_.values()).copy_from(outer_.model(everything()));
-  params_.refresh();
 }
 
 i64 SynchronousMethod::steps_before() const {
@@ -235,25 +189,29 @@ i64 SynchronousMethod::steps_before() const {
 
 // --- rounds
 
-Round SynchronousMethod::next_round() {
-  const i64 k = next_++;
+Round SynchronousMethod::round_at(i64 k, bool mirror) const {
   if (!rounds_) return {};
+  const auto place_in_tree = [&](int place) { return mirror ? mirrored(place, alive()) : place; };
   const auto rank_at = [&](int place) {
+    place = place_in_tree(place);
     return by_rank_ ? place : members_[static_cast<std::size_t>(place)];
   };
   const auto place =
       by_rank_ ? group_.rank()
                : static_cast<int>(std::ranges::find(members_, group_.rank()) - members_.begin());
-  Round round = rounds_->round(place, k);
-  for (Neighbour& n : round.in) n.worker = rank_at(n.worker);
-  for (Neighbour& n : round.out) n.worker = rank_at(n.worker);
+  Round round = rounds_->round(place_in_tree(place), k / formula_->messages_per_round());
+  for (auto* all : {&round.in, &round.out}) {
+    for (Neighbour& n : *all) n.worker = rank_at(n.worker);
+    if (mirror) std::ranges::reverse(*all);  // ascending
+  }
   return with_consensus_factor(std::move(round), formula_->consensus_factor());
 }
 
 void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece,
-                               std::span<const char> note) {
+                               std::span<const char> note,
+                               const std::function<RoundExchange::Outgoing(int)>& each) {
   if (may_refuse() && !alone()) {
-    const auto s = static_cast<std::size_t>(slot);
+    const std::size_t s = usual_place(slot);
     if (usual_[s].wants_norm()) usual_[s].norm(std::sqrt(squared_norm(piece)));
     limits_[s] = usual_[s].limit();
     note = {reinterpret_cast<const char*>(&limits_[s]), sizeof limits_[s]};
@@ -262,8 +220,9 @@ void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece
   const std::uint64_t session =
       (static_cast<std::uint64_t>(epoch_) + 1) << (kRoundBits + kSlotBits) |
       static_cast<std::uint64_t>(number) << kSlotBits | static_cast<std::uint64_t>(slot);
-  exchange_.launch(slot, round, number, session, piece, note,
-                   [this, number](int peer) { return left_out(peer, number); });
+  exchange_.launch(
+      slot, round, number, session, piece, note,
+      [this, number](int peer) { return left_out(peer, number); }, each);
 }
 
 bool SynchronousMethod::left_out(int peer, i64 round) const {
@@ -279,7 +238,7 @@ bool SynchronousMethod::refuses(int slot, const RoundExchange::Part& p) const {
   check<DistError>(p.note.size() == sizeof theirs, name(), ": worker ", p.peer, " sent a note of ",
                    p.note.size(), " bytes; wanted its limit of distances");
   std::memcpy(&theirs, p.note.data(), sizeof theirs);
-  return too_far(std::sqrt(p.squared_distance), limits_[static_cast<std::size_t>(slot)], theirs);
+  return too_far(std::sqrt(p.squared_distance), limits_[usual_place(slot)], theirs);
 }
 
 double SynchronousMethod::arrivals(int slot,
@@ -287,13 +246,13 @@ double SynchronousMethod::arrivals(int slot,
                                    const std::function<void(const RoundExchange::Part&)>& lost) {
   const RoundExchange::Flight& flight = exchange_.wait(slot);
   // What was lost before rounds began anew was the reason for it, and is none to do so again.
-  const bool of_now =
-      flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
+  const bool now = of_now(flight);
   for (const RoundExchange::Part& p : flight.parts) {
     const double distance = p.squared_distance;
     const bool refused = refuses(slot, p), ok = p.ok && !refused;
+    const double of_models = ok ? squared_distance_of(slot, p) : distance;
     ok ? use(p) : lost(p);
-    UsualDistance& usual = usual_[static_cast<std::size_t>(slot)];
+    UsualDistance& usual = usual_[usual_place(slot)];
     if (ok && may_refuse()) usual.accepted(std::sqrt(distance));
     if (refused) usual.refused();
     ExchangeRecord& record =
@@ -302,12 +261,12 @@ double SynchronousMethod::arrivals(int slot,
             .first->second;
     record.ok = record.ok && ok;
     record.refused = record.refused || refused;
-    record.distance += distance;
+    record.distance += of_models;
     record.seconds = std::max(record.seconds, p.seconds);
     // Both sides have refused and go on; anything else has one side only, or breaks what all share.
-    restart_ = restart_ || (!ok && of_now && !(refused && may_refuse()));
+    restart_ = restart_ || (!ok && now && !(refused && may_refuse()));
   }
-  if (slot + 1 < slots()) return flight.own;
+  if (slot + 1 < slots() || !of_model_) return flight.own;
   for (auto& [peer, record] : round_records_) {
     record.time = static_cast<double>(steps_);
     if (record.ok) {
@@ -316,8 +275,7 @@ double SynchronousMethod::arrivals(int slot,
           squared_distance_ < 0 ? record.distance : 0.9 * squared_distance_ + 0.1 * record.distance;
     } else {
       ++(record.refused ? stats_.refused : stats_.failed);
-      if (options_.on_fault && of_now && !left_out(peer, flight.round) &&
-          group_.control().alive(peer))
+      if (options_.on_fault && now && !left_out(peer, flight.round) && group_.control().alive(peer))
         options_.on_fault(record.refused ? "exchange refused" : "exchange failed", peer);
     }
     stats_.transfer_s += record.seconds;
@@ -327,6 +285,16 @@ double SynchronousMethod::arrivals(int slot,
   }
   round_records_.clear();
   return flight.own;
+}
+
+bool SynchronousMethod::of_now(const RoundExchange::Flight& flight) const {
+  return flight.session >> (kRoundBits + kSlotBits) == static_cast<std::uint64_t>(epoch_) + 1;
+}
+
+double SynchronousMethod::squared_distance_of(int, const RoundExchange::Part& p) const {
+  if (!of_model_) return 0;
+  if (!packed_.defined() || !p.receives) return p.squared_distance;
+  return squared_distance(packed(0), p.received.slice(0, params_.size()));
 }
 
 void SynchronousMethod::mix(int slot, Tensor values) {
@@ -361,20 +329,6 @@ void SynchronousMethod::mix(int slot, Tensor values) {
     else
       axpy(values, share, others[i].second);
   }
-}
-
-void SynchronousMethod::launch_all(const Round& round) {
-  for (int slot = 0; slot < slots(); ++slot) launch(slot, round, values_of(slot));
-}
-
-void SynchronousMethod::mix_round() {
-  launch_all(next_round());
-  mix_pending();
-}
-
-void SynchronousMethod::mix_pending() {
-  for (int slot = 0; slot < slots(); ++slot)
-    if (pending(slot)) mix(slot);
 }
 
 double SynchronousMethod::gossip() {

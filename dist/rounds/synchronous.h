@@ -72,6 +72,13 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   void update() override;
   void mix() override;
   void mix_ahead() override;
+  void mix_alone(Vector v) override;
+  // Error: classes of their own do that
+  void relay() override;
+  void begin_replicas() override;
+  void exchange_replicas() override;
+  void receive_replicas() override;
+  void mix_replicas(double kappa) override;
   void average() override;
   void outer_step(const OuterStep&) override;
   void blend(Vector to, double a, double b, Vector from) override;
@@ -86,22 +93,28 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   // Whether two that exchange may both do without (usual_distance.h). False where what one sends is
   // lost if the other does not take it, or where all must take the same.
   virtual bool may_refuse() const { return true; }
+  // Between the models here and there, from a part that came through.
+  virtual double squared_distance_of(int slot, const RoundExchange::Part&) const;
   // push-sum: the mean is sum w x / sum w; none: 1 each
   virtual std::optional<double> weight_in_mean() const { return {}; }
 
-  void mix_round();  // one round over all values, waited for
+  void mix_round();  // one message of a round over all values, waited for
   // Replaces each of these tensors by its mean over all living workers. False if a death came in
   // between. tag: what they are; workers that come for different things begin anew.
   bool average_parts(const std::vector<Tensor>& parts, int tag);
   // Replaces `values` by the mean of what all sent as these codes. False as above.
   bool average_coded(const Coded&, Tensor values, int tag);
-  // of this worker, by real ranks, with the consensus factor; counts rounds
-  Round next_round();
+  // of this worker, by real ranks, with the consensus factor; counts messages
+  Round next_round() { return round_at(next_++); }
+  // Of message k. mirrored: of the tree of the workers in reverse order.
+  Round round_at(i64 k, bool mirrored = false) const;
   void set_next_round(i64 k) { next_ = k; }
   i64 rounds_begun() const { return next_; }
-  void launch(int slot, const Round&, const Tensor& piece, std::span<const char> note = {});
+  void launch(int slot, const Round&, const Tensor& piece, std::span<const char> note = {},
+              const std::function<RoundExchange::Outgoing(int peer)>& each = nullptr);
   bool pending(int slot) const { return exchange_.pending(slot); }
   const RoundExchange::Flight& flight(int slot) const { return exchange_.flight(slot); }
+  bool of_now(const RoundExchange::Flight&) const;  // not from before rounds began anew
   int slots() const { return static_cast<int>(pieces_.size()); }
   FlatRange piece(int slot) const { return pieces_[static_cast<std::size_t>(slot)]; }
   Tensor values_of(int slot) const {
@@ -132,11 +145,18 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   OuterModel outer_;
 
  private:
+  Tensor vector(Vector) const;
+  // The part of packed_ that is x (0), or the formula's sends_beside()[i - 1].
+  Tensor packed(std::size_t i) const;
+  void mix_packed();
+  void unscale_gradient();
+  std::size_t usual_place(int slot) const {
+    return static_cast<std::size_t>(of_model_ ? slot : slots());
+  }
   enum class Purpose { restart = 1, average = 2, sum = 3, finish = 4 };
   // All living workers meet. If they came for the same thing (and tag), `work` is done; if not, or
   // if someone was lost, rounds begin anew.
   // patience: as Membership::run(), for the first to come.
-  Tensor vector(Vector) const;
   bool meet(Purpose, FunctionRef<void(Collectives&)> work, int tag = 0,
             Seconds patience = Seconds(0));
   bool refuses(int slot, const RoundExchange::Part&) const;
@@ -157,7 +177,10 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   const Tensor error_;  // of coding, of all pieces, f32 [1, n]; undefined: there is none
   std::vector<OwnVector> own_vectors_;  // the formula's: what they are, and the tensors, f32 [1, n]
   std::vector<Tensor> own_;
-  Tensor velocity_;            // the optimizer's; undefined if the formula does not use it
+  Tensor velocity_;  // the optimizer's; undefined if the formula does not use it
+  // x and sends_beside(), one after the other, as they travel; undefined if x travels by itself
+  const Tensor packed_;
+  bool of_model_ = true;       // what is on its way: x; false: another vector alone
   bool changed_copy_ = false;  // x has changed since the compute copy was made
   RoundExchange exchange_;
   std::shared_ptr<const Rounds> rounds_;  // none when alone
@@ -169,7 +192,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   // workers that wait for the next meeting, and the first round that each did not begin
   std::map<int, i64> stopped_;
   std::uint32_t epoch_ = 0;
-  // k_: the step that the formula is at
+  // next_: the number of the next message. k_: the step that the formula is at
   i64 next_ = 0, steps_ = 0, k_ = 0, restarts_ = 0;
   std::uint32_t epoch_of_step_ = 0;
   double learning_rate_ = 0;
@@ -180,7 +203,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   EdgeStatistics edges_;
   // of the round being mixed: its slots together
   std::map<int, ExchangeRecord> round_records_;
-  // of each slot
+  // of each slot, and of what mix_alone() sends
   std::vector<UsualDistance> usual_;
   std::vector<double> limits_;
   double squared_distance_ = -1;

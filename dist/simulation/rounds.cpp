@@ -9,6 +9,7 @@
 #include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/rounds/mixing.h"
+#include "gossamer/dist/rounds/relay.h"
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {
@@ -83,7 +84,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
 
   void run_until(double t) override {
     for (; static_cast<double>(step_number_) + 1 <= t; ++step_number_) {
-      if (problem_) compute_gradients();
+      problem_ ? compute_gradients() : all_gradients_.assign(x_.size(), 0.0);
       formula_.step(*this, step_number_);
       if (controller_) control();
     }
@@ -162,7 +163,6 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
     count_all_reduce();
   }
   void update() override {
-    if (!problem_) return;
     for (std::size_t k = 0; k < x_.size(); ++k) x_[k] -= direction(x_[k], all_gradients_[k], k);
   }
   double direction(double x, double g, std::size_t at) {
@@ -176,15 +176,103 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   }
   void mix() override {
     const SparseRound& w = round();
-    const auto d = static_cast<std::size_t>(dims_);
-    w.apply(x_, mixed_, d);
-    x_.swap(mixed_);
-    ++round_;
+    for (const Vector beside : formula_.sends_beside()) mix_with(w, vector(beside));
+    mix_with(w, x_);
+    ++messages_;
     exchanges_half_ += static_cast<i64>(w.entries.size());
     exchanges_ = exchanges_half_ / 2;
     if (!formula_.is_push_sum()) return;
     w.apply(weight_, mixed_weight_, 1);
     weight_.swap(mixed_weight_);
+  }
+  void mix_alone(Vector v) override {
+    mix_with(round(), vector(v));
+    ++messages_;
+  }
+  // By the same numbers as workers that train (relay.h).
+  void relay() override {
+    const auto d = static_cast<std::size_t>(dims_), n = static_cast<std::size_t>(workers_);
+    const int trees = formula_.trees();
+    for (int tree = 0; tree < trees; ++tree) {
+      if (std::ssize(places_) <= tree) places_.push_back(places_of(tree));
+      auto& places = places_[static_cast<std::size_t>(tree)];
+      const std::size_t from = d * static_cast<std::size_t>(tree) / static_cast<std::size_t>(trees),
+                        to = d * static_cast<std::size_t>(tree + 1) /
+                             static_cast<std::size_t>(trees);
+      std::vector<std::vector<double>> h(n);
+      for (std::size_t i = 0; i < n; ++i) h[i] = slice_of(x_, i * d + from, i * d + to);
+      struct Sent {
+        std::size_t to;
+        int from;
+        std::vector<double> sum;
+        double count;
+      };
+      std::vector<Sent> sent;
+      for (std::size_t i = 0; i < n; ++i)
+        for (const auto& link : places[i].links()) {
+          std::vector<double> sum;
+          const double count = places[i].message(link.peer, h[i], sum);
+          sent.push_back({static_cast<std::size_t>(link.peer), static_cast<int>(i), sum, count});
+        }
+      for (const Sent& s : sent) places[s.to].arrived(s.from, s.sum, s.count);
+      for (std::size_t i = 0; i < n; ++i) {
+        places[i].average(h[i], workers_);
+        std::ranges::copy(h[i], x_.begin() + static_cast<std::ptrdiff_t>(i * d + from));
+      }
+      if (tree == 0) exchanges_half_ += std::ssize(sent);
+    }
+    ++messages_;
+    exchanges_ = exchanges_half_ / 2;
+  }
+  void begin_replicas() override {
+    if (replicas_.empty()) replicas_ = x_;
+  }
+  void exchange_replicas() override {
+    const auto d = static_cast<std::size_t>(dims_);
+    const Compressor& by = *formula_.compressor();
+    std::vector<double> q(d);
+    std::vector<char> code(static_cast<std::size_t>(by.bytes<double>(dims_)));
+    for (std::size_t i = 0; i < replicas_.size(); i += d) {
+      for (std::size_t k = 0; k < d; ++k) q[k] = x_[i + k] - replicas_[i + k];
+      by.encode<double>(q, static_cast<std::uint64_t>(messages_), code);
+      by.decode<double>(code, static_cast<std::uint64_t>(messages_), q);
+      for (std::size_t k = 0; k < d; ++k) replicas_[i + k] += q[k];
+    }
+    exchanges_half_ += static_cast<i64>(round().entries.size());
+    exchanges_ = exchanges_half_ / 2;
+    ++messages_;
+  }
+  // Nothing was sent before the first step.
+  void receive_replicas() override {
+    if (step_number_ > 0) exchange_replicas();
+  }
+  void mix_replicas(double kappa) override {
+    round().apply(replicas_, mixed_, static_cast<std::size_t>(dims_));
+    for (std::size_t k = 0; k < x_.size(); ++k) x_[k] += kappa * (mixed_[k] - replicas_[k]);
+  }
+  static std::vector<double> slice_of(const std::vector<double>& all, std::size_t from,
+                                      std::size_t to) {
+    return {all.begin() + static_cast<std::ptrdiff_t>(from),
+            all.begin() + static_cast<std::ptrdiff_t>(to)};
+  }
+  std::vector<RelayPlace<std::vector<double>>> places_of(int tree) const {
+    const auto d = static_cast<std::size_t>(dims_),
+               trees = static_cast<std::size_t>(formula_.trees()),
+               t = static_cast<std::size_t>(tree);
+    const auto place = [&](int i) { return tree == 0 ? i : mirrored(i, workers_); };
+    std::vector<RelayPlace<std::vector<double>>> out;
+    for (int i = 0; i < workers_; ++i) {
+      std::vector<RelayPlace<std::vector<double>>::Link> links;
+      for (const Neighbour& each : plan_.rounds->round(place(i), 0).in)
+        links.push_back(
+            {place(each.worker), std::vector<double>(d * (t + 1) / trees - d * t / trees, 0.0)});
+      out.emplace_back(std::move(links));
+    }
+    return out;
+  }
+  void mix_with(const SparseRound& w, std::vector<double>& values) {
+    w.apply(values, mixed_, static_cast<std::size_t>(dims_));
+    values.swap(mixed_);
   }
   // What was sent after the step before is what x is now.
   void mix_ahead() override { mix(); }
@@ -230,7 +318,8 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   }
 
   const SparseRound& round() {
-    const i64 period = plan_.rounds->period(), k = round_ % period;
+    const i64 period = plan_.rounds->period(),
+              k = messages_ / formula_.messages_per_round() % period;
     const double phi = formula_.consensus_factor();
     if (period > kMostRoundsKept) return anew_ = SparseRound(*plan_.rounds, k, phi);
     if (static_cast<i64>(kept_.size()) <= k) kept_.emplace_back(*plan_.rounds, k, phi);
@@ -250,8 +339,10 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   std::optional<i64> accumulated_;        // steps of accumulated Adam's moments
   // push-sum: x_ is u, the model is u / weight
   std::vector<double> weight_, mixed_weight_;
-  // round_: of mixing; control has rounds between two steps
-  i64 step_number_ = 0, round_ = 0, exchanges_half_ = 0;
+  std::vector<double> replicas_;                                      // [workers, dims]
+  std::vector<std::vector<RelayPlace<std::vector<double>>>> places_;  // of each tree, each worker
+  // messages_: of mixing; control has rounds between two steps
+  i64 step_number_ = 0, messages_ = 0, exchanges_half_ = 0;
   std::optional<ConsensusController> controller_;
   double squared_gradients_ = 0;  // of the last step, sum over workers
   double theta_ = 0;

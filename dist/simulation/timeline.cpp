@@ -95,7 +95,7 @@ class Synchronous final : private RoundWorker {
  public:
   explicit Synchronous(const SimulationPlan& plan)
       : plan_(plan),
-        m_(plan.options.machines),
+        m_(machines_of(plan)),
         random_(plan.options.seed, 1),
         workers_(static_cast<std::size_t>(plan.options.workers)),
         began_(workers_.size()),
@@ -118,6 +118,15 @@ class Synchronous final : private RoundWorker {
   const std::vector<Clocks>& workers() const { return workers_; }
 
  private:
+  // A message has several vectors, or a part of one.
+  static Machines machines_of(const SimulationPlan& plan) {
+    Machines out = plan.options.machines;
+    out.bytes *= static_cast<double>(1 + plan.formula->sends_beside().size());
+    if (const Compressor* by = plan.formula->compressor())
+      out.bytes =
+          static_cast<double>(by->bytes<float>(static_cast<i64>(out.bytes / sizeof(float))));
+    return out;
+  }
   // --- what takes time in a step
   void average_gradients() override { all_reduce(m_.buckets); }
   void average() override { all_reduce(1); }
@@ -127,6 +136,12 @@ class Synchronous final : private RoundWorker {
     mix_with(ended);
   }
   void mix_ahead() override { mix_with(began_); }
+  void mix_alone(Vector) override { mix(); }
+  void relay() override { mix(); }
+  void begin_replicas() override {}
+  void exchange_replicas() override { mix(); }
+  void receive_replicas() override { mix_ahead(); }
+  void mix_replicas(double) override {}
   void update() override {}
   void outer_step(const OuterStep&) override {}
   void blend(Vector, double, double, Vector) override {}
@@ -153,7 +168,7 @@ class Synchronous final : private RoundWorker {
 
   // Worker i needs the models that its neighbours in this round had at their `ready` time.
   void mix_with(const std::vector<double>& ready) {
-    const TimedRound& round = timed(round_++);
+    const TimedRound& round = timed(messages_++ / plan_.formula->messages_per_round());
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       const TimedRound::Met& met = round.of[i];
       std::vector<std::pair<double, double>> at;  // when it is there, how long the transfer takes
@@ -186,12 +201,12 @@ class Synchronous final : private RoundWorker {
   }
 
   const SimulationPlan& plan_;
-  const Machines& m_;
+  const Machines m_;
   Rng random_;
   std::vector<Clocks> workers_;
   std::vector<double> began_, ended_;
   std::vector<int> everyone_;
-  i64 round_ = 0;
+  i64 messages_ = 0;
   std::vector<TimedRound> kept_;
   TimedRound anew_;
 };

@@ -2,7 +2,7 @@
 // clipped, averaged or measured. And who skips when one worker's gradient overflows.
 #include <limits>
 
-#include "dist/workers.h"
+#include "dist/rounds/synchronous.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "support/use_backend.h"
 
@@ -30,7 +30,7 @@ std::vector<End> train(const std::string& name, int workers, float loss_scale, d
     options.settings.set("control.target", "online");
     options.settings = options.settings.only(method_settings(name));
     const auto method =
-        make_method(name, q.params, q.sgd, group, make_graph("ring", workers), options);
+        make_method(name, q.params, q.sgd, group, make_graph(graph_for(name), workers), options);
     for (int step = 0; !method->done(); ++step) {
       method->prepare(0.05);
       q.gradient(0.01f);
@@ -90,7 +90,8 @@ TEST(ThePassesOfAGpu, ClipAndSkipAsTheLoopsDo) {
 }
 
 TEST(OverflowOfOneWorker, LeavesOutTheStepOfAllWhoShareTheGradientAndOfNobodyElse) {
-  for (const std::string name : {"allreduce", "dpsgd", "a2cid2"}) {
+  for (const std::string name :
+       {"allreduce", "dpsgd", "a2cid2", "gradient-tracking", "decentlam"}) {
     const auto ends = train(name, 3, 1024, 0.5, 7);
     for (std::size_t w = 0; w < 3; ++w) {
       EXPECT_EQ(ends[w].skipped, name == "allreduce" || w == 1 ? 1 : 0) << name << " worker " << w;

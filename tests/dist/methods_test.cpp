@@ -118,6 +118,9 @@ TEST(Methods, T27_OneWorkerIsThePlainOptimizerBitForBit) {
           EXPECT_EQ(s.tensor.item(), 1);
         } else if (s.name == "d2.correction") {
           EXPECT_EQ(squared_norm(s.tensor.reshape({-1})), 0);
+        } else if (s.name.starts_with("tracking.")) {  // the gradient itself
+          EXPECT_TRUE(
+              std::ranges::equal(s.tensor.span<float>(), plain.params.grads().span<float>()));
         } else {
           EXPECT_EQ(s.name, "acid.tilde");
           EXPECT_TRUE(
@@ -335,7 +338,8 @@ TEST(Methods, BadOptionsAreRefusedWithTheReason) {
   expect("adpsgd", "one of handshake, schedule, rounds", [](auto& o) { o.pairing = "none"; });
   expect("adpsgd", "one of poisson, exact", [](auto& o) { o.quota = "none"; });
   expect("adpsgd", "known are: f32, bf16, int8", [](auto& o) { o.payload = "int4"; });
-  expect("allreduce", "f32 for allreduce and local-sgd", [](auto& o) { o.payload = "bf16"; });
+  expect("allreduce", "f32 for allreduce, relay-sgd, choco and local-sgd",
+         [](auto& o) { o.payload = "bf16"; });
   for (const char* name : {"dpsgd", "allreduce"})
     expect(name, "wire f16 is for gossip", [](auto& o) { o.wire = DType::f16; });
   expect("dpsgd", "are for a2cid2 and adpsgd", [](auto& o) { o.replay = "x"; });

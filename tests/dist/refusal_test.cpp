@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 
 #include "dist/around.h"
-#include "dist/workers.h"
+#include "dist/rounds/synchronous.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/usual_distance.h"
 #include "support/error_of.h"
@@ -239,7 +239,9 @@ i64 refused_in_a_run(const std::string& name, int run) {
   const float jump = std::array{1.f, 100.f, .001f}[static_cast<std::size_t>(run / 2 % 3)];
   const int late = run % 5 == 0 ? run % n : -1;
   const char* const graph =
-      std::array{"ring", "complete", "chain"}[static_cast<std::size_t>(run % 3)];
+      name == "relay-sgd"
+          ? graph_for(name)
+          : std::array{"ring", "complete", "chain"}[static_cast<std::size_t>(run % 3)];
   LocalCluster cluster(n);
   std::atomic<i64> refused{0};
   on_workers(cluster, n, [&](int rank, Group& group) {

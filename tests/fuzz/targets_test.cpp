@@ -16,6 +16,7 @@
 extern "C" {
 int fuzz_agent(const std::uint8_t*, std::size_t);
 int fuzz_class_report(const std::uint8_t*, std::size_t);
+int fuzz_compressor(const std::uint8_t*, std::size_t);
 int fuzz_devkit(const std::uint8_t*, std::size_t);
 int fuzz_graph(const std::uint8_t*, std::size_t);
 int fuzz_idx(const std::uint8_t*, std::size_t);
@@ -161,15 +162,15 @@ INSTANTIATE_TEST_SUITE_P(
     All, FuzzTarget,
     testing::Values(
         Target{"agent", fuzz_agent}, Target{"class_report", fuzz_class_report},
-        Target{"devkit", fuzz_devkit}, Target{"graph", fuzz_graph}, Target{"idx", fuzz_idx},
-        Target{"index", fuzz_index}, Target{"jpeg", fuzz_jpeg},
-        Target{"layer_text", fuzz_layer_text}, Target{"llama_config", fuzz_llama_config},
-        Target{"pickle", fuzz_pickle}, Target{"pickled", fuzz_pickled},
-        Target{"picture", fuzz_picture}, Target{"safetensors", fuzz_safetensors},
-        Target{"tar", fuzz_tar}, Target{"tfrecord", fuzz_tfrecord},
-        Target{"text_file", fuzz_text_file}, Target{"token_files", fuzz_token_files},
-        Target{"toml", fuzz_toml}, Target{"tokenizer", fuzz_tokenizer},
-        Target{"tokenizer_files", fuzz_tokenizer_files},
+        Target{"compressor", fuzz_compressor}, Target{"devkit", fuzz_devkit},
+        Target{"graph", fuzz_graph}, Target{"idx", fuzz_idx}, Target{"index", fuzz_index},
+        Target{"jpeg", fuzz_jpeg}, Target{"layer_text", fuzz_layer_text},
+        Target{"llama_config", fuzz_llama_config}, Target{"pickle", fuzz_pickle},
+        Target{"pickled", fuzz_pickled}, Target{"picture", fuzz_picture},
+        Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
+        Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
+        Target{"token_files", fuzz_token_files}, Target{"toml", fuzz_toml},
+        Target{"tokenizer", fuzz_tokenizer}, Target{"tokenizer_files", fuzz_tokenizer_files},
         Target{"tokenizer_json", fuzz_tokenizer_json}, Target{"torch_archive", fuzz_torch_archive},
         Target{"trace_parts", fuzz_trace_parts}, Target{"trace_times", fuzz_trace_times},
         Target{"wire", fuzz_wire}, Target{"zip", fuzz_zip}),

@@ -46,7 +46,7 @@ End trained(const std::string& method, const Settings& settings) {
     FlatParams params({{"x", Tensor::full({kDims}, 1)}});
     params.settle_grads();
     nn::Sgd sgd(params, {.momentum = 0});
-    MethodOptions options = options_of("ring", kWorkers, 0);
+    MethodOptions options = options_of(graph_for(method), kWorkers, 0);
     options.settings = settings;
     const auto m = make_method(method, params, sgd, group, make_graph("ring", kWorkers), options);
     for (int step = 0; step < kSteps; ++step) {
@@ -71,7 +71,7 @@ End simulated(const std::string& method, const Settings& settings) {
   SimulationOptions o;
   o.method = method;
   o.settings = settings;
-  o.graph = o.rounds = "ring";
+  o.graph = o.rounds = graph_for(method);
   o.workers = kWorkers;
   o.learning_rate = kRate;
   const Squares problem;
@@ -89,7 +89,8 @@ TEST(MethodFormulas, WorkersThatTrainDoWhatTheSimulatorDoes) {
     SCOPED_TRACE(m.name);
     ++methods;
     std::vector<Settings> runs{settings_of_run(m.name)};
-    if (m.name == "dpsgd") runs.push_back(Settings().set("overlap", true));
+    if (m.name == "dpsgd" || m.name == "gradient-tracking" || m.name == "choco")
+      runs.push_back(Settings().set("overlap", true));
     for (const Settings& settings : runs) {
       const End live = trained(m.name, settings), model = simulated(m.name, settings);
       for (std::size_t k = 0; k < kDims; ++k) EXPECT_NEAR(live.mean[k], model.mean[k], 1e-5) << k;

@@ -64,16 +64,17 @@ TEST_P(SynchronousDrill, ADeathOfOneInEightIsSurvived) {
 
 INSTANTIATE_TEST_SUITE_P(
     Methods, SynchronousDrill,
-    testing::Values(Drill{"dpsgd", "ring"}, Drill{"dpsgd", "", false},
-                    Drill{"dpsgd", "hypercube"} /* does not exist for seven */,
-                    Drill{"dpsgd", "one-peer-exp"}, Drill{"sgp", "one-peer-exp-directed"},
-                    Drill{"sgp", "one-peer-exp-directed", false}, Drill{"local-sgd", "ring"},
-                    Drill{"diloco", "ring"}, Drill{"noloco", "one-peer-exp"},
-                    Drill{.method = "diloco", .rounds = "ring", .delay = 2},
-                    Drill{.method = "noloco", .rounds = "one-peer-exp", .delay = 2},
-                    Drill{"qg-dsgdm", "ring"}, Drill{"exact-diffusion", ""},
-                    Drill{"dpsgd", "base:2"}, Drill{"dpsgd", "epidemic:2"},
-                    Drill{"consensus-control", "ring"}),
+    testing::Values(
+        Drill{"dpsgd", "ring"}, Drill{"dpsgd", "", false},
+        Drill{"dpsgd", "hypercube"} /* does not exist for seven */, Drill{"dpsgd", "one-peer-exp"},
+        Drill{"sgp", "one-peer-exp-directed"}, Drill{"sgp", "one-peer-exp-directed", false},
+        Drill{"local-sgd", "ring"}, Drill{"diloco", "ring"}, Drill{"noloco", "one-peer-exp"},
+        Drill{.method = "diloco", .rounds = "ring", .delay = 2},
+        Drill{.method = "noloco", .rounds = "one-peer-exp", .delay = 2}, Drill{"qg-dsgdm", "ring"},
+        Drill{"exact-diffusion", ""}, Drill{"decentlam", "ring"}, Drill{"relay-sgd", "chain"},
+        Drill{"relay-sgd", "star"}, Drill{"choco", "ring"}, Drill{"choco", "ring", false},
+        Drill{"gradient-tracking", "ring"}, Drill{"gradient-tracking", "one-peer-exp", false},
+        Drill{"dpsgd", "base:2"}, Drill{"dpsgd", "epidemic:2"}, Drill{"consensus-control", "ring"}),
     [](const auto& test) {
       std::string name = test.param.method + "_" + test.param.rounds +
                          (test.param.overlap ? "" : "_atc") +

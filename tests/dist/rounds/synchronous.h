@@ -15,6 +15,11 @@ inline MethodOptions options_of(const std::string& rounds, int n, int steps, boo
   return o;
 }
 
+// One that the method can have.
+inline const char* graph_for(const std::string& method) {
+  return method == "relay-sgd" ? "chain" : "ring";
+}
+
 inline std::vector<float> copy(const Tensor& t) {
   return {t.span<float>().begin(), t.span<float>().end()};
 }

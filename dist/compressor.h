@@ -1,0 +1,58 @@
+// What methods that send a part of a vector let through: Q(v), as bytes that both sides decode by
+// the same function, so that what a worker keeps of another has the same bits as that one has of
+// itself. T is float, or double for the simulator and tests.
+//   top-k     the k = max(1, share n) largest of n, of equal ones those that come first: value and
+//             index
+//   random-k  one of each of k equal stretches, drawn from (seed, counter): values alone
+//   sign      mean |v| with the sign of each; 0 counts as above 0
+//   qsgd      |v| (the norm) times one of 2^(bits-1) levels with a sign, rounded to the nearest,
+//             and times 1/(1 + min(n/s^2, sqrt(n)/s)), s = 2^(bits-1) - 1 the highest level: so
+//             Q(v) is no longer than v (Alistarh et al. 2017; Koloskova et al. 2019)
+//   int8      the largest of 256 values is 127, the others are rounded to the nearest
+// Pure.
+// Threads: any.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gossamer/core/dtype.h"
+
+namespace gossamer::dist {
+
+struct CompressorOptions {
+  std::string compressor = "top-k";
+  double compressed_share = .1;  // of the values: what travels, above 0, at most 1
+  i64 compressed_bits = 4;       // 2 to 8, of a value, its sign included
+  static std::vector<std::string> names();
+};
+
+class Compressor {
+ public:
+  // ConfigError: what is wrong with the options
+  Compressor(const CompressorOptions&, std::uint64_t seed);
+  // of n values
+  template <class T>
+  i64 bytes(i64 n) const;
+  // code [bytes(n)] <- Q(v). v must be finite. All who encode or decode one vector take the same
+  // counter.
+  template <class T>
+  void encode(std::span<const T> v, std::uint64_t counter, std::span<char> code) const;
+  // q [n] <- what the code stands for. DistError: it is none, because it names a place beyond n.
+  template <class T>
+  void decode(std::span<const char> code, std::uint64_t counter, std::span<T> q) const;
+
+ private:
+  enum class Kind : std::uint8_t { top_k, random_k, sign, qsgd, int8 };
+  i64 kept(i64 n) const;                                        // k
+  i64 place(i64 i, i64 k, i64 n, std::uint64_t counter) const;  // of the i-th of random-k
+
+  Kind kind_;
+  double share_;
+  int bits_;
+  std::uint64_t seed_;
+};
+
+}  // namespace gossamer::dist

@@ -1,0 +1,157 @@
+// What each compressor lets through.
+#include "gossamer/dist/compressor.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "gossamer/core/error.h"
+#include "gossamer/core/random.h"
+
+namespace gossamer::dist {
+namespace {
+
+Compressor compressor(const std::string& name, double share = .1, i64 bits = 4) {
+  CompressorOptions o;
+  o.compressor = name, o.compressed_share = share, o.compressed_bits = bits;
+  return {o, 5};
+}
+
+template <class T>
+std::vector<T> through(const Compressor& by, const std::vector<T>& v, std::uint64_t counter = 0) {
+  std::vector<char> code(static_cast<std::size_t>(by.bytes<T>(std::ssize(v))));
+  by.encode<T>(v, counter, code);
+  std::vector<T> q(v.size());
+  by.decode<T>(code, counter, q);
+  return q;
+}
+
+template <class T>
+std::vector<T> drawn(std::size_t n, std::uint64_t seed) {
+  Rng rng(seed);
+  std::vector<T> v(n);
+  for (T& x : v) {
+    x = static_cast<T>(rng.normal()) * std::pow(T{10}, static_cast<T>(rng.below(9)) - 4);
+    if (rng.below(4) == 0) x = std::round(x);  // ties, and zeros
+  }
+  return v;
+}
+
+template <class T>
+class Compressors : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(Compressors, Types);
+
+TYPED_TEST(Compressors, TopKTakesTheLargestAndOfEqualOnesTheFirst) {
+  for (const std::size_t n : {1u, 2u, 3u, 31u, 32u, 33u, 1000u, 4099u})
+    for (const double share : {.001, .01, .1, .5, .97, 1.}) {
+      const std::vector<TypeParam> v = drawn<TypeParam>(n, n);
+      std::vector<std::size_t> order(n);
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::ranges::stable_sort(
+          order, [&](std::size_t a, std::size_t b) { return std::abs(v[a]) > std::abs(v[b]); });
+      std::vector<TypeParam> wanted(n);
+      const auto k =
+          std::max<std::size_t>(1, static_cast<std::size_t>(share * static_cast<double>(n) + 1e-9));
+      for (std::size_t i = 0; i < k; ++i) wanted[order[i]] = v[order[i]];
+      EXPECT_EQ(through(compressor("top-k", share), v), wanted) << n << " " << share;
+    }
+}
+
+TYPED_TEST(Compressors, RandomKTakesOneOfEachStretchWithEqualChances) {
+  constexpr std::size_t n = 23, k = 5;
+  const std::vector<TypeParam> ones(n, 1);
+  std::vector<double> often(n);
+  constexpr int draws = 40'000;
+  for (int t = 0; t < draws; ++t) {
+    const auto q = through(compressor("random-k", k / 23.), ones, static_cast<std::uint64_t>(t));
+    for (std::size_t i = 0; i < k; ++i)
+      EXPECT_EQ(std::accumulate(q.begin() + static_cast<std::ptrdiff_t>(i * n / k),
+                                q.begin() + static_cast<std::ptrdiff_t>((i + 1) * n / k), 0.),
+                1);
+    for (std::size_t j = 0; j < n; ++j) often[j] += static_cast<double>(q[j]) / draws;
+  }
+  for (std::size_t i = 0; i < k; ++i)
+    for (std::size_t j = i * n / k; j < (i + 1) * n / k; ++j)
+      EXPECT_NEAR(often[j], 1. / static_cast<double>((i + 1) * n / k - i * n / k), .02);
+}
+
+TYPED_TEST(Compressors, SignKeepsTheMeanSizeAndCountsZeroAsAbove) {
+  EXPECT_EQ(through<TypeParam>(compressor("sign"), {3, -1, 0, -4, 2, 0, 0, 0, -6, 4}),
+            (std::vector<TypeParam>{2, -2, 2, -2, 2, 2, 2, 2, -2, 2}));
+}
+
+// v = (3, -4, 0, 1.4): |v| = sqrt(26.96), 15 levels.
+TYPED_TEST(Compressors, QsgdRoundsToLevelsOfTheNorm) {
+  const double norm = std::sqrt(26.96), unit = norm / 15 / (1 + std::min(4 / 225., 2 / 15.));
+  const auto q = through<TypeParam>(compressor("qsgd", .1, 5), {3, -4, 0, TypeParam(1.4)});
+  const double levels[] = {9, -12, 0, 4};  // of 8.67, 11.56, 0, 4.04
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_NEAR(static_cast<double>(q[i]), levels[i] * unit, 1e-6 * norm);
+  EXPECT_EQ(through<TypeParam>(compressor("qsgd"), {0, 0, 0}), (std::vector<TypeParam>(3)));
+}
+
+TYPED_TEST(Compressors, Int8IsRightToHalfAStepOfItsBlock) {
+  const std::vector<TypeParam> v = drawn<TypeParam>(700, 3);
+  const auto q = through(compressor("int8"), v);
+  for (std::size_t begin = 0; begin < v.size(); begin += 256) {
+    const std::size_t end = std::min(v.size(), begin + 256);
+    TypeParam most = 0;
+    for (std::size_t i = begin; i < end; ++i) most = std::max(most, std::abs(v[i]));
+    for (std::size_t i = begin; i < end; ++i)
+      EXPECT_LE(std::abs(q[i] - v[i]), most / 254 * TypeParam(1.001));
+  }
+}
+
+// |Q(v) - v| < |v|: without that, a replica would never arrive.
+TYPED_TEST(Compressors, AllComeCloser) {
+  for (const std::string& name : CompressorOptions::names())
+    for (const std::size_t n : {1u, 7u, 64u, 1000u})
+      for (std::uint64_t t = 0; t < 20; ++t) {
+        const std::vector<TypeParam> v = drawn<TypeParam>(n, 100 + t);
+        const auto q = through(compressor(name, .3), v, t);
+        double left = 0, all = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+          left += std::pow(static_cast<double>(v[i] - q[i]), 2);
+          all += std::pow(static_cast<double>(v[i]), 2);
+        }
+        EXPECT_LE(left, all * (1 + 1e-6)) << name << " " << n;
+      }
+}
+
+TEST(Compressors, TheirBytesAreWhatThePageSays) {
+  EXPECT_EQ(compressor("top-k", .01).bytes<float>(100'000), 8000);
+  EXPECT_EQ(compressor("random-k", .01).bytes<float>(100'000), 4000);
+  EXPECT_EQ(compressor("sign").bytes<float>(100'001), 4 + 12'501);
+  EXPECT_EQ(compressor("qsgd", .1, 4).bytes<float>(100'001), 4 + 50'001);
+  EXPECT_EQ(compressor("int8").bytes<float>(1000), 1000 + 4 * 4);
+  for (const std::string& name : CompressorOptions::names())
+    EXPECT_EQ(compressor(name).bytes<float>(0), 0) << name;
+}
+
+// Bytes of a stranger: any are decoded, or refused.
+TEST(Compressors, DecodeRefusesPlacesBeyondTheEnd) {
+  Rng rng(9);
+  int refused = 0;
+  for (const std::string& name : CompressorOptions::names())
+    for (int run = 0; run < 200; ++run) {
+      const std::size_t n = 1 + rng.below(300);
+      const Compressor by = compressor(name, .2);
+      std::vector<char> code(static_cast<std::size_t>(by.bytes<float>(static_cast<i64>(n))));
+      for (char& each : code) each = static_cast<char>(rng.below(256));
+      std::vector<float> q(n);
+      try {
+        by.decode<float>(code, 0, q);
+      } catch (const DistError&) {
+        ++refused;
+      }
+      code.pop_back();
+      EXPECT_THROW(by.decode<float>(code, 0, q), DistError) << name;
+    }
+  EXPECT_GT(refused, 150);
+}
+
+}  // namespace
+}  // namespace gossamer::dist
