@@ -22,6 +22,7 @@ MethodRow decentlam_row();
 MethodRow gradient_tracking_row();
 MethodRow relay_sgd_row();
 MethodRow choco_row();
+MethodRow clipped_gossip_row();
 MethodRow d2_row();
 MethodRow exact_diffusion_row();
 MethodRow local_sgd_row();
@@ -33,16 +34,27 @@ MethodRow accum_adam_row();  // with accumulated Adam (Decent-DP)
 
 const std::vector<MethodRow>& method_rows() {
   static const auto& rows = *new std::vector<MethodRow>{
-      a2cid2_row(),    adpsgd_row(),
-      published_row(), allreduce_row(),
-      dpsgd_row(),     dpsgd_atc_row(),
-      sgp_row(),       qg_dsgdm_row(),
-      decentlam_row(), gradient_tracking_row(),
-      relay_sgd_row(), choco_row(),
-      d2_row(),        exact_diffusion_row(),
-      local_sgd_row(), diloco_row(),
-      noloco_row(),    consensus_control_row(),
-      dadam_row(),     accum_adam_row(),
+      a2cid2_row(),
+      adpsgd_row(),
+      published_row(),
+      allreduce_row(),
+      dpsgd_row(),
+      dpsgd_atc_row(),
+      sgp_row(),
+      qg_dsgdm_row(),
+      decentlam_row(),
+      gradient_tracking_row(),
+      relay_sgd_row(),
+      choco_row(),
+      clipped_gossip_row(),
+      d2_row(),
+      exact_diffusion_row(),
+      local_sgd_row(),
+      diloco_row(),
+      noloco_row(),
+      consensus_control_row(),
+      dadam_row(),
+      accum_adam_row(),
   };
   return rows;
 }

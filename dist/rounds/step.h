@@ -8,6 +8,7 @@
 
 #include "gossamer/core/dtype.h"
 #include "gossamer/dist/compressor.h"
+#include "gossamer/dist/rounds/mixing.h"
 
 namespace gossamer::dist {
 
@@ -95,6 +96,8 @@ class RoundFormula {
   // Above 0: the rounds must be a tree, and x is relayed in so many pieces: the first along it, the
   // second along the tree of the workers in reverse order.
   virtual int trees() const { return 0; }
+  // How far one neighbour may pull in a round (mixing.h).
+  virtual const Clipping* clipping() const { return nullptr; }
   // What travels of replicas.
   virtual const Compressor* compressor() const { return nullptr; }
   // step() reads g, or changes it: without the loss scale, and 0 where it overflowed.

@@ -315,10 +315,17 @@ void SynchronousMethod::mix(int slot, Tensor values) {
   }
   // x + sum_j W_ij (x_j - x): where workers agree, that changes no bit. A formula that sums what
   // mixing does to x would otherwise sum how the same products are rounded in every round.
-  if (!own_.empty()) {
-    for (auto& [weight, received] : others) axpy(received, -1, values);
-    for (const auto& [weight, difference] : others)
-      axpy(values, static_cast<float>(weight), difference);
+  const Clipping* clipping = formula_->clipping();
+  if (!own_.empty() || clipping) {
+    std::vector<double> weights, distances;
+    for (auto& [weight, received] : others) {
+      axpy(received, -1, values);
+      weights.push_back(weight);
+      if (clipping) distances.push_back(std::sqrt(squared_norm(received)));
+    }
+    if (clipping) weights = clipped(*clipping, std::move(weights), distances);
+    for (std::size_t j = 0; j < others.size(); ++j)
+      if (weights[j] != 0) axpy(values, static_cast<float>(weights[j]), others[j].second);
     return;
   }
   // by rank: the same bits in every run, and in pieces as in one

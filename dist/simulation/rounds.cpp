@@ -271,8 +271,30 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
     return out;
   }
   void mix_with(const SparseRound& w, std::vector<double>& values) {
-    w.apply(values, mixed_, static_cast<std::size_t>(dims_));
+    if (const Clipping* by = formula_.clipping())
+      apply_clipped(*by, w, values);
+    else
+      w.apply(values, mixed_, static_cast<std::size_t>(dims_));
     values.swap(mixed_);
+  }
+  void apply_clipped(const Clipping& by, const SparseRound& w, const std::vector<double>& x) {
+    const auto d = static_cast<std::size_t>(dims_);
+    mixed_ = x;
+    for (std::size_t i = 0; i < w.own.size(); ++i) {
+      std::vector<double> weights, distances;
+      for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e) {
+        double squared = 0;
+        for (std::size_t k = 0; k < d; ++k)
+          squared += std::pow(x[w.entries[e].from * d + k] - x[i * d + k], 2);
+        weights.push_back(w.entries[e].weight);
+        distances.push_back(std::sqrt(squared));
+      }
+      weights = clipped(by, std::move(weights), distances);
+      for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e)
+        for (std::size_t k = 0; k < d; ++k)
+          mixed_[i * d + k] +=
+              weights[e - w.first[i]] * (x[w.entries[e].from * d + k] - x[i * d + k]);
+    }
   }
   // What was sent after the step before is what x is now.
   void mix_ahead() override { mix(); }

@@ -160,6 +160,7 @@ const Trial kTrials[] = {
     {.method = "exact-diffusion", .rounds = "ring"},
     {.method = "decentlam", .rounds = "ring"},
     {.method = "relay-sgd", .rounds = "chain"},
+    {.method = "clipped-gossip", .rounds = "ring"},
     {.method = "gradient-tracking", .rounds = "ring"},
     {.method = "gradient-tracking", .rounds = "one-peer-exp", .overlap = false},
     {.method = "local-sgd", .rounds = "ring"},

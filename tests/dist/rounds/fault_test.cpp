@@ -72,9 +72,10 @@ INSTANTIATE_TEST_SUITE_P(
         Drill{.method = "diloco", .rounds = "ring", .delay = 2},
         Drill{.method = "noloco", .rounds = "one-peer-exp", .delay = 2}, Drill{"qg-dsgdm", "ring"},
         Drill{"exact-diffusion", ""}, Drill{"decentlam", "ring"}, Drill{"relay-sgd", "chain"},
-        Drill{"relay-sgd", "star"}, Drill{"choco", "ring"}, Drill{"choco", "ring", false},
-        Drill{"gradient-tracking", "ring"}, Drill{"gradient-tracking", "one-peer-exp", false},
-        Drill{"dpsgd", "base:2"}, Drill{"dpsgd", "epidemic:2"}, Drill{"consensus-control", "ring"}),
+        Drill{"relay-sgd", "star"}, Drill{"choco", "ring"}, Drill{"clipped-gossip", "ring"},
+        Drill{"choco", "ring", false}, Drill{"gradient-tracking", "ring"},
+        Drill{"gradient-tracking", "one-peer-exp", false}, Drill{"dpsgd", "base:2"},
+        Drill{"dpsgd", "epidemic:2"}, Drill{"consensus-control", "ring"}),
     [](const auto& test) {
       std::string name = test.param.method + "_" + test.param.rounds +
                          (test.param.overlap ? "" : "_atc") +
