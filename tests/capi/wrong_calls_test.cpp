@@ -409,7 +409,7 @@ void WrongCalls::add_trainer_calls() {
         wrong.struct_size = one_of<size_t>({0, 3, 4097});
         break;
       case 1:
-        wrong.kind = one_of<const char*>({"", "linear", "\xff"});
+        wrong.kind = one_of<const char*>({"", "falling", "\xff"});
         break;
       case 2:
         wrong.total = one_of({0., -1., double(NAN)});
