@@ -71,9 +71,8 @@ void save_language(const std::filesystem::path& path, const LanguageNet& net,
 }
 
 std::vector<NamedTensor> language_tensors(const LanguageNet& net, const FlatParams& params) {
-  const auto parameters = master_parameters(net, &params);
-  if (dynamic_cast<const Llama*>(&net)) return llama_in_file(parameters);
-  return gpt2_in_file(parameters, dynamic_cast<const Gpt2&>(net).options().bias);
+  if (const auto* llama = dynamic_cast<const Llama*>(&net)) return llama_tensors(*llama, &params);
+  return gpt2_tensors(dynamic_cast<const Gpt2&>(net), &params);
 }
 
 std::vector<NamedTensor> language_in_file(const std::vector<NamedTensor>& parameters,

@@ -15,6 +15,7 @@
 #include "gossamer/models/named_options.h"
 #include "gossamer/models/residual.h"
 #include "gossamer/nn/init.h"
+#include "gossamer/nn/lora.h"
 
 namespace gossamer::models {
 namespace {
@@ -120,6 +121,12 @@ class Llama::Attention : public nn::Module {
     return o_proj_(attention(rows(x, place), options(place.begins)));
   }
 
+  void add_linear_layers(nn::NamedLayers& to) {
+    to.insert(
+        to.end(),
+        {{"q_proj", &q_proj_}, {"k_proj", &k_proj_}, {"v_proj", &v_proj_}, {"o_proj", &o_proj_}});
+  }
+
   // [B, capacity, 2 kv_heads head_size]: keys are rotated before they are kept.
   Tensor cache(i64 batch) const {
     const Tensor& weight = q_proj_.weight();
@@ -187,6 +194,10 @@ class Llama::Mlp : public nn::Module {
         down_proj_(add("down_proj", nn::Linear(o.ff, o.width, {.bias = o.mlp_bias}))),
         gate_up_({&gate_proj_, &up_proj_}) {}
   Tensor forward(const Tensor& x) override { return down_proj_(swiglu(gate_up_(x))); }
+  void add_linear_layers(nn::NamedLayers& to) {
+    to.insert(to.end(),
+              {{"gate_proj", &gate_proj_}, {"up_proj", &up_proj_}, {"down_proj", &down_proj_}});
+  }
 
  private:
   nn::Linear &gate_proj_, &up_proj_, &down_proj_;
@@ -212,6 +223,10 @@ class Llama::Block : public nn::Module {
     return {out.sum, mlp_(out.y)};
   }
   Attention& attention() { return self_attn_; }
+  void add_linear_layers(nn::NamedLayers& to) {
+    self_attn_.add_linear_layers(to);
+    mlp_.add_linear_layers(to);
+  }
 
  private:
   nn::RmsNorm& input_layernorm_;
@@ -243,6 +258,13 @@ void Llama::initialise() {
       p.tensor.copy_from(
           nn::normal(p.tensor.shape(), 0, into_stream ? back : kDeviation, nn::init_rng()));
   }
+}
+
+void Llama::adapt(const nn::LoraOptions& o) {
+  nn::NamedLayers all;
+  for (std::size_t i = 0; i < layers_.size(); ++i) block(i).add_linear_layers(all);
+  nn::add_lora(*this, all, o);
+  lora_ = std::make_shared<const nn::LoraOptions>(o);
 }
 
 Llama::Block& Llama::block(std::size_t i) const { return static_cast<Block&>(layers_[i]); }

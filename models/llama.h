@@ -13,6 +13,10 @@
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/attention.h"
 
+namespace gossamer::nn {
+struct LoraOptions;  // nn/lora.h
+}
+
 namespace gossamer::models {
 
 // How the frequencies theta^(-2i/D) of rotary positions are changed, for long texts: not at all;
@@ -75,6 +79,9 @@ class Llama : public LanguageNet {
  public:
   explicit Llama(const LlamaOptions&);
   const LlamaOptions& options() const { return options_; }
+  // As nn::add_lora(), with layers of attention and of the MLP as targets.
+  void adapt(const nn::LoraOptions&);
+  const nn::LoraOptions* lora() const { return lora_.get(); }  // null: none
   i64 width() const override { return options_.width; }
   i64 vocabulary() const override { return options_.vocabulary; }
   i64 positions() const override { return options_.positions; }
@@ -105,6 +112,7 @@ class Llama : public LanguageNet {
   Block& block(std::size_t i) const;
 
   LlamaOptions options_;
+  std::shared_ptr<const nn::LoraOptions> lora_;
   nn::Embedding& embed_tokens_;
   nn::Sequential& layers_;
   nn::RmsNorm& norm_;

@@ -2,13 +2,17 @@
 #include "gossamer/models/llama_file.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/lora.h"
 
 namespace gossamer::models {
 namespace {
@@ -42,6 +46,15 @@ nn::Weights llama_weights(nn::Weights file) {
   std::erase_if(file.unread, is_table);
   for (NamedTensor& t : file.tensors) plain(t.name);
   for (UnreadTensor& t : file.unread) plain(t.name);
+  if (!nn::has_lora(file.tensors)) return file;
+  const auto scale = file.metadata.find("lora_scale");
+  check<IoError>(scale != file.metadata.end(), file.file,
+                 ": has A and B of an adapter, and its header no lora_scale");
+  char* end = nullptr;
+  const float s = std::strtof(scale->second.c_str(), &end);
+  check<IoError>(*end == 0 && std::isfinite(s) && !scale->second.empty(), file.file,
+                 ": lora_scale in the header is ", printable(scale->second));
+  file.tensors = nn::merged_lora(std::move(file.tensors), s, file.file);
   return file;
 }
 
@@ -99,10 +112,16 @@ std::vector<NamedTensor> llama_in_file(const std::vector<NamedTensor>& parameter
   return out;
 }
 
+std::vector<NamedTensor> llama_tensors(const Llama& model, const FlatParams* params) {
+  std::vector<NamedTensor> values = master_parameters(model, params);
+  if (model.lora()) values = nn::merged_lora(std::move(values), model.lora()->scale(), "the model");
+  return llama_in_file(values);
+}
+
 void save_llama(const std::filesystem::path& path, const Llama& model, const FlatParams* params,
                 std::map<std::string, std::string> metadata, i64 most_bytes) {
   metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  std::vector<NamedTensor> values = llama_in_file(master_parameters(model, params));
+  std::vector<NamedTensor> values = llama_tensors(model, params);
   std::size_t total = 0;
   for (const NamedTensor& t : values) total += t.tensor.bytes();
   if (most_bytes == 0 || total <= static_cast<std::size_t>(most_bytes))

@@ -29,8 +29,9 @@ LlamaOptions read_llama_config(std::string_view json, const std::string& file);
 // end: the end mark, or -1. ConfigError: no model_type of theirs has these options.
 std::string llama_config(const LlamaOptions&, std::int32_t end);
 
-// The weights of a file with the names of our modules: without "model.", and without tables of
-// rotary positions (inv_freq), which old files have.
+// The weights of a file with the names of our modules: without "model.", without tables of rotary
+// positions (inv_freq), which old files have, and with what its header's "lora_scale" says of A and
+// B of a training that goes on (nn/lora.h) added to the weights.
 nn::Weights llama_weights(nn::Weights file);
 // Loads what llama_weights() gives. IoError lists missing names, extra names and other shapes; or
 // the head of a tied model is not the embedding.
@@ -47,6 +48,9 @@ std::map<std::string, std::string> metadata_of(const std::string& name, const Ll
 std::optional<LlamaOptions> llama_in_header(const std::map<std::string, std::string>& header,
                                             const std::string& file);
 
+// All parameters of a model so, from its tensors or from the values of params. What adapters learnt
+// is added to the weights.
+std::vector<NamedTensor> llama_tensors(const Llama&, const FlatParams* params);
 // A model's parameters as Hugging Face's files have them: names with "model.", f32 on the CPU.
 std::vector<NamedTensor> llama_in_file(const std::vector<NamedTensor>& parameters);
 // Writes what AutoModelForCausalLM.from_pretrained() reads, beside config.json, from the model's

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gossamer/core/autograd.h"
+#include "gossamer/core/ops/rearrange.h"
 #include "gossamer/core/ops/scale_rows.h"
 #include "gossamer/nn/init.h"
 
@@ -118,7 +119,22 @@ Linear::Linear(i64 in, i64 out, LinearOptions options) : activation_(options.act
 
 Tensor Linear::forward(const Tensor& x) {
   check_type("Linear", x, weight_);
-  return linear(x, weight_, bias_, activation_);
+  Tensor y = linear(x, weight_, bias_, activation_);
+  return lora_a_ ? gossamer::add(y, low_rank(x)) : y;
+}
+
+void Linear::add_low_rank(i64 rank, float scale) {
+  check<ConfigError>(!lora_a_ && activation_ == Activation::none,
+                     "Linear: a low rank is added once, to a layer without an activation");
+  lora_a_ = &add("lora_A", Linear(weight_.shape(1), rank, {.bias = false}));
+  lora_b_ = &add("lora_B", Linear(rank, weight_.shape(0), {.bias = false}));
+  Tensor(lora_b_->weight()).zero();
+  lora_scale_ = scale;
+}
+
+Tensor Linear::low_rank(const Tensor& x) const {
+  if (!lora_a_) return {};
+  return linear((*lora_a_)(x), mul(lora_b_->weight(), lora_scale_));
 }
 
 namespace {
@@ -143,6 +159,7 @@ void join(std::vector<Tensor>& parts) {
 
 JoinedLinear::JoinedLinear(const std::vector<Linear*>& layers) {
   for (const Linear* layer : layers) {
+    layers_.push_back(layer);
     weights_.push_back(layer->weight());
     if (layer->bias().defined()) biases_.push_back(layer->bias());
     check<ConfigError>(layer->weight().shape(1) == weights_[0].shape(1) &&
@@ -158,7 +175,19 @@ JoinedLinear::JoinedLinear(const std::vector<Linear*>& layers) {
 
 Tensor JoinedLinear::operator()(const Tensor& x) const {
   check_type("JoinedLinear", x, weights_[0]);
-  return joined_linear(x, weights_, biases_);
+  Tensor y = joined_linear(x, weights_, biases_);
+  const Tensor rows = x.reshape({-1, x.shape(-1)});
+  std::vector<Tensor> added;
+  bool any = false;
+  for (const Linear* layer : layers_) {
+    added.push_back(layer->low_rank(rows));
+    any = any || added.back().defined();
+  }
+  if (!any) return y;
+  for (std::size_t i = 0; i < added.size(); ++i)
+    if (!added[i].defined())
+      added[i] = Tensor::zeros({rows.shape(0), weights_[i].shape(0)}, y.dtype(), y.device());
+  return add(y, concat(added, -1).reshape(y.shape()));
 }
 
 Dropout::Dropout(float p) : Dropout(p, init_rng().word()) {}

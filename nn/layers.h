@@ -71,20 +71,30 @@ class Linear : public Module {
   const Tensor& weight() const { return weight_; }
   const Tensor& bias() const { return bias_; }  // undefined: none
 
+  // Adds to the result scale * lora_B(lora_A(x)), of children with these names and without biases:
+  // lora_A [rank, in] as any linear layer, lora_B [out, rank] of zeros. See lora.h. ConfigError: it
+  // has them, or an activation.
+  void add_low_rank(i64 rank, float scale);
+  // What those add, [..., out]; undefined: there are none.
+  Tensor low_rank(const Tensor& x) const;
+
  private:
   Activation activation_;
   Tensor weight_, bias_;
+  Linear *lora_a_ = nullptr, *lora_b_ = nullptr;  // null: none
+  float lora_scale_ = 0;
 };
 
 // Linear layers of one input, children of some module, as one product: their weights become parts
 // of one tensor, and so do their biases (PartOf in core/autograd.h). Names and shapes stay those of
-// the layers. All have biases, or none; activations are not applied.
+// the layers. All have biases, or none; activations are not applied; what low ranks add is.
 class JoinedLinear {
  public:
   explicit JoinedLinear(const std::vector<Linear*>& layers);  // which live as long as this
   Tensor operator()(const Tensor& x) const;  // [..., in] -> [..., out1 + out2 + …]
 
  private:
+  std::vector<const Linear*> layers_;
   std::vector<Tensor> weights_, biases_;
 };
 

@@ -11,8 +11,10 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/core/text/spelling.h"
 #include "gossamer/models/language_file.h"
+#include "gossamer/models/lora_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/train/train_state.h"
 #include "gossamer/nn/train/worker_models.h"
@@ -68,6 +70,30 @@ std::vector<std::string> weights_in(const fs::path& folder) {
   return names;
 }
 
+ModelSource find(const fs::path& given);
+
+ModelSource of_adapter(const fs::path& folder) {
+  const fs::path path = folder / models::kAdapterConfig;
+  std::ifstream in(path);
+  const std::string text((std::istreambuf_iterator<char>(in)), {}),
+      base = models::read_adapter_config(text, path.string()).base;
+  const fs::path near = folder / base;
+  ModelSource s;
+  for (const fs::path& each : {near, fs::path(base)})
+    if (!base.empty() && s.files.empty() && fs::exists(each)) {
+      check<IoError>(!fs::exists(each / models::kAdapterConfig), path.string(), ": ", each.string(),
+                     " is an adapter, too; wanted the model that they are of");
+      s = find(each);
+    }
+  check<IoError>(!s.files.empty(), path.string(), ": base_model_name_or_path is ",
+                 base.empty() ? "not said" : printable(base),
+                 "; wanted the model that the adapter is of: a path from here or from this folder");
+  s.notes.push_back("the adapter of " + folder.string() + " is added to " + s.name);
+  s.name = folder.string();
+  s.adapter = folder;
+  return s;
+}
+
 ModelSource of_folder(const fs::path& folder) {
   if (is_checkpoint_folder(folder)) {
     const ResumePoint point = checkpoint_in(folder);
@@ -86,6 +112,7 @@ ModelSource of_folder(const fs::path& folder) {
       s.files[0] = folder / name;
       return s;
     }
+  if (fs::exists(folder / models::kAdapterConfig)) return of_adapter(folder);
   const bool run = is_run_folder(folder);
   const std::string instead = ": no model.safetensors is there; taken is ";
   if (const fs::path best = folder / "best.safetensors"; fs::exists(best)) {
@@ -171,6 +198,7 @@ nn::Weights read_model(const ModelSource& source) {
   } else {
     weights = nn::read_weights(source.files[0], source.options);
   }
+  if (!source.adapter.empty()) models::merge_adapter(source.adapter, weights);
   weights.notes.insert(weights.notes.begin(), source.notes.begin(), source.notes.end());
   return weights;
 }

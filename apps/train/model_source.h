@@ -5,7 +5,8 @@
 //   a checkpoint's folder      the mean of its workers' models, as at the end of a run
 //   the file of one worker     that worker's model
 // Any other folder is one of Hugging Face: with a model.safetensors or pytorch_model.bin, or the
-// index of several such files.
+// index of several such files; or one of PEFT with an adapter, which is added to the model that its
+// adapter_config.json names.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +23,9 @@ struct ModelSource {
   std::string name;                          // for messages
   std::vector<std::filesystem::path> files;  // of weights; of a checkpoint those of its workers
   bool of_workers = false;
-  std::filesystem::path beside;    // the folder with its tokenizer and config.json
+  std::filesystem::path beside;  // the folder with its tokenizer and config.json
+  std::filesystem::path adapter =
+      {};                          // the folder of one that is added to the weights; empty: none
   std::vector<std::string> notes;  // what was taken, where that is not what was named
   nn::WeightsOptions options = {};
 };

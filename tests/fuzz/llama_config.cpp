@@ -1,8 +1,8 @@
-// Fuzz target of config.json and of an index of shards: any text gives options of a model that can
-// be written and are read back as they were, or an IoError; and files in the same folder, or an
-// IoError.
+// Fuzz target of config.json, of an adapter's and of an index of shards: any text gives options of
+// a model or of an adapter that can be written and are read back as they were, or an IoError; and
+// files in the same folder, or an IoError.
 //
-// sources: llama_config shard_index
+// sources: llama_config lora_config shard_index
 // sources: nesting printable spelling utf8
 #include <cstdint>
 #include <cstdlib>
@@ -10,6 +10,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/models/llama_file.h"
+#include "gossamer/models/lora_file.h"
 #include "gossamer/nn/weights.h"
 
 using namespace gossamer;
@@ -23,6 +24,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (models::read_llama_config(again, "config.json") != options) std::abort();
     } catch (const ConfigError&) {
     }
+  } catch (const IoError&) {
+  }
+  try {
+    const models::AdapterConfig adapter = models::read_adapter_config(text, "adapter_config.json");
+    const std::string again = models::adapter_config(adapter.options, adapter.base);
+    const auto read = models::read_adapter_config(again, "adapter_config.json");
+    if (read.options != adapter.options || read.base != adapter.base) std::abort();
   } catch (const IoError&) {
   }
   try {
