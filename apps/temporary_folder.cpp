@@ -1,3 +1,4 @@
+// See temporary_folder.h.
 #include "gossamer/apps/temporary_folder.h"
 
 #include <cerrno>

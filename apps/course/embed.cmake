@@ -1,5 +1,5 @@
-# cmake -DOUT=FILE -P embed.cmake: the pages and exercises of units/, their solutions, check.h and the
-# page for lecturers as strings of the program. The title of a unit is the heading of its page.
+# cmake -DOUT=FILE -P embed.cmake: the pages and exercises of units/, their solutions, check.h and
+# the page for lecturers as strings of the program. The title of a unit is the heading of its page.
 set(folder ${CMAKE_CURRENT_LIST_DIR})
 set(units "")
 file(GLOB pages ${folder}/units/*.md)

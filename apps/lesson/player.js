@@ -40,7 +40,8 @@ const player = root => {
                make("text", {x: width - right, y: height - 8, "text-anchor": "end"},
                     shown(end, 3)));
     disc(svg, at(now), height - 26, 8, colour(2));
-    stage.handles.push({key: "now", x: at(now), y: height - 26, radius: 10, label: "time", value: now,
+    stage.handles.push({key: "now", x: at(now), y: height - 26, radius: 10, label: "time",
+                        value: now,
                         move: p => put((p - left) / (width - left - right) * end),
                         step: d => put(now + d * end / 100)});
   }, "events of the run over time");

@@ -132,7 +132,8 @@ sections.unlike = root => {
     targets.forEach((b, i) => {
       disc(svg, of.px(b[0]), of.py(b[1]), 10, i === slowest ? colour(1) : colour(5), i);
       stage.handles.push({key: `b${i}`, x: of.px(b[0]), y: of.py(b[1]), radius: 11,
-        label: `the data of worker ${i}`, value: b, move: (x, y) => put(i, [of.back.x(x), of.back.y(y)]),
+        label: `the data of worker ${i}`, value: b,
+        move: (x, y) => put(i, [of.back.x(x), of.back.y(y)]),
         step: (dx, dy) => put(i, [b[0] + dx / 10, b[1] + dy / 10])});
     });
     cross(pointOf(new Array(n).fill(1)), colour(2), "minimum", false);
@@ -174,8 +175,8 @@ sections.unlike = root => {
 };
 
 sections.local = root => {
-  guess(root, "Local SGD averages all models after every tenth step, not after every one. It sends " +
-        "a tenth. What does the mean model lose?", ["nine tenths of its progress",
+  guess(root, "Local SGD averages all models after every tenth step, not after every one. " +
+        "It sends a tenth. What does the mean model lose?", ["nine tenths of its progress",
         "nothing, if all have the same curvature", "half of its progress"], 1,
         "The mean of the models moves by the mean of the gradients, averaged or not. What grows " +
         "is the distance between workers, and with it what a real net loses.");

@@ -1,3 +1,4 @@
+// See csv_cell.h.
 #include "gossamer/apps/report/csv_cell.h"
 
 #include <string_view>
