@@ -140,7 +140,13 @@ void add_eval(CLI::App& app, int& code) {
   a.add_option("--csv", c.csv, "write both into this folder: per_class.csv and confusion.csv");
   a.add_option("--html", c.html, "write both and the most confident mistakes into this page");
   a.add_flag("--flip", c.flip, "average the logits of each picture and its mirror image");
-  a.add_option("--stride", c.stride, "text: windows overlap, each begins so many ids further on");
+  a.add_option("--stride", c.stride,
+               "text: windows overlap, each begins so many ids further on (Hugging Face's recipe); "
+               "default: windows that follow each other");
+  a.add_option(
+      "--choices", c.choices,
+      "text: a file of JSON lines with ctx, endings and label (HellaSwag's form): how often "
+      "the right ending is the likeliest");
   a.add_option("--beam", c.beam,
                fmt::format("translation: hypotheses that are followed; default: {}; 1: greedy",
                            models::BeamOptions().beam));

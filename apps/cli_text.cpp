@@ -25,6 +25,8 @@ void add_generate(CLI::App& app, int& code) {
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   a.add_option("--file", c.file, "a file with the text; -: standard input");
   a.add_flag("--lines", c.lines, "each line of --file is a text of its own");
+  a.add_option("--field", c.field,
+               "with --lines: each is a JSON object, and the prompt is its field of this name");
   option("--samples", c.samples,
          "ways to go on with each text, drawn from --seed and those behind");
   a.add_option("--tokenizer", c.tokenizer, "its folder; default: beside the model");
@@ -37,11 +39,19 @@ void add_generate(CLI::App& app, int& code) {
       ->needs(chat);
   a.add_option("--system", c.system, "what the model is told before the user speaks")->needs(chat);
   option("--tokens", c.tokens, "most ids to make of each text");
+  a.add_option("--stop", c.stops,
+               "a text ends in front of this one, which is not shown; several times for several")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   option("--temperature", c.sampling.temperature,
          "0: always the likeliest id; below 1: more likely ones");
   option("--top-k", c.sampling.top_k, "only the K likeliest ids; 0: all");
   option("--top-p", c.sampling.top_p,
          "only the likeliest ids of this probability together; 1: all");
+  option("--min-p", c.sampling.min_p,
+         "only ids at least so many times as probable as the likeliest; 0: all");
+  option("--repetition-penalty", c.sampling.repetition_penalty,
+         "logits of ids that the text has are divided by it, negative ones multiplied; 1: none");
   option("--seed", c.seed, "of the random numbers");
   option("--threads", c.threads, "compute threads; 0: all cores");
   option("--dtype", c.dtype, "f32, bf16, f16 or auto");
@@ -62,7 +72,11 @@ void add_translate(CLI::App& app, int& code) {
       ->required();
   a.add_option("arguments", c.arguments, model_keys_help("train.dtype=…, as --dtype"));
   option("--file", c.file, "a file of lines; -: standard input");
-  a.add_option("--reference", c.reference, "a file of right translations: the BLEU goes to stderr");
+  a.add_option(
+       "--reference", c.references,
+       "a file of right translations, several times for several: BLEU and chrF go to stderr")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   option("--beam", c.beam, "hypotheses that are followed; 1: greedy, the likeliest id each time");
   option("--length-penalty", c.length_penalty, "0: none; more: longer translations");
   option("--batch", c.batch, "lines at once");
@@ -105,9 +119,10 @@ void add_tokenize(CLI::App& data, int& code) {
       "tokenize", "Turn text into ids: gossamer data tokenize TEXT... --tokenizer T --out DIR");
   DataTokenizeCommand& c = run_on(a, data_tokenize, code);
   data::TokenizeOptions& o = c.options;
-  a.add_option(
-       "text", o.sources,
-       "files of text or of JSON lines (.jsonl), also .gz, or folders of .txt, .text, .md, .jsonl")
+  a.add_option("text", o.sources,
+               "files of text or of JSON lines (.jsonl), also .gz and .zst, or folders of .txt, "
+               ".text, .md, "
+               ".jsonl; -: standard input")
       ->required();
   a.add_option("--tokenizer", o.tokenizer,
                "folder with tokenizer.json, or vocab.json and merges.txt, or encoder.json and "
@@ -127,8 +142,15 @@ void add_tokenize(CLI::App& data, int& code) {
   a.add_option("--val-fraction", o.val_fraction,
                "instead: this part of the documents or pairs; of a single document its end")
       ->capture_default_str();
+  a.add_option("--val-by", c.val_by,
+               "which: order, evenly spread ones; or hash, those whose text has a small hash, so "
+               "that equal texts are on one side, and more text moves none to the other")
+      ->check(CLI::IsMember({"order", "hash"}))
+      ->capture_default_str();
   a.add_option("--separator", o.separator, "a line that ends a document")->capture_default_str();
-  a.add_option("--field", o.field, "of JSON lines: the field with the text")->capture_default_str();
+  a.add_option(
+      "--field", o.field,
+      "of JSON lines: the field with the text (text); with it, standard input is JSON lines");
   a.add_option("--max-length", o.max_length, "leave out pairs with more ids on a side; 0: no limit")
       ->capture_default_str();
   a.add_option("--format", c.format, "of the .bin files: llm.c or nanogpt")

@@ -42,6 +42,7 @@ struct EvalCommand {
   // more models, whose probabilities are averaged; [CONFIG.toml] key=value
   std::vector<std::string> arguments;
   std::optional<i64> stride;  // language: windows overlap (eval_text.cpp)
+  std::string choices;        // language: a file of questions (eval_choices.cpp); empty: none
   std::optional<i64> beam;    // translation: see models::BeamOptions, whose defaults hold
   std::optional<double> length_penalty;
   bool flip = false;  // the mean of each picture's logits and its mirror image's
@@ -69,12 +70,14 @@ struct GenerateCommand {
   std::vector<std::string> prompts;    // none: the beginning of a document
   std::string file;                    // with the prompt; "-": standard input
   bool lines = false;                  // each line of the file is a prompt
+  std::string field;                   // … or a JSON object with the prompt in this field
   std::string tokenizer;               // folder; empty: beside the model
   bool marks = false;                  // names of marks in a prompt are marks
   bool chat = false;                   // a prompt is what a user says, the text the answer
   std::string chat_template;           // empty: the tokenizer's
   std::string system;                  // said before the user does; empty: nothing
   i64 tokens = 200;                    // of each text, at most
+  std::vector<std::string> stops;      // a text ends in front of the first of these
   i64 samples = 1;                     // texts of each prompt, drawn from seed, seed + 1 …
   Choice sampling;
   i64 seed = 0;
@@ -89,9 +92,9 @@ int generate(const GenerateCommand&);
 // Lines in, their translations out.
 struct TranslateCommand {
   std::string model;
-  std::vector<std::string> arguments;  // key=value
-  std::string file = "-";              // of lines; -: standard input
-  std::string reference;               // file of right translations, for BLEU; empty: none
+  std::vector<std::string> arguments;   // key=value
+  std::string file = "-";               // of lines; -: standard input
+  std::vector<std::string> references;  // files of right translations, for BLEU and chrF
   i64 beam = models::BeamOptions().beam;
   double length_penalty = models::BeamOptions().length_penalty;
   int batch = 32;                // lines at once
@@ -250,6 +253,7 @@ int data_pack(const DataPackCommand&);
 struct DataTokenizeCommand {
   data::TokenizeOptions options;
   std::string format = "llm.c";  // see data::parse_token_format()
+  std::string val_by = "order";  // see data::parse_held_out()
   bool json = false;
 };
 int data_tokenize(const DataTokenizeCommand&);

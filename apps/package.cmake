@@ -28,7 +28,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgossamer-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 # What the static libraries are linked with, for CMake and pkg-config.
 set(needed libfmt-dev libhwy-dev libjpeg-dev libpcre2-dev libpng-dev libssl-dev
-  zlib1g-dev)
+  libutf8proc-dev libzstd-dev zlib1g-dev)
 foreach(library dnnl gloo)
   if(${library}_FOUND)
     list(APPEND needed lib${library}-dev)

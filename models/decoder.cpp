@@ -35,6 +35,12 @@ void Decoder::begin(const Choice& choice, std::span<const std::uint64_t> seeds) 
     all.as<i64>()[i] = static_cast<i64>(seeds[static_cast<std::size_t>(i)]);
   draws_.seeds.copy_from(all);
   draws_.counts.zero();
+  if (choice.repetition_penalty == 1)
+    draws_.seen = {};
+  else if (!draws_.seen.defined())
+    draws_.seen = zeros(texts() * net_.vocabulary(), DType::u8, device_)
+                      .reshape({texts(), net_.vocabulary()});
+  if (draws_.seen.defined()) draws_.seen.zero();
   sent_.clear();
 }
 
@@ -63,10 +69,25 @@ void Decoder::send() {
   sent_.push_back(std::move(sent));
 }
 
+// The ids that each text has, for the repetition penalty. Those before stay: the beginning of a
+// long text may not be read again.
+void Decoder::mark_seen(const Ids& texts_so_far) {
+  if (!draws_.seen.defined()) return;
+  const i64 vocabulary = net_.vocabulary(),
+            length = static_cast<i64>(texts_so_far.size()) / texts();
+  Tensor seen = draws_.seen.to(Device{});
+  for (i64 i = 0; i < texts() * length; ++i) {
+    const i64 id = texts_so_far[static_cast<std::size_t>(i)];
+    if (id >= 0 && id < vocabulary) seen.as<std::uint8_t>()[i / length * vocabulary + id] = 1;
+  }
+  if (!device_.is_cpu()) draws_.seen.copy_from(seen);
+}
+
 void Decoder::read(const Ids& texts_so_far, const Ids& given) {
   const NoGrad no_grad;
   const auto length = static_cast<i64>(texts_so_far.size()) / texts();
   give(given);
+  mark_seen(texts_so_far);
   cache_.length = 0;
   choose(net_.step(Tensor::from(texts_so_far, {texts(), length}).to(device_), cache_));
   positions_.move_to(length);

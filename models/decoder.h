@@ -41,6 +41,7 @@ class Decoder {
 
  private:
   void give(const Ids& given);
+  void mark_seen(const Ids& texts);
   void choose(const Tensor& logits);
   void send();
 

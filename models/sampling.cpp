@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include "gossamer/core/error.h"
@@ -15,6 +16,11 @@ void check_choice(const Choice& o) {
   check<ConfigError>(o.top_k >= 0, "top-k = ", o.top_k, "; it must be 0 (all ids) or more");
   check<ConfigError>(o.top_p > 0 && o.top_p <= 1, "top-p = ", o.top_p,
                      "; it must be above 0, up to 1 (all ids)");
+  check<ConfigError>(o.min_p >= 0 && o.min_p <= 1, "min-p = ", o.min_p,
+                     "; it must be 0 (all ids) up to 1");
+  check<ConfigError>(o.repetition_penalty > 0 && std::isfinite(o.repetition_penalty),
+                     "repetition penalty = ", o.repetition_penalty,
+                     "; it must be above 0; 1 changes nothing");
   check<ConfigError>(o.known >= 0, "known = ", o.known, "; it must be 0 (all ids) or more");
 }
 
@@ -22,8 +28,16 @@ i64 largest(std::span<const float> logits) {
   return std::ranges::max_element(logits) - logits.begin();
 }
 
-i64 sample(std::span<const float> logits, const Choice& options, double uniform) {
+i64 sample(std::span<const float> logits, const Choice& options, double uniform,
+           std::span<const std::int32_t> seen) {
   check_choice(options);
+  std::vector<float> penalised(logits.begin(), logits.end());
+  const auto penalty = static_cast<float>(options.repetition_penalty);
+  for (const std::int32_t id : std::set(seen.begin(), seen.end())) {
+    float& x = penalised.at(static_cast<std::size_t>(id));
+    x = x > 0 ? x / penalty : x * penalty;
+  }
+  logits = penalised;
   if (options.known > 0 && options.known < static_cast<i64>(logits.size()))
     logits = logits.first(static_cast<std::size_t>(options.known));
   for (const float v : logits) check(!std::isnan(v), "a logit is not a number");
@@ -60,6 +74,11 @@ i64 sample(std::span<const float> logits, const Choice& options, double uniform)
       wanted -= last;
     }
     std::erase_if(candidates, [&](const Candidate& c) { return c.weight < last; });
+    sum = 0;
+    for (const Candidate& c : candidates) sum += c.weight;
+  }
+  if (options.min_p > 0) {  // the likeliest has weight 1
+    std::erase_if(candidates, [&](const Candidate& c) { return c.weight < options.min_p; });
     sum = 0;
     for (const Candidate& c : candidates) sum += c.weight;
   }

@@ -3,6 +3,7 @@
 // Threads: any.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "gossamer/core/dtype.h"
@@ -15,7 +16,9 @@ void check_choice(const Choice&);
 
 // logits: [V], finite, or -infinity for ids that cannot come. uniform: in [0, 1). choose_ids() of
 // core/ops/decode.h does the same on a device. Error: a logit is NaN or none is finite.
-i64 sample(std::span<const float> logits, const Choice&, double uniform);
+// seen: ids that the text has, for the repetition penalty.
+i64 sample(std::span<const float> logits, const Choice&, double uniform,
+           std::span<const std::int32_t> seen = {});
 // The id of the largest logit; of equal ones the lowest.
 i64 largest(std::span<const float> logits);
 

@@ -63,6 +63,7 @@ std::string with_options(const std::string& text) {
       {"maximal length", "--max-length"},
       {"validation fraction", "--val-fraction"},
       {"a fraction", "--val-fraction"},
+      {"hashes choose", "--val-by, --val-fraction"},
       {"validation text", "--val"},
       {"validation sources", "--val, --val-target"},
       {"files of sources", "--target"},
@@ -92,6 +93,7 @@ auto naming_options(F&& work) {
 int data_tokenize(const DataTokenizeCommand& command) {
   data::TokenizeOptions options = command.options;
   options.format = data::parse_token_format(command.format);
+  options.val_by = data::parse_held_out(command.val_by);
   DataProgress progress("tokenize, KiB",
                         naming_options([&] { return data::tokenize_kibibytes(options); }),
                         command.json);

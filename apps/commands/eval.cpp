@@ -184,7 +184,8 @@ void say_how_it_ran(const Config& config, const Counts& counts) {
 
 int eval(const EvalCommand& command) {
   std::vector<std::string> files = command.arguments, keys = take_keys(files);
-  if (fs::exists(command.model)) take_data_of_run(keys, find_model(command.model));
+  if (fs::exists(command.model) && command.choices.empty())
+    take_data_of_run(keys, find_model(command.model));
   Config config = load_config(keys);
   files.insert(files.begin(), command.model);
   const Device device = command_device(config);
@@ -194,9 +195,10 @@ int eval(const EvalCommand& command) {
                      task, " model, which is evaluated alone; leave ", files.back(), " out");
   if (task == "language") return eval_text(command, source, config, device);
   if (task == "translation") return eval_pairs(command, source, config, device);
-  check<ConfigError>(!command.stride && !command.beam && !command.length_penalty,
-                     "eval: ", command.model,
-                     " is for pictures; --stride, --beam and --length-penalty are for text");
+  check<ConfigError>(
+      !command.stride && !command.beam && !command.length_penalty && command.choices.empty(),
+      "eval: ", command.model,
+      " is for pictures; --stride, --choices, --beam and --length-penalty are for text");
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   validate(config, 1);
   settle_cpu(config);

@@ -68,7 +68,7 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
                                   .add("loss", loss)
                                   .add("perplexity", std::exp(loss))
                                   .add("bleu", bleu.score)
-                                  .add("bleu_signature", std::string(data::kBleuSignature))
+                                  .add("bleu_signature", data::bleu_signature())
                                   .add("beam", search.beam)
                                   .add("length_penalty", search.length_penalty)
                                   .add("tokens_per_s", counts.items / seconds)
@@ -76,7 +76,7 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
   else
     print(fmt::format("{}: loss {:.4f}, perplexity {} on {:.0f} tokens, beam {}\n{}\n{}\n",
                       command.model, loss, perplexity_text(std::exp(loss)), counts.items,
-                      search.beam, bleu.text(), data::kBleuSignature));
+                      search.beam, bleu.text(), data::bleu_signature()));
   return 0;
 }
 

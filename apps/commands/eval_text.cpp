@@ -71,10 +71,13 @@ void begin_text_evaluation(const EvalCommand& command, const std::string& task, 
                      " model; --flip, --per-class, --confusion, --csv and --html are for "
                      "pictures");
   const bool language = task == "language";
-  check<ConfigError>(
-      language ? !command.beam && !command.length_penalty : !command.stride,
-      "eval: ", command.model, " is a ", task, " model; ",
-      language ? "--beam and --length-penalty are for translation" : "--stride is for language");
+  check<ConfigError>(language ? !command.beam && !command.length_penalty
+                              : !command.stride && command.choices.empty(),
+                     "eval: ", command.model, " is a ", task, " model; ",
+                     language ? "--beam and --length-penalty are for translation"
+                              : "--stride and --choices are for language");
+  check<ConfigError>(!command.stride || command.choices.empty(),
+                     "eval: --stride is of text, and --choices of questions; leave one out");
   config.dist = {};  // of a run of several workers, perhaps, and this is one process
   config.task = task;
   fit_to_task(config);
@@ -88,6 +91,7 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
   const LanguageModel m =
       load_language_model(source, compute_type(config.train.dtype), config.model.heads, device);
   for (const std::string& line : m.notes) say(line);
+  if (!command.choices.empty()) return eval_choices(command, m, config, device);
   const i64 vocabulary = m.net->vocabulary(), positions = m.net->positions();
   check<ConfigError>(config.data.val[0] != "none" &&
                          (config.data.val[0] != "auto" || config.origin.contains("data.train")),
@@ -128,11 +132,15 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   check_finite(counts.loss / counts.items, command.model);
   say_how_it_ran(config, counts);
+  const std::string recipe = stride == length ? "disjoint windows" : "sliding windows";
   const TextScore score =
       text_score(counts.loss / counts.items, counts.items, static_cast<double>(text.text_bytes));
   if (command.json) {
     print(fmt::format("{}\n", JsonObject()
                                   .add("model", command.model)
+                                  .add("recipe", recipe)
+                                  .add("length", length)
+                                  .add("stride", stride)
                                   .add("tokens", counts.items)
                                   .add("loss", score.loss)
                                   .add("perplexity", score.perplexity)
@@ -142,13 +150,13 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
     return 0;
   }
   print(
-      fmt::format("{}: loss {:.4f}, perplexity {}{} on {:.0f} tokens, {} at once ({:.0f} "
+      fmt::format("{}: loss {:.4f}, perplexity {}{} on {:.0f} tokens, {} at once, {} ({:.0f} "
                   "tokens/s)\n",
                   command.model, score.loss, perplexity_text(score.perplexity),
                   std::isfinite(score.bits_per_byte)
                       ? fmt::format(", {:.4f} bits per byte", score.bits_per_byte)
                       : "",
-                  counts.items, length, counts.items / seconds));
+                  counts.items, length, recipe, counts.items / seconds));
   return 0;
 }
 

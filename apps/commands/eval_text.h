@@ -9,8 +9,12 @@
 
 namespace gossamer::apps {
 
+struct LanguageModel;
+
 // Evaluates a language model. Returns the exit code, as eval_pairs() does.
 int eval_text(const EvalCommand&, const ModelSource&, Config, Device);
+// The same of questions with several endings, with --choices (eval_choices.cpp).
+int eval_choices(const EvalCommand&, const LanguageModel&, const Config&, Device);
 // Evaluates a translation model (eval_pairs.cpp).
 int eval_pairs(const EvalCommand&, const ModelSource&, Config, Device);
 

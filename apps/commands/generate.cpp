@@ -19,6 +19,7 @@
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/commands/lines.h"
 #include "gossamer/apps/commands/on_gpu.h"
+#include "gossamer/apps/commands/text_stream.h"
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/terminal.h"
@@ -29,8 +30,8 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/text/json.h"
-#include "gossamer/core/text/utf8.h"
 #include "gossamer/data/text/chat.h"
+#include "gossamer/data/text/json_lines.h"
 #include "gossamer/models/decoder.h"
 #include "gossamer/models/growing_texts.h"
 #include "gossamer/models/sampling.h"
@@ -40,45 +41,16 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-// Prints whole characters only: an id may end inside of one.
-class Stream {
- public:
-  explicit Stream(bool silent) : silent_(silent) {}
-  void add(const std::string& bytes) {
-    text_ += bytes;
-    const std::string_view left = std::string_view(text_).substr(shown_);
-    std::size_t whole = valid_utf8(left);
-    if (left.size() - whole >= 4) whole = left.size();  // no character will come of it
-    show(whole);
-  }
-  const std::string& end() {
-    show(text_.size() - shown_);
-    if (!silent_) std::fputs("\n", stdout);
-    return text_;
-  }
-
- private:
-  void show(std::size_t bytes) {
-    if (!silent_) {
-      std::fwrite(text_.data() + shown_, 1, bytes, stdout);
-      std::fflush(stdout);
-    }
-    shown_ += bytes;
-  }
-  bool silent_;
-  std::string text_;
-  std::size_t shown_ = 0;
-};
-
 struct Text {
   Ids ids;  // the prompt's, then those that are made
   std::uint64_t seed;
-  Stream out;
+  TextStream out;
   data::TextOfIds made_text;
   std::size_t hidden = 0;   // ids in front that are no part of the text
   std::size_t surplus = 0;  // ids behind it
   i64 made = 0;
   bool ended = false;
+  bool goes_on() const { return !ended && out.stop().empty(); }
 };
 
 // What the texts begin with, as they grow together.
@@ -88,6 +60,8 @@ class Prompts {
     check<ConfigError>(c.prompts.empty() || c.file.empty(),
                        "generate: --prompt and --file both give prompts; use one of them");
     check<ConfigError>(!c.lines || !c.file.empty(), "generate: --lines is for a --file of prompts");
+    check<ConfigError>(c.field.empty() || c.lines,
+                       "generate: --field is for --lines of JSON with the prompts");
     if (c.chat) chat_ = c.chat_template.empty() ? data::chat_of(*m.tokenizer) : c.chat_template;
     if (c.lines) {
       lines_ = std::make_unique<Lines>(c.file);
@@ -115,7 +89,7 @@ class Prompts {
     for (std::string line; out.texts.size() < most && out.wrong.empty() && lines_->next(line);) {
       any_ = true;
       try {
-        add(line, lines_->place(), out.texts);
+        add(prompt_of(line), lines_->place(), out.texts);
       } catch (const DataError& error) {
         out.wrong = lines_->place() + ": " + error.what();
       }
@@ -134,6 +108,10 @@ class Prompts {
     check<IoError>(from.good() && !std::filesystem::is_directory(file), file,
                    ": cannot open this file with the prompt");
     return {std::istreambuf_iterator<char>(from), {}};
+  }
+
+  std::string prompt_of(const std::string& line) const {
+    return c_.field.empty() ? line : data::text_in_json(line, c_.field, lines_->place());
   }
 
   // What a model for chats reads in front of its answer.
@@ -169,10 +147,10 @@ class Prompts {
     for (i64 sample = 0; sample < c_.samples; ++sample) {
       texts.push_back({.ids = ids,
                        .seed = static_cast<std::uint64_t>(c_.seed + sample),
-                       .out = Stream(several_ || c_.json),
+                       .out = TextStream(several_ || c_.json, c_.stops),
                        .made_text = data::TextOfIds(*m_.tokenizer, !shown.empty()),
                        .hidden = hidden});
-      texts.back().out.add(shown);
+      texts.back().out.begin(shown);
     }
   }
 
@@ -231,7 +209,7 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
           Decoders& decoders, const std::function<void()>& made_one) {
   std::vector<std::int32_t> ends = m.ends;
   ends.push_back(m.tokenizer->marks().end);  // of --tokenizer, too
-  const auto growing = [&](const Text& t) { return !t.ended && t.made < c.tokens; };
+  const auto growing = [&](const Text& t) { return t.goes_on() && t.made < c.tokens; };
   models::Decoder& decoder = decoders.of(texts.size());
   std::vector<std::uint64_t> seeds(static_cast<std::size_t>(decoder.texts()));
   for (std::size_t i = 0; i < texts.size(); ++i) seeds[i] = texts[i].seed;
@@ -281,9 +259,10 @@ void write_texts(std::span<Text> texts, bool first, bool several, const Language
     const std::string& text = t.out.end();
     if (c.json) {
       const auto ids = std::span(t.ids).subspan(t.hidden, t.ids.size() - t.hidden - t.surplus);
-      fmt::print("{}\n", JsonObject()
-                             .add("text", text)
-                             .add("ids", Ids(ids.begin(), ids.end()))
+      JsonObject out;
+      out.add("text", text);
+      if (!c.stops.empty()) out.add("stop", t.out.stop());
+      fmt::print("{}\n", out.add("ids", Ids(ids.begin(), ids.end()))
                              .add("tokens", t.made)
                              .add("tokens_per_s", static_cast<double>(made) / seconds)
                              .str());

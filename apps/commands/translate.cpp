@@ -22,6 +22,7 @@
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/data/text/bleu.h"
+#include "gossamer/data/text/chrf.h"
 
 namespace fs = std::filesystem;
 
@@ -106,23 +107,29 @@ std::vector<std::string> translate_lines(models::Translator& translator,
   return out;
 }
 
-void check_as_many(const TranslateCommand& c, std::size_t reference, std::size_t lines) {
-  check<DataError>(c.reference.empty() || (reference == lines && lines > 0), c.reference, ": has ",
-                   reference, " lines, and ", lines,
-                   " are to be translated; BLEU wants as many of both, and at least one");
+using References = std::vector<std::vector<std::string>>;  // [file][line]
+
+void check_as_many(const TranslateCommand& c, const References& references, std::size_t lines) {
+  for (std::size_t i = 0; i < references.size(); ++i)
+    check<DataError>(references[i].size() == lines && lines > 0, c.references[i], ": has ",
+                     references[i].size(), " lines, and ", lines,
+                     " are to be translated; BLEU wants as many of both, and at least one");
 }
 
-std::vector<std::string> reference_of(const TranslateCommand& c) {
-  std::vector<std::string> out;
-  if (c.reference.empty()) return out;
-  Lines lines(c.reference);
-  for (std::string line; lines.next(line); out.push_back(line)) lines.check_utf8(line);
-  if (c.file != "-" && fs::is_regular_file(c.file)) {  // others can be read once only
+References references_of(const TranslateCommand& c) {
+  References out;
+  for (const std::string& file : c.references) {
+    out.emplace_back();
+    Lines lines(file);
+    for (std::string line; lines.next(line); out.back().push_back(line)) lines.check_utf8(line);
+  }
+  if (!out.empty() && c.file != "-" &&
+      fs::is_regular_file(c.file)) {  // others can be read once only
     std::size_t to_translate = 0;
     Lines sources(c.file);
     for (std::string line; sources.next(line); ++to_translate) {
     }
-    check_as_many(c, out.size(), to_translate);
+    check_as_many(c, out, to_translate);
   }
   return out;
 }
@@ -138,7 +145,7 @@ int translate(const TranslateCommand& c) {
   check<ConfigError>(!c.lines || !c.json,
                      "translate: --json is one object behind the last line, and --lines answers "
                      "each; leave one of them out");
-  const std::vector<std::string> reference = reference_of(c);
+  const References references = references_of(c);
   Config config = load_config(c.arguments);
   allow_keys(config, "translate", {"train.dtype", "train.device"});
   if (!config.origin.contains("train.dtype")) config.train.dtype = c.dtype;
@@ -162,7 +169,7 @@ int translate(const TranslateCommand& c) {
     const std::vector<Sentence> lines = source.next(wanted);
     for (std::string& translation : translate_lines(translator, *m.tokenizer, lines, batch)) {
       if (!c.json) print(translation + "\n");
-      if (c.json || !c.reference.empty()) out.push_back(std::move(translation));
+      if (c.json || !references.empty()) out.push_back(std::move(translation));
     }
     std::fflush(stdout);
     line.show(done += static_cast<i64>(lines.size()));
@@ -170,15 +177,24 @@ int translate(const TranslateCommand& c) {
   }
   JsonObject json;
   if (c.json) json.add("translations", out);
-  if (!c.reference.empty() && reference.size() == out.size() && !out.empty()) {
-    const data::Bleu bleu = data::bleu(out, reference);
-    json.add("bleu", bleu.score).add("bleu_signature", std::string(data::kBleuSignature));
+  const bool as_many =
+      std::ranges::all_of(references, [&](const auto& file) { return file.size() == out.size(); });
+  if (!references.empty() && as_many && !out.empty()) {
+    const data::Bleu bleu = data::bleu(out, references);
+    const double chrf = data::chrf(out, references);
+    const std::string bleu_signature = data::bleu_signature(references.size()),
+                      chrf_signature = data::chrf_signature(references.size());
+    json.add("bleu", bleu.score).add("bleu_signature", bleu_signature);
+    json.add("chrf", chrf).add("chrf_signature", chrf_signature);
     if (!c.json)
-      std::fputs(fmt::format("{}\n{}\n", bleu.text(), data::kBleuSignature).c_str(), stderr);
+      std::fputs(fmt::format("{}\n{}\nchrF2 = {:.2f}\n{}\n", bleu.text(), bleu_signature, chrf,
+                             chrf_signature)
+                     .c_str(),
+                 stderr);
   }
   if (c.json) print(json.str() + "\n");
   source.rethrow();
-  check_as_many(c, reference.size(), out.size());
+  check_as_many(c, references, out.size());
   return source.left_out() ? 3 : 0;
 }
 

@@ -19,15 +19,48 @@
 namespace gossamer::apps {
 namespace {
 
-data::TextSet open_training(const Config& c) {
-  check<ConfigError>(c.data.train.size() == 1, "data.train has ", c.data.train.size(),
-                     " paths; text is one folder, made by `gossamer data tokenize`");
-  data::TextSet set = data::open_text(c.data.train[0], c.model.classes.value_or(0));
+data::TextSet open_one(const Config& c, const std::string& path) {
+  data::TextSet set = data::open_text(path, c.model.classes.value_or(0));
   check<DataError>(!set.pairs, set.path, ": holds pairs of sentences, for translation");
   check<DataError>(!set.train.empty(), set.path, ": has no training text");
   check<DataError>(set.vocabulary > 0 || c.model.classes, set.path,
                    ": does not say how many ids its vocabulary has; give model.classes=N");
   return set;
+}
+
+// The first text of data.train, with the validation text of all that have some, joined.
+data::TextSet open_training(const Config& c) {
+  data::TextSet first = open_one(c, c.data.train[0]);
+  if (c.data.train.size() == 1) return first;
+  data::TextPart all;
+  std::vector<std::string> paths;
+  bool bytes_known = true;
+  for (const std::string& path : c.data.train) {
+    const data::TextSet set = open_one(c, path);
+    const bool same = first.tokenizer && set.tokenizer ? first.tokenizer->same_ids(*set.tokenizer)
+                                                       : first.tokenizer == set.tokenizer;
+    check<DataError>(same && first.vocabulary == set.vocabulary, set.path,
+                     ": was made with another tokenizer than ", first.path,
+                     "; tokenize it with --tokenizer ", first.path);
+    if (set.val.empty()) continue;
+    paths.insert(paths.end(), set.val.tokens->paths().begin(), set.val.tokens->paths().end());
+    all.items += set.val.items;
+    all.text_bytes += set.val.text_bytes;
+    bytes_known = bytes_known && set.val.text_bytes > 0;
+  }
+  if (!paths.empty())
+    all.tokens = std::make_shared<const data::TokenFiles>(paths, first.train.tokens->vocabulary());
+  if (!bytes_known) all.text_bytes = 0;
+  first.val = std::move(all);
+  first.path = paths_text(c.data.train);
+  return first;
+}
+
+std::vector<data::WindowSource> training_texts(const Config& c, const data::TextSet& first) {
+  std::vector<data::WindowSource> out{{first.train.tokens}};
+  for (std::size_t i = 1; i < c.data.train.size(); ++i)
+    out.push_back({open_one(c, c.data.train[i]).train.tokens});
+  return out;
 }
 
 // Which ids these are: their number, and the tokenizer that made them.
@@ -127,36 +160,38 @@ class Data final : public TextData<data::WindowLoader> {
   Data(const Config& config, const dist::LaunchInfo& place, bool pinned)
       : TextData(config, place, open_training(config), validation_text),
         model(language_options(config, set.vocabulary, notes_)),
+        texts_(training_texts(config, set)),
         pinned_(pinned) {
     check_tokenizer_of_init(config, set, notes_);
   }
 
   i64 output_count() const override { return models::vocabulary_of(model); }
-  double epoch() const override { return static_cast<double>(set.train.tokens->size()); }
+  double epoch() const override { return static_cast<double>(ids()); }
   std::string val_hash() const override {
     return fmt::format("{:016x}", identity(*val.tokens, set.tokenizer.get(), config_.data.length));
   }
   std::string description() const override {
     return fmt::format("{}: {} tokens to train, {} to validate, {} ids, {} at once", set.path,
-                       set.train.tokens->size(),
-                       validates() ? std::to_string(val.tokens->size()) : "none", output_count(),
-                       config_.data.length);
+                       ids(), validates() ? std::to_string(val.tokens->size()) : "none",
+                       output_count(), config_.data.length);
   }
   void add_facts(JsonObject& facts) const override {
-    facts.add("vocabulary", output_count()).add("train_tokens", set.train.tokens->size());
+    facts.add("vocabulary", output_count()).add("train_tokens", ids());
     if (validates()) facts.add("val_tokens", val.tokens->size()).add("val_hash", val_hash());
   }
-  void check_loader() const override {
-    data::WindowLoader(set.train.tokens, set.marks, loader_options());
-  }
+  void check_loader() const override { data::WindowLoader(texts_, set.marks, loader_options()); }
   std::vector<std::string> open_loader() override {
-    loader_ = std::make_unique<data::WindowLoader>(set.train.tokens, set.marks, loader_options());
+    loader_ = std::make_unique<data::WindowLoader>(texts_, set.marks, loader_options());
     return {};
   }
   data::SampleOrder order() const override {
+    std::uint64_t texts = 0;
+    for (const data::WindowSource& text : texts_) {
+      const std::uint64_t id = identity(*text.tokens, set.tokenizer.get(), config_.data.length);
+      texts = &text == &texts_[0] ? id : data::mix(texts, id);
+    }
     data::SampleOrder order =
-        data::sample_order(config_.train.batch, epoch_options(config_, place_),
-                           identity(*set.train.tokens, set.tokenizer.get(), config_.data.length));
+        data::sample_order(config_.train.batch, epoch_options(config_, place_), texts);
     if (set.tokenizer) order.tokenizer = set.tokenizer->hash();
     return order;
   }
@@ -164,6 +199,11 @@ class Data final : public TextData<data::WindowLoader> {
   const models::LanguageOptions model;
 
  private:
+  i64 ids() const {
+    i64 all = 0;
+    for (const data::WindowSource& text : texts_) all += text.tokens->size();
+    return all;
+  }
   data::WindowLoaderOptions loader_options() const {
     const std::string& shard = config_.data.shard;
     check<ConfigError>(!shard.starts_with("dirichlet"), "data.shard = ", shard,
@@ -178,6 +218,7 @@ class Data final : public TextData<data::WindowLoader> {
     return batch.inputs.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
   }
 
+  const std::vector<data::WindowSource> texts_;
   const bool pinned_;
 };
 

@@ -117,9 +117,11 @@ void count_bleu(models::Translator& translator, const data::Tokenizer& tokenizer
     sources.emplace_back(ids.begin(), ids.end());
   }
   const auto found = translate_sentences(translator, sources, extra);
-  for (i64 row = 0; row < rows; ++row)
-    bleu.add(sentence_text(tokenizer, found[static_cast<std::size_t>(row)]),
-             sentence_text(tokenizer, row_of(pairs.labels, row, pairs.labels.shape(1))));
+  for (i64 row = 0; row < rows; ++row) {
+    const std::string reference =
+        sentence_text(tokenizer, row_of(pairs.labels, row, pairs.labels.shape(1)));
+    bleu.add(sentence_text(tokenizer, found[static_cast<std::size_t>(row)]), {&reference, 1});
+  }
 }
 
 std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,

@@ -54,6 +54,9 @@ Likeliest likeliest(const Tensor& logits, i64 count);
 // Rng(s).uniform53().
 struct Draws {
   Tensor seeds, counts;  // i64 [B]; i32 [B]: draws so far
+  // u8 [B, V]: not 0 for ids that a text has; undefined if repetition_penalty is 1. The op adds the
+  // id that it chooses, or is given.
+  Tensor seen = {};
 };
 // ids[b] = given[b] where that is not negative, else the id chosen from row b of logits [B, V]
 // (f32, bf16, f16) by the next draw, which is counted. -1: a logit is NaN, or none is finite. ids,

@@ -50,10 +50,22 @@ struct ChooseId {
   struct State {
     bool first = true;
   };
+  // The logits of a row, with the penalty of ids that its text has.
+  struct Row {
+    const T* logits;
+    const std::uint8_t* seen;  // null: no penalty
+    float penalty;
+    GOSSAMER_HD float operator[](i64 i) const {
+      const float x = load(logits, i);
+      return seen == nullptr || seen[i] == 0 ? x : x > 0 ? x / penalty : x * penalty;
+    }
+  };
   const T* logits;
   i64 columns, known, top_k;
   float sharpness;  // 1/temperature; 0: the id with the largest logit
   double top_p;
+  float min_p, penalty;
+  std::uint8_t* seen;
   const i64* seeds;
   std::int32_t* counts;
   const std::int32_t* given;
@@ -66,7 +78,7 @@ struct ChooseId {
 
   template <int phase>
   GOSSAMER_HD void run(i64 block, int t, Shared& shared, State& state) const {
-    const T* row = logits + block * columns;
+    const Row row{logits + block * columns, seen ? seen + block * columns : nullptr, penalty};
     if constexpr (phase == 0) {
       if (state.first)
         look_for_top(row, t, shared);
@@ -91,17 +103,19 @@ struct ChooseId {
       state.first = false;
       if (t > 0 || shared.step != done) return;
       const bool chosen = given[block] < 0;
-      ids[block] = chosen ? static_cast<std::int32_t>(shared.id) : given[block];
+      const i64 id = chosen ? shared.id : given[block];
+      ids[block] = static_cast<std::int32_t>(id);
+      if (seen && id >= 0 && id < columns) seen[block * columns + id] = 1;
       counts[block] += chosen;
     }
   }
 
  private:
-  GOSSAMER_HD void look_for_top(const T* row, int t, Shared& shared) const {
+  GOSSAMER_HD void look_for_top(const Row& row, int t, Shared& shared) const {
     float top = -__builtin_inff();
     std::int32_t id = -1;
     for (i64 i = t; i < known; i += threads) {
-      const float x = load(row, i);
+      const float x = row[i];
       if (x > top || x != x) top = x, id = static_cast<std::int32_t>(i);
       if (x != x) break;
     }
@@ -147,12 +161,12 @@ struct ChooseId {
     shared.end = known;
   }
   // Of the keys that begin with the prefix, how many, or how much weight, have each next digit.
-  GOSSAMER_HD void count_digits(const T* row, int t, Shared& shared) const {
+  GOSSAMER_HD void count_digits(const Row& row, int t, Shared& shared) const {
     for (int d = 0; d < digits; ++d) shared.bins[d][t] = 0;
     const int rest = 28 - shared.bits;
     const bool all = shared.bits == 0, weighs = shared.step == cut_p;
     for (i64 i = t; i < known; i += threads) {
-      const float x = load(row, i);
+      const float x = row[i];
       const std::uint32_t key = ordered(x), digit = key >> rest;
       if (key < shared.least || !(all || digit >> 4 == shared.prefix)) continue;
       shared.bins[digit % digits][t] += weighs ? weight(x, shared.top) : 1.0f;
@@ -185,13 +199,14 @@ struct ChooseId {
   GOSSAMER_HD static i64 piece(const Shared& shared) {
     return (shared.end - shared.begin + threads - 1) / threads;
   }
-  GOSSAMER_HD void sum_piece(const T* row, int t, Shared& shared) const {
+  GOSSAMER_HD void sum_piece(const Row& row, int t, Shared& shared) const {
     const i64 width = piece(shared), begin = shared.begin + t * width,
               end = begin + width < shared.end ? begin + width : shared.end;
     double sum = 0;
     for (i64 i = begin; i < end; ++i) {
-      const float x = load(row, i);
-      if (ordered(x) >= shared.least) sum += static_cast<double>(weight(x, shared.top));
+      const float x = row[i];
+      const float w = weight(x, shared.top);
+      if (ordered(x) >= shared.least && w >= min_p) sum += static_cast<double>(w);
     }
     shared.sums[t] = sum;
   }
@@ -239,6 +254,10 @@ void choose_ids(const Tensor& logits, const Choice& choice, const Draws& draws, 
                         choice.top_k >= 0 && choice.top_p > 0 && choice.top_p <= 1,
                     kOp, ": temperature ", choice.temperature, ", top-k ", choice.top_k, ", top-p ",
                     choice.top_p, "; wanted a number from 0, 0 or more, above 0 up to 1");
+  check<ShapeError>(choice.min_p >= 0 && choice.min_p <= 1 && choice.repetition_penalty > 0 &&
+                        std::isfinite(choice.repetition_penalty),
+                    kOp, ": min-p ", choice.min_p, ", repetition penalty ",
+                    choice.repetition_penalty, "; wanted 0 up to 1, a number above 0");
   // So small a temperature leaves the largest logits only; infinity times 0 would leave none. So
   // large a one makes all equal; 0 would mean the largest.
   const float sharpness = choice.temperature > 0
@@ -249,12 +268,22 @@ void choose_ids(const Tensor& logits, const Choice& choice, const Draws& draws, 
   check_numbers("counts", draws.counts, DType::i32, rows, logits);
   check_numbers("given", given, DType::i32, rows, logits);
   check_numbers("ids", ids, DType::i32, rows, logits);
+  const bool penalises = choice.repetition_penalty != 1;
+  if (penalises) {
+    check<ShapeError>(draws.seen.defined() && draws.seen.dtype() == DType::u8 &&
+                          draws.seen.shape() == logits.shape(),
+                      kOp, ": seen must be u8 ", logits.shape(), " for a repetition penalty");
+    detail::check_device(kOp, logits, draws.seen);
+  }
   with_floating(logits.dtype(), kOp, [&]<class T>() {
     for_each_block(
         logits.device(), rows,
         ChooseId<T>{logits.as<T>(), columns, choice.known ? choice.known : columns, choice.top_k,
-                    sharpness, choice.top_p, draws.seeds.as<i64>(), draws.counts.as<std::int32_t>(),
-                    given.as<std::int32_t>(), ids.as<std::int32_t>()});
+                    sharpness, choice.top_p, static_cast<float>(choice.min_p),
+                    static_cast<float>(choice.repetition_penalty),
+                    penalises ? draws.seen.as<std::uint8_t>() : nullptr, draws.seeds.as<i64>(),
+                    draws.counts.as<std::int32_t>(), given.as<std::int32_t>(),
+                    ids.as<std::int32_t>()});
   });
 }
 

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -61,7 +63,9 @@ std::size_t space_at(std::string_view text) {
   return 0;
 }
 
-std::vector<std::string> words(std::string_view text) {
+}  // namespace
+
+std::vector<std::string> words_of(std::string_view text) {
   std::vector<std::string> out;
   bool open = false;
   while (!text.empty()) {
@@ -75,6 +79,8 @@ std::vector<std::string> words(std::string_view text) {
   }
   return out;
 }
+
+namespace {
 
 using Grams = std::map<std::vector<std::string>, i64>;
 
@@ -115,15 +121,28 @@ std::vector<std::string> tokens_13a(std::string_view line) {
       marked, [](char a, char b) { return is_stop(a) && !is_digit(b); }, " ", " ", "");
   marked = spaced(
       marked, [](char a, char b) { return is_digit(a) && b == '-'; }, "", " ", " ");
-  return words(marked);
+  return words_of(marked);
 }
 
-void BleuCounts::add(std::string_view translation, std::string_view reference) {
-  const auto ours = tokens_13a(translation), wanted = tokens_13a(reference);
-  length_ += static_cast<i64>(ours.size());
-  reference_length_ += static_cast<i64>(wanted.size());
+void BleuCounts::add(std::string_view translation, std::span<const std::string> references) {
+  const auto ours = tokens_13a(translation);
+  const auto length = static_cast<i64>(ours.size());
+  std::vector<std::vector<std::string>> wanted;
+  i64 nearest = -1;  // of equally near ones the shortest
+  for (const std::string& reference : references) {
+    wanted.push_back(tokens_13a(reference));
+    const auto other = static_cast<i64>(wanted.back().size());
+    if (nearest < 0 ||
+        std::pair(std::abs(length - other), other) < std::pair(std::abs(length - nearest), nearest))
+      nearest = other;
+  }
+  length_ += length;
+  reference_length_ += std::max<i64>(nearest, 0);
   for (std::size_t n = 0; n < 4; ++n) {
-    const Grams known = grams(wanted, n + 1);
+    Grams known;
+    for (const auto& tokens : wanted)
+      for (const auto& [gram, count] : grams(tokens, n + 1))
+        known[gram] = std::max(known[gram], count);
     for (const auto& [gram, count] : grams(ours, n + 1)) {
       total_[n] += count;
       if (const auto at = known.find(gram); at != known.end())
@@ -176,14 +195,35 @@ Bleu BleuCounts::bleu() const {
   return b;
 }
 
+void check_references(const std::vector<std::string>& translations,
+                      std::span<const std::vector<std::string>> references) {
+  check<DataError>(!references.empty() && !translations.empty(), "there are ", translations.size(),
+                   " translations, and ", references.size(),
+                   " texts of references; at least one of both is wanted");
+  for (const std::vector<std::string>& each : references)
+    check<DataError>(translations.size() == each.size(), translations.size(), " translations and ",
+                     each.size(), " references: as many of both are wanted");
+}
+
+std::vector<std::string> references_of_line(std::span<const std::vector<std::string>> references,
+                                            std::size_t line) {
+  std::vector<std::string> out;
+  for (const std::vector<std::string>& each : references) out.push_back(each[line]);
+  return out;
+}
+
 Bleu bleu(const std::vector<std::string>& translations,
-          const std::vector<std::string>& references) {
-  check<DataError>(!references.empty() && translations.size() == references.size(),
-                   translations.size(), " translations and ", references.size(),
-                   " references: BLEU wants as many of both, and at least one");
+          std::span<const std::vector<std::string>> references) {
+  check_references(translations, references);
   BleuCounts counts;
-  for (std::size_t i = 0; i < references.size(); ++i) counts.add(translations[i], references[i]);
+  for (std::size_t i = 0; i < translations.size(); ++i)
+    counts.add(translations[i], references_of_line(references, i));
   return counts.bleu();
+}
+
+std::string bleu_signature(std::size_t references) {
+  return "nrefs:" + std::to_string(references) +
+         "|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0";
 }
 
 std::string Bleu::text() const {

@@ -6,7 +6,8 @@
 
 namespace gossamer::data {
 
-// Whether a file of this name holds them: .jsonl, also with .gz behind, in upper or lower case.
+// Whether a file of this name holds them: .jsonl, also with .gz or .zst behind, in upper or lower
+// case.
 bool is_json_lines(const std::string& path);
 
 // The text in a field of a line; empty if it is null. DataError begins with `place`: the line is no

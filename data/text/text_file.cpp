@@ -3,16 +3,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <filesystem>
+#include <span>
 #include <system_error>
+#include <utility>
 
-#include <zlib.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/text/inflate.h"
 
 namespace gossamer::data {
 namespace {
@@ -26,67 +33,116 @@ constexpr std::array<std::string_view, 4> kSuffixes{".txt", ".text", ".md", ".js
 
 }  // namespace
 
-struct TextFile::Impl {
-  explicit Impl(const std::string& path) : file(path), block(kBlock) {
-    std::array<unsigned char, 2> magic{};
-    if (file.size() >= magic.size()) file.read(0, std::as_writable_bytes(std::span(magic)));
-    is_gzip = magic[0] == 0x1f && magic[1] == 0x8b;
-    if (!is_gzip) return;
-    check(inflateInit2(&stream, 16 + MAX_WBITS) == Z_OK, "zlib: out of memory");
-    inflated.resize(kBlock);
-  }
-  ~Impl() {
-    if (is_gzip) inflateEnd(&stream);
-  }
-  Impl(const Impl&) = delete;
-  Impl& operator=(const Impl&) = delete;
+// The bytes of a file, or of standard input.
+class TextFile::Bytes {
+ public:
+  virtual ~Bytes() = default;
+  // Up to to.size() bytes; none: it is over.
+  virtual std::size_t read(std::span<std::byte> to) = 0;
+};
 
-  // The next bytes of the file into `block`.
-  std::size_t read_block() {
-    const std::size_t n = std::min(block.size(), file.size() - at);
-    file.read(at, std::span(block).first(n));
-    at += n;
+namespace {
+
+constexpr const char* kStandardInput = "standard input";
+
+class Stored final : public TextFile::Bytes {
+ public:
+  explicit Stored(const std::string& path) : file_(path) {}
+  std::size_t read(std::span<std::byte> to) override {
+    const std::size_t n = std::min(to.size(), file_.size() - at_);
+    file_.read(at_, to.first(n));
+    at_ += n;
     return n;
   }
-  [[noreturn]] void fail_gzip(const char* what) const {
-    fail<DataError>(code::damaged, printable(file.path()), ": damaged gzip before byte ",
-                    at - stream.avail_in, ": ", what);
+
+ private:
+  File file_;
+  std::size_t at_ = 0;
+};
+
+class StandardInput final : public TextFile::Bytes {
+ public:
+  explicit StandardInput(std::function<void()> waiting) : waiting_(std::move(waiting)) {}
+  std::size_t read(std::span<std::byte> to) override {
+    while (true) {
+      pollfd input{STDIN_FILENO, POLLIN, 0};
+      constexpr int kMilliseconds = 100;
+      if (::poll(&input, 1, kMilliseconds) == 0) {
+        if (waiting_) waiting_();
+        continue;
+      }
+      const ssize_t got = ::read(STDIN_FILENO, to.data(), to.size());
+      if (got >= 0) return static_cast<std::size_t>(got);
+      check<IoError>(errno == EINTR || errno == EAGAIN, kStandardInput,
+                     ": reading failed: ", std::strerror(errno));
+      if (waiting_) waiting_();
+    }
+  }
+
+ private:
+  std::function<void()> waiting_;
+};
+
+}  // namespace
+
+struct TextFile::Impl {
+  Impl(const std::string& path, std::function<void()> waiting)
+      : name(path == "-" ? kStandardInput : path), standard_input(path == "-"), block(kBlock) {
+    if (standard_input)
+      bytes = std::make_unique<StandardInput>(std::move(waiting));
+    else
+      bytes = std::make_unique<Stored>(path);
+    constexpr std::size_t kMagic = 4;
+    while (left.size() < kMagic && read_behind(left.size())) {
+    }
+    inflater = Inflater::of(left);
+    if (inflater) inflated.resize(kBlock);
+  }
+
+  // Reads bytes into `block` behind the first `held`, which are `left` with them; false: there are
+  // none.
+  bool read_behind(std::size_t held) {
+    const std::size_t n = bytes->read(std::span(block).subspan(held));
+    at += n;
+    left = std::span(block).first(held + n);
+    return n > 0;
+  }
+  [[noreturn]] void fail_inflating(const char* what) const {
+    fail<DataError>(code::damaged, printable(name), ": damaged ", inflater->name(), " before byte ",
+                    at - left.size(), ": ", what);
   }
   // Reads more text into `text`; false: there is none.
   bool fill() {
     text = {};
     taken = 0;
-    if (!is_gzip) {
-      const std::size_t n = read_block();
-      text = {reinterpret_cast<const char*>(block.data()), n};
-      return n > 0;
+    if (!inflater) {
+      if (left.empty() && !read_behind(0)) return false;
+      const std::span<const std::byte> all = std::exchange(left, {});
+      text = {reinterpret_cast<const char*>(all.data()), all.size()};
+      return true;
     }
     while (true) {
-      if (stream.avail_in == 0) {
-        const std::size_t n = read_block();
-        if (n == 0 && ended) return false;
-        if (n == 0) fail_gzip("it was cut short");
-        stream.next_in = reinterpret_cast<Bytef*>(block.data());
-        stream.avail_in = static_cast<uInt>(n);
+      // A full `inflated` may have left text inside the library, which needs no more bytes for it.
+      if (left.empty() && !full && !read_behind(0)) {
+        if (!inflater->ended()) fail_inflating("it was cut short");
+        return false;
       }
-      // several gzip files behind each other are one text
-      if (ended && inflateReset(&stream) != Z_OK) fail_gzip("zlib gave up");
-      ended = false;
-      stream.next_out = reinterpret_cast<Bytef*>(inflated.data());
-      stream.avail_out = static_cast<uInt>(inflated.size());
-      const int got = inflate(&stream, Z_NO_FLUSH);
-      if (got != Z_OK && got != Z_STREAM_END && got != Z_BUF_ERROR)
-        fail_gzip(stream.msg ? stream.msg : "no valid data");
-      ended = got == Z_STREAM_END;
-      text = {inflated.data(), inflated.size() - stream.avail_out};
-      if (!text.empty()) return true;
+      const auto [used, made, error] = inflater->step(left, inflated);
+      left = left.subspan(used);
+      if (error) fail_inflating(error);
+      full = made == inflated.size() && !inflater->ended();
+      text = {inflated.data(), made};
+      if (made > 0) return true;
     }
   }
 
-  File file;
-  bool is_gzip = false, ended = false;  // ended: a gzip stream is over
-  z_stream stream{};
+  std::string name;
+  bool standard_input;
+  std::unique_ptr<Bytes> bytes;
+  std::unique_ptr<Inflater> inflater;  // null: the text is not compressed
+  bool full = false;
   std::vector<std::byte> block;
+  std::span<const std::byte> left;  // of `block`: what is not yet text
   std::vector<char> inflated;
   std::size_t at = 0;     // in the file
   std::string_view text;  // of which `taken` bytes were handed out
@@ -94,10 +150,12 @@ struct TextFile::Impl {
   i64 number = 0;
 };
 
-TextFile::TextFile(const std::string& path) : impl_(std::make_unique<Impl>(path)) {}
+TextFile::TextFile(const std::string& path, std::function<void()> waiting)
+    : impl_(std::make_unique<Impl>(path, std::move(waiting))) {}
 TextFile::~TextFile() = default;
 
-const std::string& TextFile::path() const { return impl_->file.path(); }
+const std::string& TextFile::path() const { return impl_->name; }
+bool TextFile::is_standard_input() const { return impl_->standard_input; }
 i64 TextFile::number() const { return impl_->number; }
 i64 TextFile::bytes_read() const { return static_cast<i64>(impl_->at); }
 
@@ -131,7 +189,11 @@ void TextFile::check_utf8(const std::string& line) const {
 
 std::string text_suffix(const std::string& path) {
   std::string name = lower_case(fs::path(path).filename().string());
-  if (name.ends_with(".gz")) name.resize(name.size() - 3);
+  for (const std::string_view compressed : {".gz", ".zst"})
+    if (name.ends_with(compressed)) {
+      name.resize(name.size() - compressed.size());
+      break;
+    }
   return fs::path(name).extension().string();
 }
 
@@ -158,7 +220,7 @@ std::vector<std::string> find_text_files(const std::vector<std::string>& paths,
     check<DataError>(!error, code::nothing, printable(path), ": ", error.message());
     check<DataError>(!found.empty(), code::nothing, printable(path),
                      ": holds no text; files that end with .txt, .text, .md or .jsonl are read, "
-                     "also with .gz behind");
+                     "also with .gz or .zst behind");
     std::ranges::sort(found);
     all.insert(all.end(), found.begin(), found.end());
   }

@@ -3,9 +3,12 @@
 
 #include <cmath>
 #include <optional>
+#include <span>
+#include <string_view>
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/io/xxh3.h"
 #include "gossamer/core/text/plural.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
@@ -17,17 +20,22 @@ namespace {
 
 constexpr std::size_t kLongestDocument = std::size_t{4} << 30;
 
-// Which documents or pairs become validation data: evenly spread ones.
-class Spread {
+// Which documents or pairs become validation data: evenly spread ones, or those of small hashes.
+class Held {
  public:
-  explicit Spread(double fraction) : fraction_(fraction) {}
-  bool next() {
+  explicit Held(const TokenizeOptions& o) : fraction_(o.val_fraction), by_(o.val_by) {}
+  bool next(std::string_view text) {
+    if (by_ == HeldOut::hash) {
+      constexpr double kHashes = 18446744073709551616.0;  // 2^64
+      return static_cast<double>(xxh3(std::as_bytes(std::span(text)))) < fraction_ * kHashes;
+    }
     const double before = std::floor(static_cast<double>(count_) * fraction_);
     return std::floor(static_cast<double>(++count_) * fraction_) > before;
   }
 
  private:
   double fraction_;
+  HeldOut by_;
   i64 count_ = 0;
 };
 
@@ -50,20 +58,20 @@ void TextReader::close(const TextFile& file) {
 
 void TextReader::each_document(FunctionRef<void(Document&&)> visit) {
   empty_.clear(), others_.clear();
-  Spread spread(options_.val_fraction);
+  Held held(options_);
   std::optional<Document> first;  // until it is known whether it is the only one
   i64 count = 0;
   each_document_of(options_.sources, false, [&](Document&& document) {
-    if (++count == 1) {
+    if (++count == 1 && options_.val_by == HeldOut::order) {
       first = std::move(document);
       return;
     }
     if (first) {
-      first->val = spread.next();
+      first->val = held.next(first->text);
       visit(std::move(*first));
       first.reset();
     }
-    document.val = spread.next();
+    document.val = held.next(document.text);
     visit(std::move(document));
   });
   if (first) visit_alone(std::move(*first), visit);
@@ -74,7 +82,7 @@ void TextReader::each_document_of(const std::vector<std::string>& paths, bool va
                                   FunctionRef<void(Document&&)> visit) {
   if (paths.empty()) return;
   for (const std::string& path : find_text_files(paths, &others_)) {
-    TextFile file(path);
+    TextFile file(path, [this] { tick(); });
     open_ = &file;
     bool has_text = false;
     each_document_in(file, val, [&](Document&& document) {
@@ -93,7 +101,7 @@ void TextReader::each_document_in(TextFile& file, bool val, FunctionRef<void(Doc
     if (!document.text.empty()) visit(std::exchange(document, {{}, {}, val}));
     tick();
   };
-  const bool json = is_json_lines(file.path());
+  const bool json = holds_json(file);
   for (std::string line; file.next(line);) {
     if (!options_.any_bytes) file.check_utf8(line);
     if (json && only_ends_a_line(line, 0)) continue;
@@ -104,7 +112,7 @@ void TextReader::each_document_in(TextFile& file, bool val, FunctionRef<void(Doc
     }
     if (document.text.empty()) document.place = file.place();
     if (json) {
-      document.text = text_in_json(line, options_.field, file.place());
+      document.text = text_of_line(file, line);
       end();
       continue;
     }
@@ -135,9 +143,9 @@ void TextReader::visit_alone(Document&& document, FunctionRef<void(Document&&)> 
 
 void TextReader::each_pair(FunctionRef<void(Pair&&)> visit) {
   empty_.clear(), others_.clear();
-  Spread spread(options_.val_fraction);
+  Held held(options_);
   each_pair_of(options_.sources, options_.targets, [&](Pair&& pair) {
-    pair.val = spread.next();
+    pair.val = held.next(pair.source);
     visit(std::move(pair));
   });
   each_pair_of(options_.val_sources, options_.val_targets, [&](Pair&& pair) {
@@ -150,7 +158,7 @@ void TextReader::each_pair_of(const std::vector<std::string>& sources,
                               const std::vector<std::string>& targets,
                               FunctionRef<void(Pair&&)> visit) {
   for (std::size_t f = 0; f < sources.size(); ++f) {
-    TextFile source(sources[f]), target(targets[f]);
+    TextFile source(sources[f], [this] { tick(); }), target(targets[f], [this] { tick(); });
     open_ = &source;
     i64 pairs = 0;
     for (;; ++pairs) {
@@ -172,12 +180,19 @@ void TextReader::each_pair_of(const std::vector<std::string>& sources,
   }
 }
 
+bool TextReader::holds_json(const TextFile& file) const {
+  return file.is_standard_input() ? !options_.field.empty() : is_json_lines(file.path());
+}
+
+std::string TextReader::text_of_line(const TextFile& file, const std::string& line) const {
+  return text_in_json(line, options_.field.empty() ? "text" : options_.field, file.place());
+}
+
 bool TextReader::read(TextFile& file, std::string& line) const {
   if (!file.next(line)) return false;
   if (!options_.any_bytes) file.check_utf8(line);
   while (line.ends_with('\n') || line.ends_with('\r')) line.pop_back();
-  if (is_json_lines(file.path()) && !line.empty())
-    line = text_in_json(line, options_.field, file.place());
+  if (holds_json(file) && !line.empty()) line = text_of_line(file, line);
   return true;
 }
 

@@ -43,6 +43,8 @@ class TextReader {
   void visit_alone(Document&&, FunctionRef<void(Document&&)> visit);
   void each_pair_of(const std::vector<std::string>& sources,
                     const std::vector<std::string>& targets, FunctionRef<void(Pair&&)> visit);
+  bool holds_json(const TextFile&) const;
+  std::string text_of_line(const TextFile&, const std::string& line) const;
   bool read(TextFile&, std::string& line) const;
   void close(const TextFile&);
 

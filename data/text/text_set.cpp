@@ -1,9 +1,12 @@
 // index.json, and what stands for it where there is none.
 #include "gossamer/data/text/text_set.h"
 
+#include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -39,6 +42,7 @@ class Reader {
   [[noreturn]] void refuse(const std::string& what) const {
     fail<DataError>(code::damaged, printable(name_), ": ", printable(what));
   }
+  bool has(const char* key) const { return json_.contains(key); }
   const Json& at(const char* key) const {
     const auto found = json_.find(key);
     if (found == json_.end()) refuse(std::string("\"") + key + "\" is missing");
@@ -64,6 +68,16 @@ class Reader {
     for (const Json& each : list(key)) {
       if (!each.is_string()) refuse(std::string("\"") + key + "\" is no list of texts");
       out.push_back(each.get<std::string>());
+    }
+    return out;
+  }
+  std::map<std::string, std::string> named_texts(const char* key) const {
+    const Json& value = at(key);
+    if (!value.is_object()) refuse(std::string("\"") + key + "\" is no object of texts");
+    std::map<std::string, std::string> out;
+    for (const auto& [name, each] : value.items()) {
+      if (!each.is_string()) refuse(std::string("\"") + key + "\" is no object of texts");
+      out[name] = each.get<std::string>();
     }
     return out;
   }
@@ -166,6 +180,41 @@ TextSet open_indexed(const fs::path& folder) {
 
 }  // namespace
 
+namespace {
+
+// Whether the name of a .bin file has this word in it: fineweb_val_000000.bin has val.
+bool has_word(const fs::path& file, std::string_view word) {
+  const std::string name = "_" + lower_case(file.stem().string()) + "_";
+  for (std::size_t at = name.find(word); at != name.npos; at = name.find(word, at + 1))
+    if (!std::isalpha(static_cast<unsigned char>(name[at - 1])) &&
+        !std::isalpha(static_cast<unsigned char>(name[at + word.size()])))
+      return true;
+  return false;
+}
+
+struct Shards {
+  std::vector<std::string> train, val;
+};
+// The .bin files of a folder without index.json, by name: those with val in it are validation text,
+// all others training text.
+Shards shards_in(const fs::path& folder) {
+  Shards shards;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (const fs::path& file = it->path();
+        !is_hidden(file.string()) && has_ending(file.string(), {".bin"}))
+      (has_word(file, "val") ? shards.val : shards.train).push_back(file.string());
+  check<DataError>(!error, code::nothing, printable(folder.string()), ": ", error.message());
+  check<DataError>(!shards.train.empty() || !shards.val.empty(), code::not_understood,
+                   printable(folder.string()),
+                   ": has neither index.json nor a .bin file of ids; tokenize makes such a folder");
+  std::ranges::sort(shards.train);
+  std::ranges::sort(shards.val);
+  return shards;
+}
+
+}  // namespace
+
 std::string encode_text_index(const TextIndex& index) {
   const Json json{{"format", kFormat},
                   {"version", kVersion},
@@ -175,7 +224,9 @@ std::string encode_text_index(const TextIndex& index) {
                   {"made",
                    {{"tokenizer", index.made.tokenizer},
                     {"split", index.made.split},
-                    {"text", index.made.text}}},
+                    {"text", index.made.text},
+                    {"val_text", index.made.val_text},
+                    {"options", index.made.options}}},
                   {"end", index.marks.end},
                   {"begin", index.marks.begin},
                   {"pad", index.marks.pad},
@@ -209,7 +260,9 @@ TextIndex decode_text_index(const std::string& text, const std::string& name) {
     in.refuse("\"tokenizer\" is no hash of 16 digits");
   if (json.contains("made")) {  // not in files of before
     const Reader made(in.at("made"), name + ", made");
-    index.made = {made.text("tokenizer"), made.text("split"), made.texts("text")};
+    index.made = {made.text("tokenizer"), made.text("split"), made.texts("text"), {}, {}};
+    if (made.has("val_text")) index.made.val_text = made.texts("val_text");
+    if (made.has("options")) index.made.options = made.named_texts("options");
   }
   const auto mark = [&](const char* key) {
     const i64 id = in.number(key, -1);
@@ -243,25 +296,23 @@ TextSet open_text(const std::string& path, i64 vocabulary) {
   if (fs::exists(folder / "index.json", none)) return open_indexed(folder);
   TextSet set;
   set.path = path;
-  const auto files = [&](const fs::path& file) {
-    return std::make_shared<const TokenFiles>(std::vector{file.string()},
+  const auto files = [&](const std::vector<std::string>& paths) {
+    return std::make_shared<const TokenFiles>(paths,
                                               set.vocabulary > 0 ? set.vocabulary : vocabulary);
   };
   if (!fs::is_directory(folder, none)) {
     check<DataError>(has_ending(path, {".bin"}), code::not_understood, printable(path),
                      ": is no .bin file of ids; tokenize makes them of text");
-    set.train.tokens = files(folder);
+    set.train.tokens = files({path});
     return set;
   }
-  check<DataError>(fs::exists(folder / "train.bin", none) || fs::exists(folder / "val.bin", none),
-                   code::not_understood, printable(path),
-                   ": has neither index.json nor train.bin; tokenize makes such a folder");
+  const auto [train, val] = shards_in(folder);
   if (!set.tokenizer && (set.tokenizer = find_tokenizer(path))) {
     set.vocabulary = set.tokenizer->size();
     set.marks = set.tokenizer->marks();
   }
-  if (fs::exists(folder / "train.bin", none)) set.train.tokens = files(folder / "train.bin");
-  if (fs::exists(folder / "val.bin", none)) set.val.tokens = files(folder / "val.bin");
+  if (!train.empty()) set.train.tokens = files(train);
+  if (!val.empty()) set.val.tokens = files(val);
   return set;
 }
 

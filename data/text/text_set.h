@@ -2,6 +2,7 @@
 // Threads: any.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +34,10 @@ struct TextSet {
   TextPart train, val;  // either may be empty
 };
 
-// path: a folder with index.json; a folder with train.bin, and perhaps val.bin and a tokenizer; or
-// one .bin file, which becomes `train`. vocabulary: ids are below it, if the path does not say how
+// path: a folder with index.json; a folder with .bin files and perhaps a tokenizer, where "val" as
+// a word of a file's name makes it validation text (train.bin, val.bin; fineweb_train_000001.bin …,
+// fineweb_val_000000.bin), and shards follow each other by name; or one .bin file, which becomes
+// `train`. vocabulary: ids are below it, if the path does not say how
 // many there are (0: not known). DataError names the file that is missing or wrong.
 TextSet open_text(const std::string& path, i64 vocabulary = 0);
 
@@ -47,11 +50,12 @@ struct TextIndex {
     std::vector<std::string> files{}, target_files{};  // names in the folder
     i64 tokens = 0, target_tokens = 0, items = 0, text_bytes = 0;
   };
-  // What it was made of, for people: the tokenizer and the split as they were named, and the files
-  // or folders of text.
+  // What it was made of, for people: the tokenizer and the split as they were named, the files or
+  // folders of text, and other options of tokenize() by their names.
   struct Made {
     std::string tokenizer{}, split{};
-    std::vector<std::string> text{};
+    std::vector<std::string> text{}, val_text{};
+    std::map<std::string, std::string> options{};
   };
   bool pairs = false;
   i64 vocabulary = 0;

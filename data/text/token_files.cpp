@@ -60,7 +60,7 @@ Layout layout_of(const File& file) {
 }  // namespace
 
 TokenFiles::TokenFiles(const std::vector<std::string>& paths, i64 vocabulary)
-    : vocabulary_(vocabulary) {
+    : vocabulary_(vocabulary), paths_(paths) {
   i64 end = 0;
   for (const std::string& path : paths) {
     files_.push_back(std::make_unique<File>(path));

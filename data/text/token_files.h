@@ -28,6 +28,7 @@ class TokenFiles {
   // vocabulary, with its file and position.
   void read(i64 at, std::span<std::int32_t> to) const;
   i64 vocabulary() const { return vocabulary_; }
+  const std::vector<std::string>& paths() const { return paths_; }
   // For errors: "FILE: id N", which id of which file is at this position.
   std::string place(i64 at) const;
 
@@ -37,6 +38,7 @@ class TokenFiles {
   std::vector<std::size_t> begins_;  // byte of each file's first id
   std::vector<int> widths_;          // bytes of an id
   i64 vocabulary_;
+  std::vector<std::string> paths_;
 };
 
 enum class TokenFormat { llmc, nanogpt };

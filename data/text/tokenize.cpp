@@ -13,6 +13,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/file_names.h"
 #include "gossamer/core/text/plural.h"
+#include "gossamer/core/text/shortest.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/byte_pairs.h"
@@ -43,6 +44,30 @@ std::optional<i64> size_to_make(const std::string& tokenizer) {
   check<ConfigError>(error == std::errc() && at == end, "tokenize: tokenizer ", tokenizer,
                      ": bpe: wants the number of ids, as in bpe:8192");
   return size;
+}
+
+// For the vocabulary, and for the ids.
+bool reads_twice(const TokenizeOptions& o) {
+  return o.tokenizer == "characters" || size_to_make(o.tokenizer);
+}
+
+// What index.json says of the command: all that the ids depend on.
+TextIndex::Made made_of(const TokenizeOptions& o) {
+  TextIndex::Made made{o.tokenizer, o.split, o.sources, o.val_sources, {}};
+  made.text.insert(made.text.end(), o.targets.begin(), o.targets.end());
+  made.val_text.insert(made.val_text.end(), o.val_targets.begin(), o.val_targets.end());
+  const TokenizeOptions unsaid;
+  const auto say = [&](const char* name, const std::string& value) { made.options[name] = value; };
+  if (o.val_fraction > 0) {
+    say("val_fraction", shortest(o.val_fraction));
+    say("val_by", o.val_by == HeldOut::hash ? "hash" : "order");
+  }
+  if (o.separator != unsaid.separator) say("separator", o.separator);
+  if (!o.field.empty()) say("field", o.field);
+  if (o.max_length > 0) say("max_length", std::to_string(o.max_length));
+  if (o.marks) say("marks", "true");
+  if (o.any_bytes) say("any_bytes", "true");
+  return made;
 }
 
 std::shared_ptr<const Tokenizer> tokenizer_of(const TokenizeOptions& o, TextReader& reader,
@@ -239,8 +264,7 @@ class Tokenizing {
     index.pairs = pairs_;
     index.vocabulary = tokenizer_->size();
     index.tokenizer = tokenizer_->hash();
-    index.made = {options_.tokenizer, options_.split, options_.sources};
-    index.made.text.insert(index.made.text.end(), options_.targets.begin(), options_.targets.end());
+    index.made = made_of(options_);
     index.marks = marks_;
     index.train = train_.index;
     index.val = val_.index;
@@ -260,6 +284,18 @@ class Tokenizing {
   TokenizeReport report_;
 };
 
+// One process has one standard input, and it can be read once.
+void check_standard_input(const TokenizeOptions& o) {
+  i64 times = 0;
+  for (const auto* paths : {&o.sources, &o.targets, &o.val_sources, &o.val_targets})
+    times += std::ranges::count(*paths, "-");
+  check<ConfigError>(times <= 1, "tokenize: standard input (-) is named ", times,
+                     " times; it can be read once");
+  check<ConfigError>(times == 0 || !reads_twice(o), "tokenize: tokenizer ", o.tokenizer,
+                     " reads all text twice, and standard input (-) can be read once; store the "
+                     "text in a file, or name a tokenizer that there is");
+}
+
 void check_options(const TokenizeOptions& o) {
   check<ConfigError>(!o.tokenizer.empty(),
                      "tokenize: no tokenizer is given: a folder with tokenizer.json, or with "
@@ -274,6 +310,9 @@ void check_options(const TokenizeOptions& o) {
   check<ConfigError>(o.val_fraction == 0 || o.val_sources.empty(),
                      "tokenize: files of validation text are named; a fraction would take more "
                      "from the training text. Give one of them");
+  check<ConfigError>(o.val_by == HeldOut::order || o.val_fraction > 0,
+                     "tokenize: hashes choose validation text, and the validation fraction is 0; "
+                     "give one");
   check<ConfigError>(o.targets.empty() || o.targets.size() == o.sources.size(),
                      "tokenize: ", o.sources.size(), " files of sources and ", o.targets.size(),
                      " of targets; each needs the other");
@@ -287,6 +326,7 @@ void check_options(const TokenizeOptions& o) {
                      "tokenize: a maximal length is for pairs; documents may have any length");
   check<ConfigError>(o.threads >= 1 && o.threads <= 1024, "tokenize: ", o.threads,
                      " threads; it must be 1 to 1024");
+  check_standard_input(o);
 }
 
 // New or empty, so that nothing else is taken for a part of it.
@@ -312,8 +352,14 @@ i64 tokenize_kibibytes(const TokenizeOptions& o) {
         const auto size = fs::file_size(file, none);
         if (!none) bytes += static_cast<i64>(size);
       }
-  const bool twice = o.tokenizer == "characters" || size_to_make(o.tokenizer);
-  return (twice ? 2 * bytes : bytes) >> 10;
+  return (reads_twice(o) ? 2 * bytes : bytes) >> 10;
+}
+
+HeldOut parse_held_out(const std::string& name) {
+  if (name == "order") return HeldOut::order;
+  check<ConfigError>(name == "hash", "\"", name,
+                     "\" is no way to hold text back; use order or hash");
+  return HeldOut::hash;
 }
 
 TokenizeReport tokenize(const TokenizeOptions& o, FunctionRef<bool(i64)> tick) {

@@ -11,8 +11,12 @@
 
 namespace gossamer::data {
 
+enum class HeldOut { order, hash };
+HeldOut parse_held_out(const std::string& name);  // ConfigError: neither order nor hash
+
 struct TokenizeOptions {
-  // Files or folders (find_text_files()). With targets: lines that belong together, file by file.
+  // Files or folders (find_text_files()); one may be "-", standard input. With targets: lines that
+  // belong together, file by file.
   std::vector<std::string> sources{}, targets{}, val_sources{}, val_targets{};
   std::string folder{};  // to be written; new or empty
   // A path (open_tokenizer()); or bpe:N, a vocabulary of N ids made of the training text; or
@@ -22,12 +26,17 @@ struct TokenizeOptions {
   // .tiktoken file. Other tokenizers have their own.
   std::string split{};
   bool marks = false;  // names of marks in the text become marks
-  // Every 1/F-th of the training documents or pairs becomes validation data, or the end of a single
-  // document.
+  // This part of the training documents or pairs becomes validation data.
   double val_fraction = 0;
+  // Which ones: every 1/F-th, or the end of a single document; or those whose text (of pairs: the
+  // source) has an XXH3-64 below F * 2^64. So the hash of a text alone decides: equal texts are on
+  // one side, and more text changes nothing for what there was before.
+  HeldOut val_by = HeldOut::order;
   // A line that ends a document; it is no text. So does the end of a file.
   std::string separator = "<|endoftext|>";
-  std::string field = "text";  // of files of JSON lines (json_lines.h): the one with the text
+  // Of JSON lines (json_lines.h): the field with the text; empty: "text". Standard input holds JSON
+  // lines if it is given.
+  std::string field{};
   i64 max_length = 0;  // pairs with a longer side, in ids with the mark, are left out; 0: none
   TokenFormat format = TokenFormat::llmc;
   i64 shard_tokens = 100'000'000;

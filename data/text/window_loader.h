@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "gossamer/core/tensor.h"
 #include "gossamer/data/source.h"
@@ -14,6 +16,16 @@ namespace gossamer::data {
 // The label where nothing is to be predicted, so that the loss leaves it out.
 constexpr std::int32_t kNoLabel = -1;
 
+// What a window may hold: whatever follows each other; or documents that do not see each other.
+enum class Documents { joined, separate };
+Documents parse_documents(const std::string& name);  // ConfigError: neither joined nor separate
+
+// A text, and its part of an epoch among several.
+struct WindowSource {
+  std::shared_ptr<const TokenFiles> tokens;
+  double weight = 1;
+};
+
 struct WindowLoaderOptions {
   i64 batch = 8;    // windows
   i64 length = 64;  // ids of a window
@@ -21,12 +33,20 @@ struct WindowLoaderOptions {
   // drop_last = false (evaluation): the last window may be shorter and the last batch smaller, so
   // that every id but the first of the text is a label exactly once.
   EpochOptions epoch{};
+  Documents documents = Documents::joined;
+  // An epoch has as many windows as all texts together. Of text i it has weight_i / (all weights)
+  // of them, and a text is read to its end before it is read again, in this epoch or a later one;
+  // false: every window of each text, once.
+  bool weighted = false;
   bool pinned = false;  // page-locked memory, so that copies to a GPU run beside the CPU
 };
 
 struct WindowBatch {
-  Tensor inputs;     // i32 [N, length]; undefined: the epoch is over
-  Tensor labels;     // i32 [N, length]: the next ids, or kNoLabel behind the end of the text
+  Tensor inputs;  // i32 [N, length]; undefined: the epoch is over
+  Tensor labels;  // i32 [N, length]: the next ids, or kNoLabel behind the end of the text
+  // Documents::separate: i32 [N, length], where in its window the document of each id begins. An
+  // end mark has no label then, because what follows is another document.
+  Tensor begins;
   i64 labelled = 0;  // labels that are ids
 };
 
@@ -34,6 +54,9 @@ class WindowLoader final : public BatchSource<WindowBatch> {
  public:
   // DataError: the text does not fill a batch. ConfigError: an option makes no sense.
   WindowLoader(std::shared_ptr<const TokenFiles>, Marks, WindowLoaderOptions);
+  // The windows of several texts in one random order; none holds the end of one text and the
+  // beginning of another.
+  WindowLoader(std::vector<WindowSource>, Marks, WindowLoaderOptions);
   ~WindowLoader() override;
 
   i64 steps() const override;

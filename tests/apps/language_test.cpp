@@ -17,28 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class Language : public TextTest {
- protected:
-  static std::vector<std::string> small(std::vector<std::string> more) {
-    std::vector<std::string> all{"train",
-                                 "task=language",
-                                 "data.train=language",
-                                 "data.length=16",
-                                 "model.layers=1",
-                                 "model.width=16",
-                                 "model.heads=2",
-                                 "train.batch=8",
-                                 "train.epochs=2",
-                                 "train.threads=1",
-                                 "optim.name=adamw",
-                                 "optim.learning_rate=0.01",
-                                 "optim.warmup_epochs=0",
-                                 "run.log_every=1",
-                                 "run.name=t"};
-    all.insert(all.end(), more.begin(), more.end());
-    return all;
-  }
-};
+using Language = LanguageTest;
 
 TEST_F(Language, FromATextToASentence) {
   const Result trained = run(small({"train.epochs=12", "eval.every=3", "--json"}));
@@ -271,6 +250,8 @@ TEST_F(Language, WindowsThatOverlapAreThoseOfHuggingFace) {
     ASSERT_EQ(r.code, 0) << r.err;
     const Json found = Json::parse(r.out);
     EXPECT_EQ(found["tokens"], wanted["tokens"]);
+    EXPECT_EQ(found["recipe"],
+              wanted["stride"] == wanted["length"] ? "disjoint windows" : "sliding windows");
     EXPECT_NEAR(found["loss"], wanted["loss"].get<double>(), 2e-5) << wanted;
   }
 }

@@ -516,7 +516,7 @@ TEST(Rules, NamesOfMethodsStandOnlyWithTheMethods) {
 TEST(Rules, PublicHeadersShowNoVendor) {
   const std::regex vendor(
       R"(#include\s*[<"](asio|gloo|oneapi|dnnl|cuda|cudnn|nccl|jpeglib|turbojpeg|)"
-      R"(pcre2|utf8proc|png|toml|CLI|fmt|nlohmann|openssl))");
+      R"(pcre2|utf8proc|zstd|png|toml|CLI|fmt|nlohmann|openssl))");
   // Internal headers of the implementations that are built on them; kernel.h includes CUDA only
   // when nvcc compiles.
   const std::set<std::string> internal{

@@ -94,4 +94,28 @@ class TextTest : public ProgramTest {
   }
 };
 
+// Of language models: TextTest with a small one to train.
+class LanguageTest : public TextTest {
+ protected:
+  static std::vector<std::string> small(std::vector<std::string> more) {
+    std::vector<std::string> all{"train",
+                                 "task=language",
+                                 "data.train=language",
+                                 "data.length=16",
+                                 "model.layers=1",
+                                 "model.width=16",
+                                 "model.heads=2",
+                                 "train.batch=8",
+                                 "train.epochs=2",
+                                 "train.threads=1",
+                                 "optim.name=adamw",
+                                 "optim.learning_rate=0.01",
+                                 "optim.warmup_epochs=0",
+                                 "run.log_every=1",
+                                 "run.name=t"};
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+};
+
 }  // namespace gossamer::apps

@@ -104,6 +104,18 @@ TEST_F(Translation, FromPairsToASentence) {
       run({"translate", "runs/t", "--file", "val.en", "--reference", "val.de", "--json"}).out);
   EXPECT_EQ(std::ranges::count(scored.out, '\n'), 24);
   EXPECT_THAT(scored.err, AllOf(HasSubstr("BLEU = "), HasSubstr("tok:13a")));
+  EXPECT_THAT(scored.err, HasSubstr("chrF2 = "));
+  EXPECT_GT(json["chrf"].get<double>(), json["bleu"].get<double>() / 2);
+  // One of several right translations suffices.
+  std::string other;
+  for (int i = 0; i < 24; ++i) other += "etwas ganz anderes\n";
+  write_text(folder / "other.de", other);
+  const Json two = Json::parse(run({"translate", "runs/t", "--file", "val.en", "--reference",
+                                    "other.de", "--reference", "val.de", "--json"})
+                                   .out);
+  EXPECT_NEAR(two["chrf"].get<double>(), json["chrf"].get<double>(), 1e-9);
+  EXPECT_GE(two["bleu"].get<double>(), json["bleu"].get<double>());
+  EXPECT_THAT(two["bleu_signature"].get<std::string>(), HasSubstr("nrefs:2"));
   EXPECT_EQ(json["translations"].size(), 24u);
   EXPECT_NEAR(json["bleu"], eval({})["bleu"].get<double>(), 1e-9);
   write_text(folder / "empty.txt", "");

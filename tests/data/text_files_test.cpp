@@ -211,6 +211,19 @@ TEST(TextIndex, ErrorsNameTheFileAndTheKey) {
   EXPECT_THAT(error("\"text_bytes\": 0", "\"text_bytes\": 1e3"), HasSubstr("a whole number"));
 }
 
+TEST(TextSet, ShardsOfOthersFollowEachOtherByName) {
+  const TempFolder folder;
+  folder.write("fineweb_train_000002.bin", with_header(20240520, 1, 2, halves({4, 5})));
+  folder.write("fineweb_train_000001.bin", with_header(20240520, 1, 2, halves({2, 3})));
+  folder.write("fineweb_val_000000.bin", with_header(20240520, 1, 1, halves({1})));
+  folder.write("oval.bin", halves({6}));
+  folder.write(".hidden.bin", halves({7}));
+  folder.write("README.md", to_bytes("no"));
+  const TextSet set = open_text(folder.str());
+  EXPECT_THAT(read_all(*set.train.tokens), ElementsAre(2, 3, 4, 5, 6));
+  EXPECT_THAT(read_all(*set.val.tokens), ElementsAre(1));
+}
+
 TEST(TextSet, BareFilesOfOthersAreRead) {
   const TempFolder folder;
   folder.write("train.bin", halves({1, 2, 3}));
@@ -227,7 +240,7 @@ TEST(TextSet, BareFilesOfOthersAreRead) {
               HasSubstr("val.bin: id 0 is 4; the vocabulary has 4"));
   const TempFolder empty;
   EXPECT_THAT(error_of([&] { open_text(empty.str()); }),
-              HasSubstr("has neither index.json nor train.bin"));
+              HasSubstr("has neither index.json nor a .bin file of ids"));
   EXPECT_THAT(error_of([&] { open_text(empty.write("a.txt", to_bytes("a"))); }),
               HasSubstr("a.txt: is no .bin file of ids"));
 }

@@ -1,6 +1,8 @@
 // Batches of text: every id is a label once, order and contents depend on (seed, epoch, rank,
 // position) alone, workers' shares are disjoint, and any step can be the next.
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -197,6 +199,163 @@ TEST_F(TextLoaders, DocumentsAreSharedOutWhole) {
                 WindowLoader(stored("two", {1, 50, 2, 2, 2, 2, 2, 50}), {.end = 50}, many);
               }),
               HasSubstr("too few documents"));
+}
+
+// --- several texts
+
+// Text t holds the ids 10,000 t + 0, 1, 2 …
+class Mixtures : public TextLoaders {
+ protected:
+  std::vector<WindowSource> texts(const std::vector<int>& sizes,
+                                  const std::vector<double>& weights = {}) {
+    std::vector<WindowSource> out;
+    for (std::size_t t = 0; t < sizes.size(); ++t) {
+      Ids ids(static_cast<std::size_t>(sizes[t]));
+      for (std::size_t i = 0; i < ids.size(); ++i)
+        ids[i] = static_cast<std::int32_t>(10'000 * t + i);
+      out.push_back({stored("text" + std::to_string(t), ids, 100)});
+      if (!weights.empty()) out.back().weight = weights[t];
+    }
+    return out;
+  }
+  static std::size_t text_of(const Ids& row) { return static_cast<std::size_t>(row[0] / 10'000); }
+};
+
+TEST_F(Mixtures, EveryWindowOfEachTextComesOnceInAnEpoch) {
+  for (const Share share : {Share::all, Share::parts}) {
+    std::multiset<std::int32_t> seen;
+    std::vector<std::size_t> order;
+    for (int rank = 0; rank < 2; ++rank) {
+      WindowLoader loader(
+          texts({403, 203, 1003}), {},
+          {.batch = 1, .length = 10, .epoch = {.rank = rank, .world = 2, .share = share}});
+      EXPECT_EQ(loader.steps(), (39 + 19 + 99) / (share == Share::parts ? 2 : 1));
+      const Rows rows = epoch_of(loader);
+      for (std::size_t r = 0; r < rows.inputs.size(); ++r) {
+        order.push_back(text_of(rows.inputs[r]));
+        for (std::size_t i = 0; i < 10; ++i) {
+          EXPECT_EQ(rows.inputs[r][i], rows.inputs[r][0] + static_cast<int>(i));
+          EXPECT_EQ(rows.labels[r][i], rows.inputs[r][i] + 1);
+          seen.insert(rows.inputs[r][i]);
+        }
+      }
+    }
+    // no text comes in one piece
+    EXPECT_GT(std::set(order.begin(), order.begin() + 20).size(), 2u);
+    const auto most = static_cast<std::size_t>(share == Share::parts ? 1 : 2);
+    for (const std::int32_t id : std::set(seen.begin(), seen.end()))
+      EXPECT_LE(seen.count(id), most);
+    EXPECT_GE(seen.size(), (39 + 19 + 99 - 1) * 10 * most);
+  }
+}
+
+TEST_F(Mixtures, WeightsSayHowManyWindowsOfEachTextAnEpochHas) {
+  // 39 + 99 windows in an epoch: 103.5 and 34.5 of them
+  WindowLoader loader(texts({403, 1003}, {3, 1}), {},
+                      {.batch = 1, .length = 10, .epoch = {.seed = 5}, .weighted = true});
+  EXPECT_EQ(loader.steps(), 138);
+  std::vector<std::vector<std::int32_t>> begins(2);
+  for (int epoch = 0; epoch < 6; ++epoch) {
+    std::array<int, 2> count{};
+    for (const Ids& row : epoch_of(loader).inputs) {
+      ++count.at(text_of(row));
+      begins[text_of(row)].push_back(row[0]);
+    }
+    EXPECT_EQ(count[0], 104);  // both remainders are a half, and the first text gets it
+    EXPECT_EQ(count[1], 34);
+  }
+  // Each pass over a text has every window once, though it begins and ends inside epochs.
+  for (const auto& [text, windows] : {std::pair{0, 39}, {1, 99}})
+    for (std::size_t at = 0;
+         at + static_cast<std::size_t>(windows) <= begins[static_cast<std::size_t>(text)].size();
+         at += static_cast<std::size_t>(windows)) {
+      const auto from =
+          begins[static_cast<std::size_t>(text)].begin() + static_cast<std::ptrdiff_t>(at);
+      const std::set<std::int32_t> pass(from, from + windows);
+      EXPECT_EQ(pass.size(), static_cast<std::size_t>(windows));
+      EXPECT_EQ(*pass.rbegin() - *pass.begin(), 10 * (windows - 1));
+    }
+}
+
+TEST_F(Mixtures, ABatchDependsOnItsPlaceAlone) {
+  for (const Share share : {Share::all, Share::parts})
+    for (const bool weighted : {false, true}) {
+      const WindowLoaderOptions options{.batch = 3,
+                                        .length = 8,
+                                        .epoch = {.rank = 1, .world = 2, .share = share, .seed = 9},
+                                        .weighted = weighted};
+      const auto some = texts({300, 900, 120}, {0.5, 0.3, 0.2});
+      WindowLoader whole(some, {}, options);
+      std::vector<std::vector<Ids>> epochs;
+      for (int epoch = 0; epoch < 4; ++epoch) {
+        epochs.emplace_back();
+        for (WindowBatch b = whole.next(); b.inputs.defined(); b = whole.next())
+          epochs.back().push_back(ids_in(b.inputs));
+      }
+      EXPECT_NE(epochs[0], epochs[1]);
+      for (const auto& [epoch, step] : {std::pair{3, 5}, {0, 3}, {2, 0}}) {
+        WindowLoader other(some, {}, options);
+        other.seek(epoch, step);
+        EXPECT_EQ(ids_in(other.next().inputs),
+                  epochs[static_cast<std::size_t>(epoch)][static_cast<std::size_t>(step)]);
+      }
+    }
+}
+
+TEST_F(Mixtures, WorkersDifferAndShareOneOrderWithoutRepeats) {
+  const auto some = texts({300, 900}, {1, 1});
+  const auto first = [&](int rank, Share share) {
+    WindowLoader loader(some, {},
+                        {.batch = 70,
+                         .length = 8,
+                         .epoch = {.rank = rank, .world = 2, .share = share},
+                         .weighted = true});
+    return ids_in(loader.next().inputs);
+  };
+  EXPECT_NE(first(0, Share::all), first(1, Share::all));
+  // of the second text no window comes twice in an epoch: 73 of 110
+  std::map<std::int32_t, int> seen;
+  for (const int rank : {0, 1})
+    for (const std::int32_t id : first(rank, Share::parts))
+      if (id >= 10'000) ++seen[id];
+  EXPECT_GT(seen.size(), 400u);
+  for (const auto& [id, times] : seen) EXPECT_EQ(times, 1) << id;
+}
+
+TEST_F(Mixtures, WrongOnesAreNamed) {
+  const auto error = [&](std::vector<WindowSource> some, WindowLoaderOptions options) {
+    return error_of<Error>([&] { WindowLoader(std::move(some), {}, options); });
+  };
+  EXPECT_THAT(error({}, {}), HasSubstr("0 texts"));
+  EXPECT_THAT(error(texts({300, 9}), {.length = 8}),
+              HasSubstr("text 2 of 2 has 9 ids, not enough for a window of 8"));
+  for (const double weight : {0.0, -1.0, std::nan("")})
+    EXPECT_THAT(error(texts({300, 300}, {1, weight}), {.length = 8, .weighted = true}),
+                HasSubstr("weights are above 0"));
+  EXPECT_THAT(error(texts({300, 300}, {1, 1e-9}), {.length = 8, .weighted = true}),
+              HasSubstr("text 2 of weight 1e-09 has no window"));
+  EXPECT_THAT(error(texts({300}), {.documents = Documents::separate}),
+              HasSubstr("documents cannot be kept apart"));
+  EXPECT_THAT(error_of<ConfigError>([] { parse_documents("apart"); }), HasSubstr("\"apart\""));
+}
+
+// --- documents
+
+TEST_F(TextLoaders, DocumentsThatAreKeptApartBeginAnewAndDropTheLabelsBetweenThem) {
+  const Ids ids{5, 6, 50, 7, 50, 50, 8, 9, 10, 11, 50, 12};
+  const auto text = stored("documents", ids);
+  WindowLoader loader(
+      text, {.end = 50},
+      {.batch = 2, .length = 6, .epoch = in_order(0, 1), .documents = Documents::separate});
+  const WindowBatch batch = loader.next();
+  EXPECT_THAT(ids_in(batch.inputs), ElementsAre(5, 6, 50, 7, 50, 50, 8, 9, 10, 11, 50, 12));
+  EXPECT_THAT(ids_in(batch.labels), ElementsAre(6, 50, -1, 50, -1, -1, 9, 10, 11, 50, -1, -1));
+  EXPECT_THAT(ids_in(batch.begins), ElementsAre(0, 0, 0, 3, 3, 5, 0, 0, 0, 0, 0, 5));
+  EXPECT_EQ(batch.labelled, 7);
+  WindowLoader joined(text, {.end = 50}, {.batch = 2, .length = 6, .epoch = in_order(0, 1)});
+  const WindowBatch all = joined.next();
+  EXPECT_FALSE(all.begins.defined());
+  EXPECT_EQ(all.labelled, 11);
 }
 
 TEST_F(TextLoaders, ATextThatIsTooShortIsNamed) {

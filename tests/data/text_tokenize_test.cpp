@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
 
 #include "data/helpers.h"
 #include "data/text.h"
@@ -35,6 +39,12 @@ std::string gzipped(const std::string& text) {
   deflate(&stream, Z_FINISH);
   out.resize(stream.total_out);
   deflateEnd(&stream);
+  return out;
+}
+
+std::string zstd(const std::string& text) {
+  std::string out(ZSTD_compressBound(text.size()), '\0');
+  out.resize(ZSTD_compress(out.data(), out.size(), text.data(), text.size(), 3));
   return out;
 }
 
@@ -135,6 +145,137 @@ TEST_F(Tokenize, JsonLinesAreReadByTheirField) {
   run({.sources = {folder_ / "a.jsonl"}, .targets = {folder_ / "a.de"}, .tokenizer = "bpe:259"});
   EXPECT_EQ(text_in(), "one</s>");
   EXPECT_EQ(text_in(false, true), "eins</s>");
+}
+
+// Standard input, while it lives, is a file with this text.
+class StandardInputIs {
+ public:
+  explicit StandardInputIs(const std::string& path) : before_(dup(STDIN_FILENO)) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    dup2(file, STDIN_FILENO);
+    close(file);
+  }
+  ~StandardInputIs() {
+    dup2(before_, STDIN_FILENO);
+    close(before_);
+  }
+  StandardInputIs(const StandardInputIs&) = delete;
+  StandardInputIs& operator=(const StandardInputIs&) = delete;
+
+ private:
+  int before_;
+};
+
+TEST_F(Tokenize, StandardInputIsTextOrJsonLines) {
+  const std::string tokenizer = put("v/characters.json", R"(["a", "b", "c", "\n"])");
+  const auto text = put("in", "ab\n<|endoftext|>\nc\n");
+  const auto lines = put("in.zst", zstd("{\"body\": \"abc\"}\n{\"body\": \"b\"}\n"));
+  {
+    const StandardInputIs in(text);
+    EXPECT_EQ(run({.sources = {"-"}, .tokenizer = tokenizer}).index.train.items, 2);
+    EXPECT_EQ(text_in(), "ab\nc\n");
+  }
+  {
+    const StandardInputIs in(lines);
+    EXPECT_EQ(run({.sources = {"-"}, .tokenizer = tokenizer, .field = "body"}).index.train.items,
+              2);
+    EXPECT_EQ(text_in(), "abcb");
+  }
+  {
+    const StandardInputIs in(put("bad", "{\"body\": 1}\n"));
+    EXPECT_THAT(error({.sources = {"-"}, .tokenizer = tokenizer, .field = "body"}),
+                HasSubstr("standard input:1: field \"body\" is number"));
+  }
+  EXPECT_THAT(error({.sources = {"-"}, .tokenizer = "bpe:300"}),
+              HasSubstr("reads all text twice, and standard input (-) can be read once"));
+  EXPECT_THAT(error({.sources = {"-", "-"}, .tokenizer = tokenizer}),
+              HasSubstr("standard input (-) is named 2 times"));
+}
+
+// A pipe that gives nothing does not keep the command from being stopped.
+TEST_F(Tokenize, ItCanBeStoppedWhileStandardInputIsSilent) {
+  const std::string tokenizer = put("v/characters.json", R"(["a"])");
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const StandardInputIs in("/dev/fd/" + std::to_string(ends[0]));
+  const TokenizeReport report =
+      tokenize({.sources = {"-"}, .folder = folder_ / "out", .tokenizer = tokenizer},
+               [](i64) { return false; });
+  EXPECT_FALSE(report.whole);
+  for (const int end : ends) close(end);
+}
+
+TEST_F(Tokenize, ZstdIsReadLikeGzip) {
+  std::string all;
+  for (std::uint64_t d = 0; d < 3; ++d) all += words(60'000, d);
+  // several frames, and one to be skipped in front, as pzstd writes them
+  const std::string skipped("\x50\x2a\x4d\x18\x04\0\0\0abcd", 12);
+  const std::string packed = skipped + zstd(all.substr(0, 500'000)) + zstd(all.substr(500'000));
+  put("in/a.txt.zst", packed);
+  put("in/b.jsonl.ZST", zstd("{\"text\": \"more\"}\n"));
+  put("in/c.txt.zst", zstd(""));
+  const TokenizeReport report = run({.sources = {folder_ / "in"}, .tokenizer = "bpe:300"});
+  EXPECT_EQ(text_in(), all + "<|endoftext|>more<|endoftext|>");
+  EXPECT_THAT(report.empty_files, ElementsAre(folder_ / "in/c.txt.zst"));
+  // Zeros come out of few bytes, so that the library has text left when the file is over.
+  const std::string zeros(5'000'000, 'a');
+  run({.sources = {put("zeros.zst", zstd(zeros + "\n"))}, .tokenizer = "characters"});
+  EXPECT_EQ(text_in(), zeros + "\n");
+  std::string damaged = zstd(all);
+  EXPECT_THAT(error({.sources = {put("cut.zst", damaged.substr(0, damaged.size() / 2))},
+                     .tokenizer = "bpe:300"}),
+              HasSubstr("cut.zst: damaged zstd before byte"));
+  damaged[5] = static_cast<char>(damaged[5] ^ 0xf0);
+  EXPECT_THAT(error({.sources = {put("hit.zst", damaged)}, .tokenizer = "bpe:300"}),
+              HasSubstr("hit.zst: damaged zstd before byte"));
+}
+
+TEST_F(Tokenize, TheHashOfATextHoldsItBack) {
+  std::string all;
+  for (int d = 0; d < 400; ++d)  // every document twice
+    all += "document " + std::to_string(d % 200) + "\n<|endoftext|>\n";
+  const auto a = put("a.txt", all);
+  const auto options = [&](std::vector<std::string> sources) {
+    return TokenizeOptions{.sources = std::move(sources),
+                           .tokenizer = "bpe:257",
+                           .val_fraction = 0.1,
+                           .val_by = HeldOut::hash};
+  };
+  const TokenizeReport report = run(options({a}));
+  const std::string held = text_in(true);
+  EXPECT_GT(report.index.val.items, 20);
+  EXPECT_LT(report.index.val.items, 60);
+  EXPECT_EQ(report.index.val.items % 2, 0);
+  for (int d = 0; d < 200; ++d) {
+    const std::string document = "document " + std::to_string(d) + "\n<|endoftext|>";
+    EXPECT_NE(held.find(document) != held.npos, text_in().find(document) != std::string::npos);
+  }
+  EXPECT_EQ(report.index.made.options.at("val_by"), "hash");
+  EXPECT_EQ(report.index.made.options.at("val_fraction"), "0.1");
+  // other text around them moves none
+  const auto more = put("b.txt", "one\n<|endoftext|>\ntwo\n");
+  run(options({more, a}));
+  EXPECT_NE(text_in(true).find(held), std::string::npos);
+  // of pairs the source decides
+  std::string source, target;
+  for (int i = 0; i < 100; ++i)
+    source += "source " + std::to_string(i % 50) + "\n", target += std::to_string(i) + "\n";
+  TokenizeOptions pairs = options({put("a.en", source)});
+  pairs.targets = {put("a.de", target)};
+  pairs.tokenizer = "bpe:259";
+  EXPECT_EQ(run(pairs).index.val.items % 2, 0);
+  pairs.val_fraction = 0;
+  EXPECT_THAT(error(pairs), HasSubstr("the validation fraction is 0"));
+}
+
+TEST_F(Tokenize, TheIndexSaysWhatItWasMadeOf) {
+  const auto a = put("a.jsonl", "{\"body\": \"ab\"}\n"), b = put("b.txt", "ba");
+  run({.sources = {a}, .val_sources = {b}, .tokenizer = "characters", .field = "body"});
+  const TextIndex index = decode_text_index(text_of(out_ + "/index.json"), "index.json");
+  EXPECT_EQ(index.made.tokenizer, "characters");
+  EXPECT_THAT(index.made.text, ElementsAre(a));
+  EXPECT_THAT(index.made.val_text, ElementsAre(b));
+  EXPECT_EQ(index.made.options, (std::map<std::string, std::string>{{"field", "body"}}));
 }
 
 TEST_F(Tokenize, AVocabularyThatIsSmallerThanAskedForIsSaid) {

@@ -1,20 +1,23 @@
 // Fuzz target of files of text: any bytes give lines, which together are the file, or a DataError;
-// as a line of JSON they give text or a DataError.
+// as a line of JSON they give text or a question, or a DataError.
 //
-// sources: text_file json_lines utf8 files printable nesting
+// sources: text_file inflate json_lines choices utf8 files printable nesting
 // sources: file_names
-// libraries: -lz
+// libraries: -lz -lzstd
 #include "gossamer/data/text/text_file.h"
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <string>
 
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/utf8.h"
+#include "gossamer/data/text/choices.h"
+#include "gossamer/data/text/inflate.h"
 #include "gossamer/data/text/json_lines.h"
 
 using namespace gossamer;
@@ -29,14 +32,18 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (valid_utf8(text) != text.size()) std::abort();
   } catch (const gossamer::DataError&) {
   }
+  try {
+    const Choices choices = choices_in_json(bytes, "line");
+    if (choices.endings.size() < 2 || choices.right >= choices.endings.size()) std::abort();
+  } catch (const gossamer::DataError&) {
+  }
   std::ofstream(path, std::ios::binary) << bytes;
   try {
     TextFile file(path);
     std::string all;
     for (std::string line; file.next(line); all += line)
       if (line.empty() || line.find('\n') < line.size() - 1) std::abort();
-    const bool is_gzip = size >= 2 && data[0] == 0x1f && data[1] == 0x8b;
-    if (!is_gzip && all != bytes) std::abort();
+    if (!Inflater::of(std::as_bytes(std::span(bytes))) && all != bytes) std::abort();
     try {
       file.check_utf8(all);
       for (std::size_t at = 0; at < all.size(); at += utf8_length(all.substr(at, 4)))

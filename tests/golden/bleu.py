@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes bleu.json: sacreBLEU's tokens of hard lines, and its scores of small test sets.
+"""Writes bleu.json: sacreBLEU's tokens of hard lines, and its scores (BLEU, chrF) of small test
+sets with one or several references.
 
     bleu.py > bleu.json        (sacrebleu 2.6.0)
 """
@@ -48,6 +49,16 @@ def sets():
     yield [""], ["a b c d"]
 
 
+def several():
+    rng = random.Random(2)
+    for translations, first in sets():
+        yield translations, [first, [changed(line, rng) for line in first],
+                             [line.replace("ü", "ue") + " ja" for line in first]]
+    # near lengths, of which the shorter counts; a word that one reference has twice
+    yield ["a b c"], [["a b c d"], ["a b"]]
+    yield ["der der der"], [["der Hund der"], ["der\u3000Hund"]]
+
+
 tokenize = Tokenizer13a()
 out = {"tokens": [{"line": line, "tokens": tokenize(line.rstrip()).split()} for line in LINES],
        "sets": []}
@@ -57,4 +68,17 @@ for translations, references in sets():
     out["sets"].append({"translations": translations, "references": references,
                         "score": score.score, "text": str(score)[len("BLEU = "):]})
     out["signature"] = str(metric.get_signature())
+chrf = sacrebleu.CHRF()
+for each in out["sets"]:
+    each["chrf"] = chrf.corpus_score(each["translations"], [each["references"]]).score
+out["chrf_signature"] = str(chrf.get_signature())
+out["several"] = []
+for translations, references in several():
+    metric, chrf = sacrebleu.BLEU(), sacrebleu.CHRF()
+    score = metric.corpus_score(translations, references)
+    out["several"].append({"translations": translations, "references": references,
+                           "score": score.score, "text": str(score)[len("BLEU = "):],
+                           "chrf": chrf.corpus_score(translations, references).score,
+                           "signature": str(metric.get_signature()),
+                           "chrf_signature": str(chrf.get_signature())})
 print(json.dumps(out, indent=0, ensure_ascii=False))

@@ -35,6 +35,8 @@ struct Net {
 
 const Choice kDrawn{.temperature = 0.9f, .top_k = 12, .top_p = 0.9, .known = 37};
 
+const Choice kPenalised{.temperature = 0.9f, .min_p = 0.02, .repetition_penalty = 1.8};
+
 Ids none(i64 texts) { return Ids(static_cast<std::size_t>(texts), -1); }
 
 // The ids behind each of the prompts, which have one length.
@@ -60,13 +62,14 @@ std::vector<Ids> decoded(Decoder& d, const std::vector<Ids>& prompts, const Choi
 Ids by_hand(Gpt2& net, const Ids& prompt, const Choice& c, int count) {
   Rng rng(static_cast<std::uint64_t>(prompt[0]));
   Gpt2::Cache cache = net.cache(1);
-  Ids next = prompt, out;
+  Ids next = prompt, out, seen = prompt;
   while (static_cast<int>(out.size()) < count) {
     const Tensor logits =
         net.step(Tensor::from(next, {1, static_cast<i64>(next.size())}), cache).to(DType::f32);
-    out.push_back(
-        static_cast<std::int32_t>(sample(logits.span<float>().first(40), c, rng.uniform53())));
+    out.push_back(static_cast<std::int32_t>(
+        sample(logits.span<float>().first(40), c, rng.uniform53(), seen)));
     next = {out.back()};
+    seen.push_back(out.back());
   }
   return out;
 }
@@ -76,7 +79,7 @@ const std::vector<Ids> kPrompts{{3, 1, 4}, {15, 9, 2}, {6, 5, 35}};
 TEST(Decoder, MakesTheIdsOfALoopByHandOnEveryBackend) {
   Net m;
   for (const std::string& name : backend_names())
-    for (const Choice& choice : {Choice{.temperature = 0}, Choice{}, kDrawn}) {
+    for (const Choice& choice : {Choice{.temperature = 0}, Choice{}, kDrawn, kPenalised}) {
       SCOPED_TRACE(name);
       const UseBackend use(name);
       Decoder d(m.net, 3);
@@ -99,6 +102,9 @@ TEST(Decoder, AGraphMakesTheIdsOfEagerSteps) {
     EXPECT_EQ(graphs.launched, 2 * 19 - CapturedStep::kEagerSteps);
     EXPECT_EQ(decoded(graph, kPrompts, {}, 20), decoded(eager, kPrompts, {}, 20));
     EXPECT_EQ(graphs.captured, 2) << "of another choice";
+    for (int round = 0; round < 2; ++round)
+      EXPECT_EQ(decoded(graph, kPrompts, kPenalised, 20), decoded(eager, kPrompts, kPenalised, 20));
+    EXPECT_EQ(graphs.captured, 3);
   }
 }
 

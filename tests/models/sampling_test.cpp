@@ -55,6 +55,24 @@ TEST(Sampling, TopPKeepsTheFewestThatSuffice) {
   expect_near(frequencies(kLogits, {.top_k = 2, .top_p = 0.5}), {0, 1, 0, 0});
 }
 
+TEST(Sampling, MinPKeepsWhatIsNotMuchLessLikelyThanTheFirst) {
+  expect_near(frequencies(kLogits, {.min_p = 0.45}), {0, 4. / 9, 2. / 9, 3. / 9});
+  expect_near(frequencies(kLogits, {.min_p = 0.7}), {0, 4. / 7, 0, 3. / 7});
+  expect_near(frequencies(kLogits, {.min_p = 1}), {0, 1, 0, 0});
+  // the probabilities are those of the temperature: .01, .16, .04 and .09 of .3
+  expect_near(frequencies(kLogits, {.temperature = 0.5, .min_p = 0.45}), {0, .64, 0, .36});
+}
+
+TEST(Sampling, ThePenaltyIsHuggingFaces) {
+  // divided where positive, multiplied where not; each id once
+  const std::vector<float> logits{2, -1, 1.5f, -2};
+  const std::vector<std::int32_t> seen{0, 3, 0};
+  const std::vector<float> penalised{1, -1, 1.5f, -4};
+  for (const double u : {0.1, 0.35, 0.5, 0.9, 0.95, 0.999})
+    EXPECT_EQ(sample(logits, {.repetition_penalty = 2}, u, seen), sample(penalised, {}, u)) << u;
+  EXPECT_EQ(sample(logits, {.temperature = 0, .repetition_penalty = 2}, 0, seen), 2);
+}
+
 TEST(Sampling, ForbiddenIdsNeverCome) {
   const float none = -std::numeric_limits<float>::infinity();
   const std::vector<float> logits{none, 1, none, 1, none};
@@ -72,6 +90,8 @@ TEST(Sampling, RefusesWhatMakesNoSense) {
   EXPECT_THROW(sample(kLogits, {.temperature = -1}, 0), ConfigError);
   EXPECT_THROW(sample(kLogits, {.top_k = -1}, 0), ConfigError);
   EXPECT_THROW(sample(kLogits, {.top_p = 0}, 0), ConfigError);
+  EXPECT_THROW(sample(kLogits, {.min_p = 1.5}, 0), ConfigError);
+  EXPECT_THROW(sample(kLogits, {.repetition_penalty = 0}, 0), ConfigError);
   EXPECT_THROW(sample(std::vector<float>{1, NAN}, {}, 0), Error);
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -213,6 +214,13 @@ TEST(Likeliest, EqualLogitsComeInTheirOrderAndNanMakesNan) {
 struct Chosen {
   Tensor ids, counts;
 };
+// Ids that a text has already.
+Tensor every_third(const Tensor& logits) {
+  Tensor seen = Tensor::zeros(logits.shape(), DType::u8);
+  for (i64 i = 0; i < seen.numel(); i += 3) seen.as<std::uint8_t>()[i] = 1;
+  return seen;
+}
+
 Chosen choose(const Tensor& logits, const Choice& choice, const std::vector<i64>& seeds,
               std::int32_t count, std::vector<std::int32_t> given = {}) {
   const auto rows = static_cast<i64>(seeds.size());
@@ -221,12 +229,21 @@ Chosen choose(const Tensor& logits, const Choice& choice, const std::vector<i64>
   given.resize(seeds.size(), -1);
   Chosen out{Tensor::empty({rows}, DType::i32),
              Tensor::full({rows}, static_cast<float>(count), DType::i32)};
-  choose_ids(logits, choice, {seed, out.counts}, i32(given), out.ids);
+  choose_ids(logits, choice,
+             {seed, out.counts, choice.repetition_penalty == 1 ? Tensor() : every_third(logits)},
+             i32(given), out.ids);
   return out;
 }
 
 // As the comments of choice.h say, with doubles and a sort.
-i64 chosen_by_hand(const float* row, i64 n, const Choice& c, double u) {
+i64 chosen_by_hand(const Tensor& logits, i64 b, const Choice& c, double u) {
+  const i64 n = logits.shape(1);
+  std::vector<float> penalised(logits.as<float>() + b * n, logits.as<float>() + (b + 1) * n);
+  const auto penalty = static_cast<float>(c.repetition_penalty);
+  for (i64 i = 0; i < n; ++i)
+    if (float& x = penalised[static_cast<std::size_t>(i)]; (b * n + i) % 3 == 0)
+      x = x > 0 ? x / penalty : x * penalty;
+  const float* const row = penalised.data();
   const float top = *std::max_element(row, row + n);
   if (c.temperature == 0) return std::max_element(row, row + n) - row;
   const auto weight = [&](float x) {
@@ -244,14 +261,16 @@ i64 chosen_by_hand(const float* row, i64 n, const Choice& c, double u) {
   if (c.top_p < 1) {
     const double enough = c.top_p * sum_from(least);
     double sum = 0;
-    std::size_t kept = 0;
-    while (sum < enough) sum += weight(sorted[kept++]);
-    least = std::max(least, sorted[kept - 1]);
+    std::size_t taken = 0;
+    while (sum < enough) sum += weight(sorted[taken++]);
+    least = std::max(least, sorted[taken - 1]);
   }
-  double left = u * sum_from(least);
+  const auto kept = [&](float x) { return x >= least && weight(x) >= c.min_p; };
+  double left = 0;
+  for (i64 i = 0; i < n; ++i) left += kept(row[i]) ? u * weight(row[i]) : 0;
   i64 last = -1;
   for (i64 i = 0; i < n; ++i) {
-    if (row[i] < least) continue;
+    if (!kept(row[i])) continue;
     last = i;
     if (left < weight(row[i])) return i;
     left -= weight(row[i]);
@@ -271,6 +290,11 @@ const std::vector<Choice>& choices() {
       {.top_p = 0.3},
       {.top_p = 0.95},
       {.temperature = 0.8f, .top_k = 50, .top_p = 0.9},
+      {.min_p = 0.1},
+      {.temperature = 1.3, .top_k = 30, .top_p = 0.97, .min_p = 0.05},
+      {.repetition_penalty = 1.7},
+      {.temperature = 0, .repetition_penalty = 3},
+      {.temperature = 0.9, .top_p = 0.8, .min_p = 0.02, .repetition_penalty = 0.8},
   };
   return all;
 }
@@ -288,8 +312,7 @@ TEST(ChooseIds, AgreesWithTheFormulaInDouble) {
           Rng rng(static_cast<std::uint64_t>(seeds[static_cast<std::size_t>(b)]));
           double u = 0;
           for (int i = 0; i <= count; ++i) u = rng.uniform53();
-          EXPECT_EQ(got.ids.as<std::int32_t>()[b],
-                    chosen_by_hand(logits.as<float>() + b * vocabulary, vocabulary, c, u));
+          EXPECT_EQ(got.ids.as<std::int32_t>()[b], chosen_by_hand(logits, b, c, u));
           EXPECT_EQ(got.counts.as<std::int32_t>()[b], count + 1);
         }
       }
@@ -303,6 +326,22 @@ TEST(ChooseIds, TakesTheLogitsOfEveryTypeAsTheyAre) {
       EXPECT_EQ(list<std::int32_t>(choose(logits, c, {1, 2}, 0).ids),
                 list<std::int32_t>(choose(logits.to(DType::f32), c, {1, 2}, 0).ids));
   }
+}
+
+TEST(ChooseIds, WhatItChoosesOrIsGivenIsSeen) {
+  const Tensor logits = normal({2, 9}, 1, DType::f32, -9, 1), ids = i32({0, 0});
+  Draws draws{Tensor::zeros({2}, DType::i64), i32({0, 0}), Tensor::zeros({2, 9}, DType::u8)};
+  const Choice greedy{.temperature = 0, .repetition_penalty = 1e6};
+  // All logits are negative, and a penalty so large puts what has come behind all others.
+  std::set<std::int32_t> first, second;
+  for (int step = 0; step < 4; ++step) {
+    choose_ids(logits, greedy, draws, i32({-1, step == 0 ? 8 : -1}), ids);
+    EXPECT_TRUE(first.insert(ids.as<std::int32_t>()[0]).second);
+    EXPECT_TRUE(second.insert(ids.as<std::int32_t>()[1]).second);
+  }
+  EXPECT_TRUE(second.contains(8));
+  for (i64 id = 0; id < 9; ++id)
+    EXPECT_EQ(draws.seen.as<std::uint8_t>()[9 + id], second.contains(static_cast<int>(id)));
 }
 
 TEST(ChooseIds, OnlyKnownIdsComeAndGivenOnesInTheirPlace) {
@@ -338,6 +377,12 @@ TEST(ChooseIds, SaysWhatIsWrongWithItsTensors) {
               HasSubstr("6 ids"));
   EXPECT_THAT(error_of([&] { choose_ids(logits, {.top_p = 0}, draws, two, ids); }),
               HasSubstr("top-p 0"));
+  EXPECT_THAT(error_of([&] { choose_ids(logits, {.min_p = 2}, draws, two, ids); }),
+              HasSubstr("min-p 2"));
+  EXPECT_THAT(error_of([&] { choose_ids(logits, {.repetition_penalty = 0}, draws, two, ids); }),
+              HasSubstr("repetition penalty 0"));
+  EXPECT_THAT(error_of([&] { choose_ids(logits, {.repetition_penalty = 2}, draws, two, ids); }),
+              HasSubstr("seen must be u8"));
   EXPECT_THAT(error_of([&] { choose_ids(logits, {}, draws, i32({1}), ids); }),
               HasSubstr("given must be"));
 }
