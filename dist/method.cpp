@@ -133,8 +133,7 @@ void check_method(const std::string& name, const std::string& optimizer, const G
                      ", and the group has ", group.size(), " workers; wanted at most as many");
   const std::string uncoded = methods_that([](const MethodTraits& m) { return !m.coded; });
   check<ConfigError>(coding_of(options.payload) == Coding::f32 || traits.coded, of, ": payload ",
-                     options.payload, "; it must be f32 for ", uncoded,
-                     ", whose sums are made in f32");
+                     options.payload, "; it must be f32 for ", uncoded, ", which send no codes");
   check<ConfigError>(options.wire == DType::f32 || !traits.synchronous, of,
                      ": wire f16 is for gossip, each worker at its own pace; this one moves f32");
   check_settings(static_cast<const GossipOptions&>(options), of);

@@ -191,16 +191,18 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST(PayloadErrors, AreRefusedWhereSumsAreMadeInF32) {
-  for (const char* name : {"allreduce", "local-sgd"})
-    EXPECT_NE(error_of([&] {
-                LocalCluster cluster(1);
-                Quadratic q(0, 5);
-                MethodOptions options;
-                options.payload = "bf16";
-                make_method(name, q.params, q.sgd, cluster.group(0), make_graph("ring", 1),
-                            options);
-              }).find("payload bf16; it must be f32 for allreduce and local-sgd"),
-              std::string::npos);
+  for (const std::string name : {"allreduce", "local-sgd", "relay-sgd"}) {
+    const std::string error = error_of([&] {
+      LocalCluster cluster(1);
+      Quadratic q(0, 5);
+      MethodOptions options;
+      options.payload = "bf16";
+      make_method(name, q.params, q.sgd, cluster.group(0), make_graph("ring", 1), options);
+    });
+    const std::size_t list = error.find("payload bf16; it must be f32 for ");
+    ASSERT_NE(list, std::string::npos) << error;
+    EXPECT_NE(error.find(name, list), std::string::npos) << error;
+  }
 }
 
 }  // namespace

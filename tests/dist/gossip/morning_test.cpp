@@ -114,7 +114,7 @@ struct Live {
     std::ranges::copy(start, w.as<float>());
     params.emplace(std::vector<NamedTensor>{{"w", w}}, std::vector<NamedTensor>{},
                    FlatOptions{.separate = true});
-    sgd.emplace(*params, nn::SgdOptions{});
+    sgd.emplace(*params, nn::SgdOptions{.momentum = 0});
     model.emplace(params->values(), true);
     model->exchange_by(DType::f32, nullptr);
   }

@@ -41,7 +41,8 @@ TEST(SimulatedControl, KeepsTheDistanceOfARingOf16AtItsTargetByPhase) {
   const double plateau = .1 * std::sqrt(2.4096 * 64);  // T26
   int seen[2] = {}, near = 0;
   for (std::size_t k = 0; k < xi.size(); ++k) {
-    if (target[k] == 0) continue;
+    // The first point after a change is also of steps that had no target yet.
+    if (target[k] == 0 || target[k - 1] == 0) continue;
     const bool later = r.time[k] > .75 * 800;
     ++seen[later];
     EXPECT_NEAR(target[k], (later ? .25 : .5) * plateau, .15 * target[k]) << r.time[k];
