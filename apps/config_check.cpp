@@ -196,7 +196,7 @@ void validate(const Config& c, int workers, int per_machine) {
           "1 to the number of workers, " + std::to_string(workers));
   require(c.dist.payload == "f32" || method.coded, "dist.payload",
           "f32 for " + dist::methods_that([](const dist::MethodTraits& m) { return !m.coded; }) +
-              ", whose sums are made in f32");
+              ", which send no codes");
   named("dist", [&] {
     dist::check_gpu_options(
         {.transport = c.dist.transport, .nccl_ctas = static_cast<int>(c.dist.nccl_ctas)});
