@@ -149,7 +149,7 @@ const std::vector<Section>& sections() {
        "data/text/README.md",
        "# Text: from files to ids to batches",
        input + "mkdir books more; cp text.txt books; cp input.txt more; gzip *.en *.de\n"
-               "for i in $(seq 3000); do echo '{\"content\": \"page '$i'\"}'; done |\n"
+               "for i in $(seq 20000); do echo '{\"content\": \"page '$i'\"}'; done |\n"
                "  zstd -q > web.jsonl.zst\n",
        {},
        "test -s shakespeare/index.json -a -s books8k/index.json -a -s en-de/index.json\n"

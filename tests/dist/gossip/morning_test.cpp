@@ -146,7 +146,8 @@ TEST(Morning, TheEngineDoesTheSameInSinglePrecision) {
     std::vector<float> d(each.moved.size());
     for (std::size_t k = 0; k < d.size(); ++k)
       d[k] = a.model->outgoing().as<float>()[k] - b.model->outgoing().as<float>()[k];
-    ASSERT_LT(furthest(each.moved, d), 1e-5) << "exchange " << exchanges++;
+    ASSERT_LT(furthest(each.moved, d), 1e-5) << "exchange " << exchanges;
+    ++exchanges;
     std::memcpy(a.model->incoming().data(), b.model->outgoing().data(),
                 b.model->outgoing().bytes());
     std::memcpy(b.model->incoming().data(), a.model->outgoing().data(),
