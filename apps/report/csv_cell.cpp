@@ -8,7 +8,7 @@ namespace gossamer::apps {
 std::string csv_cell(const std::string& given) {
   const bool formula =
       !given.empty() && std::string_view("=+-@\t\r").find(given[0]) != std::string::npos;
-  const std::string text = formula ? "'" + given : given;
+  std::string text = formula ? "'" + given : given;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string out = "\"";
   for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
