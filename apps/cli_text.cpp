@@ -121,8 +121,7 @@ void add_tokenize(CLI::App& data, int& code) {
   data::TokenizeOptions& o = c.options;
   a.add_option("text", o.sources,
                "files of text or of JSON lines (.jsonl), also .gz and .zst, or folders of .txt, "
-               ".text, .md, "
-               ".jsonl; -: standard input")
+               ".text, .md, .jsonl; -: standard input")
       ->required();
   a.add_option("--tokenizer", o.tokenizer,
                "folder with tokenizer.json, or vocab.json and merges.txt, or encoder.json and "

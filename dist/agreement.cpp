@@ -25,7 +25,7 @@ struct Fact {
 
 std::string text_of(double number) { return fmt::format("{}", number); }
 
-bool resumed(const MethodOptions& o) { return o.start_samples > 0 || o.start_state.has_value(); }
+bool resumed(const MethodOptions& o) { return o.start_samples > 0 || o.restore; }
 
 // Each worker of a method without rounds has an estimate of its own.
 std::string start_of(const std::string& method, const MethodOptions& o) {

@@ -8,7 +8,7 @@
 
 namespace gossamer::dist {
 
-// values() become the mean of all workers', except after a resume (start_samples or start_state),
+// values() become the mean of all workers', except after a resume (start_samples or restore),
 // where each goes on from its own. Who dies meanwhile is left out. DistError on every worker if two
 // do not agree: it names them, the option and both values. settings: name and value of each setting
 // of any method, as many and in the same order on all. Returns the start_samples of all.

@@ -12,8 +12,8 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr i64 kBlock = 256;  // values of one scale
-constexpr i64 kGrain = 64;   // blocks a thread takes at least
+constexpr i64 kBlock = kInt8Block;
+constexpr i64 kGrain = 64;  // blocks a thread takes at least
 
 i64 blocks_in(i64 values) { return (values + kBlock - 1) / kBlock; }
 

@@ -9,8 +9,10 @@
 
 namespace gossamer::dist {
 
+constexpr i64 kInt8Block = 256;  // values that share a scale, the largest of them over 127
+
 // f32: as they are. bf16: the upper half of each value, rounded to nearest. int8: a quarter of the
-// bytes; 256 values share a scale, the largest of them over 127.
+// bytes, in blocks of kInt8Block.
 enum class Coding : std::uint8_t { f32, bf16, int8 };
 Coding coding_of(const std::string& name);  // ConfigError lists the names
 i64 coded_bytes(Coding, i64 values);

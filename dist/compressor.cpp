@@ -12,11 +12,12 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
+#include "gossamer/dist/coding.h"
 
 namespace gossamer::dist {
 namespace {
 
-constexpr i64 kBlock = 256;  // of int8: values of one scale
+constexpr i64 kBlock = kInt8Block;
 
 template <class T>
 T load(std::span<const char> from, i64 at) {

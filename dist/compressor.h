@@ -8,7 +8,7 @@
 //   qsgd      |v| (the norm) times one of 2^(bits-1) levels with a sign, rounded to the nearest,
 //             and times 1/(1 + min(n/s^2, sqrt(n)/s)), s = 2^(bits-1) - 1 the highest level: so
 //             Q(v) is no longer than v (Alistarh et al. 2017; Koloskova et al. 2019)
-//   int8      the largest of 256 values is 127, the others are rounded to the nearest
+//   int8      as dist/coding.h, without an error that is kept: here the replica keeps it
 // Pure.
 // Threads: any.
 #pragma once

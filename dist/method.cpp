@@ -171,11 +171,10 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
     own.start_samples =
         begin_together(name, params, group, graph, options, texts_of(name, options.settings));
   params.refresh();
-  const auto saved = std::exchange(own.start_state, std::nullopt);
-  const std::vector<NamedTensor>* const start = saved ? &*saved : nullptr;
-  std::unique_ptr<Method> method = find(name).make({params, optimizer, group, graph, own, start});
-  // What exchanges beside the training has taken it before its first exchange.
-  if (method_traits(name).synchronous) take_start_state(start, method->state());
+  const auto restore = std::exchange(own.restore, nullptr);
+  std::unique_ptr<Method> method = find(name).make({params, optimizer, group, graph, own, restore});
+  // What exchanges beside the training has done so before its first exchange.
+  if (restore && method_traits(name).synchronous) restore(method->state());
   return method;
 }
 

@@ -81,9 +81,10 @@ struct MethodOptions : GossipOptions {  // rate 0: no exchanges
   // Resume: samples seen so far by all. Workers that step together have one number; others may have
   // an estimate each, and all go on from the mean.
   double start_samples = 0;
-  // Resume: what Method::state() was, which the method takes before anything is exchanged. Without
-  // it the method begins as make_method() makes it.
-  std::optional<std::vector<NamedTensor>> start_state{};
+  // Resume: loads what was saved: Method::state(), which it gets, and whatever else an exchange
+  // reads, such as the parameters. make_method() calls it once, before anything is exchanged: a
+  // worker that loads slowly must not give away what it has not loaded.
+  std::function<void(const std::vector<NamedTensor>& state)> restore{};
   int min_workers = 1;  // fewer alive: DistError
   // Methods in rounds: who mixes with whom, a name of the table in dist/README.md; empty: the
   // graph's neighbours, with Metropolis weights
@@ -241,9 +242,8 @@ std::string stepping_method(const std::string& name, const Settings&);
 
 // Makes values() the mean of the workers' first, except after a resume, where each goes on from its
 // own, and checks that all have the same model (fingerprint), method, graph and options: DistError
-// names two workers, the option that differs and both values. ConfigError: as check_method(); or
-// start_state lacks a tensor of this method, which only this worker learns, and the others as its
-// death.
+// names two workers, the option that differs and both values. ConfigError: as check_method().
+// What restore() throws only this worker learns, and the others as its death.
 std::unique_ptr<Method> make_method(const std::string& name, FlatParams&, Optimizer&, Group&,
                                     const Graph&, const MethodOptions& = {});
 // Throws what make_method() would throw before anything is sent, so that another try is possible.

@@ -1,6 +1,7 @@
 // What a method is made of: one worker's parameters and optimizer, its group, and what was asked.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "gossamer/dist/method.h"
@@ -13,12 +14,9 @@ struct MethodContext {
   Optimizer& optimizer;
   Group& group;
   const Graph& graph;
-  const MethodOptions& options;  // without start_state, of which no copy is to be kept
-  const std::vector<NamedTensor>* start_state = nullptr;  // null: it is no resumed run
+  // without restore(), of which no copy is to be kept: it may hold all that was saved
+  const MethodOptions& options;
+  const std::function<void(const std::vector<NamedTensor>&)>& restore;
 };
-
-// Copies what was saved, if it is not null, into the tensors of a method's state(). ConfigError: it
-// lacks one.
-void take_start_state(const std::vector<NamedTensor>* saved, std::vector<NamedTensor> state);
 
 }  // namespace gossamer::dist

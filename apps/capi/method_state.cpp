@@ -1,10 +1,12 @@
 // See method_state.h.
 #include "gossamer/apps/capi/method_state.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/method.h"
 
 namespace gossamer::capi {
 namespace {
@@ -42,6 +44,17 @@ std::optional<MethodState> method_in(const SafeTensors& file, const std::string&
     if (tensor.starts_with(kPrefix))
       state.tensors.push_back({tensor.substr(kPrefix.size()), values});
   return state;
+}
+
+void take(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& state) {
+  for (const auto& [name, tensor] : state) {
+    const auto given = std::ranges::find(saved, name, &NamedTensor::name);
+    if (given == saved.end() && name == dist::kPayloadError) continue;
+    check<ConfigError>(given != saved.end() && given->tensor.shape() == tensor.shape(),
+                       "the state to go on from has no \"", name, "\" of ", tensor.shape(),
+                       "; was it saved by another method, or with other settings?");
+    Tensor(tensor).copy_from(given->tensor);
+  }
 }
 
 }  // namespace gossamer::capi

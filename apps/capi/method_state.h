@@ -24,5 +24,7 @@ void add_method(const MethodState&, nn::TrainSnapshot&);
 // None: the state was saved while no method went on. IoError: the header is damaged. name: for
 // errors.
 std::optional<MethodState> method_in(const SafeTensors&, const std::string& name);
+// Copies what was saved into a method's state(). ConfigError: a tensor is missing.
+void take(const std::vector<NamedTensor>& saved, const std::vector<NamedTensor>& state);
 
 }  // namespace gossamer::capi

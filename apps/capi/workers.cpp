@@ -125,7 +125,9 @@ void go_on(TrainingPlan& plan, const dist::Group& group) {
                      s.rank, " of ", s.workers, ", and this is worker ", group.rank(), " of ",
                      group.size(), "; each goes on from its own, or leave resume 0 to begin anew");
   plan.options.start_samples = s.samples;
-  plan.options.start_state = s.tensors;
+  plan.options.restore = [saved = s.tensors](const std::vector<NamedTensor>& state) {
+    take(saved, state);
+  };
 }
 
 }  // namespace

@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 namespace gossamer::apps {
 namespace {
 
-nn::TrainState with_method(nn::TrainState state, dist::Method& method) {
-  state.more = method.state();
+nn::TrainState with_method(nn::TrainState state, std::vector<NamedTensor> of_method) {
+  state.more = std::move(of_method);
   return state;
 }
 
@@ -35,10 +35,10 @@ auto naming_keys(F&& load) {
 // The state of a method, which is that of the first file, becomes the mean of all. What is equal in
 // all of them, such as an outer model, stays as it is, bit for bit.
 void load_mean_of_method(const std::vector<fs::path>& files, const FlatParams& params,
-                         dist::Method& method) {
+                         const std::vector<NamedTensor>& of_method) {
   for (std::size_t i = 1; i < files.size(); ++i) {
     const SafeTensors file = read_safetensors(files[i]);
-    for (NamedTensor& mean : nn::windows_of(params, method.state())) {
+    for (NamedTensor& mean : nn::windows_of(params, of_method)) {
       const Tensor* other = file.find(mean.name);
       if (!other || other->shape() != mean.tensor.shape() || other->dtype() != DType::f32) continue;
       Tensor way = other->to(mean.tensor.device());
@@ -46,8 +46,8 @@ void load_mean_of_method(const std::vector<fs::path>& files, const FlatParams& p
       axpy(mean.tensor, 1 / static_cast<float>(i + 1), way);
     }
   }
-  for (NamedTensor& t : method.state())  // what this worker has not sent is lost
-    if (t.name == dist::kPayloadError) t.tensor.fill(0);
+  for (const NamedTensor& t : of_method)  // what this worker has not sent is lost
+    if (t.name == dist::kPayloadError) Tensor(t.tensor).fill(0);
 }
 
 // The first of the files that can be read. IoError of the last: none can.
@@ -102,8 +102,9 @@ CheckpointCopy copy_state(int rank, int world, const nn::TrainState& state, dist
   if (!figures.alive.empty()) header["alive"] = listed(figures.alive, " ");
   if (!figures.patience.empty()) header["patience"] = figures.patience;
   CheckpointCopy copy{.rank = rank, .state = {}};
-  method.quiesce(
-      [&] { copy.state = nn::snapshot(with_method(state, method), at, figures.model, header); });
+  method.quiesce([&] {
+    copy.state = nn::snapshot(with_method(state, method.state()), at, figures.model, header);
+  });
   return copy;
 }
 
@@ -180,16 +181,15 @@ namespace {
 
 // The state of this rank. With all-reduce all models are equal and must stay equal, but an
 // interruption may have stopped the workers a step apart: all take the state of one.
-nn::Position load_own(const ResumePoint& point, int rank, const nn::TrainState& alone,
-                      dist::Method& method, std::optional<data::SampleOrder>& then) {
+Loaded load_own(const ResumePoint& point, int rank, const nn::TrainState& alone,
+                const dist::MethodTraits& method, const std::vector<NamedTensor>& of_method) {
   const fs::path* const own = point.file_of(rank);
-  const bool equal = dist::method_traits(method.name()).sums_gradients;
+  const bool equal = method.sums_gradients;
   const auto found =
       equal || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
   const auto& path = found.first;
   const auto& file = found.second;
-  then = data::parse_order(file.metadata);
-  nn::TrainState state = with_method(alone, method);
+  nn::TrainState state = with_method(alone, of_method);
   if (!file.find(dist::kPayloadError))
     std::erase_if(state.more, [](const NamedTensor& t) { return t.name == dist::kPayloadError; });
   if (state.ema)
@@ -199,38 +199,38 @@ nn::Position load_own(const ResumePoint& point, int rank, const nn::TrainState& 
   const nn::Position at = naming_keys([&] { return nn::load_state(file, path.string(), state); });
   if (!own && !equal) {
     naming_keys([&] { nn::load_mean_of_workers(point.files, state.params); });
-    load_mean_of_method(point.files, state.params, method);
+    load_mean_of_method(point.files, state.params, of_method);
   }
-  return at;
+  return {at, data::parse_order(file.metadata)};
 }
 
 // The mean of all models. The next epoch begins.
-i64 load_mean(const ResumePoint& point, const nn::TrainState& state, dist::Method& method) {
+i64 load_mean(const ResumePoint& point, const nn::TrainState& state,
+              const std::vector<NamedTensor>& of_method) {
   i64 epoch = 0;
   for (const fs::path& path : point.files)
     epoch = std::max(epoch, nn::position_in(nn::read_metadata(path), path.string()).epoch + 1);
   naming_keys([&] { nn::load_mean_of_workers(point.files, state.params); });
   const Tensor& values = state.params.values();
-  for (NamedTensor& t : method.state())  // a twin starts at its model
-    if (t.tensor.shape() == values.shape()) t.tensor.copy_from(values);
+  for (const NamedTensor& t : of_method)  // a twin starts at its model
+    if (t.tensor.shape() == values.shape()) Tensor(t.tensor).copy_from(values);
   if (state.ema) state.ema->restart(state.params);
   return epoch;
 }
 
 }  // namespace
 
-Continuation load_checkpoint(const ResumePoint& point, int rank, int world,
-                             const nn::TrainState& state, dist::Method& method,
-                             const data::SampleOrder& now) {
+Loaded load_checkpoint(const ResumePoint& point, int rank, int world, const nn::TrainState& state,
+                       const dist::MethodTraits& method,
+                       const std::vector<NamedTensor>& of_method) {
   check_frozen(point.files, state);
-  nn::Position at;
-  std::optional<data::SampleOrder> then;
+  Loaded loaded;
   if (point.own_state(world))
-    at = load_own(point, rank, state, method, then);
+    loaded = load_own(point, rank, state, method, of_method);
   else
-    at.epoch = load_mean(point, state, method);
-  at.samples = point.samples;
-  return continue_from(at, then, now);
+    loaded.at.epoch = load_mean(point, state, of_method);
+  loaded.at.samples = point.samples;
+  return loaded;
 }
 
 void load_frozen(const ResumePoint& point, FlatParams& params) {

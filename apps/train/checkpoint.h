@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -52,9 +53,14 @@ void remove_half_written(const std::filesystem::path& run_folder);
 // all-reduce that of the first, which all share). If this rank's file is damaged or missing: the
 // mean of the other models and of their methods' state, and all else, such as momentum, of the
 // first of them. With another number of workers: loads the mean of the saved models, with momentum
-// 0 and an EMA that starts there, and begins the next epoch. IoError.
-Continuation load_checkpoint(const ResumePoint&, int rank, int world, const nn::TrainState&,
-                             dist::Method&, const data::SampleOrder& now);
+// 0 and an EMA that starts there, and begins the next epoch. of_method: what Method::state() names
+// (MethodOptions::restore). IoError.
+struct Loaded {
+  nn::Position at;
+  std::optional<data::SampleOrder> order;  // in which the samples came; none: it begins an epoch
+};
+Loaded load_checkpoint(const ResumePoint&, int rank, int world, const nn::TrainState&,
+                       const dist::MethodTraits&, const std::vector<NamedTensor>& of_method);
 
 // What is frozen, which is the same in all files. IoError.
 void load_frozen(const ResumePoint&, FlatParams&);

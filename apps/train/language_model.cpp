@@ -10,6 +10,7 @@
 #include "gossamer/models/registry.h"
 
 namespace gossamer::apps {
+
 void check_tokenizer_of_init(const Config& c, const data::TextSet& set,
                              std::vector<std::string>& notes) {
   if (c.model.init.empty() || !set.tokenizer) return;

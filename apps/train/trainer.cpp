@@ -38,7 +38,7 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
     : task(std::move(opened)), patience(plan.config.train.patience, plan.config.run.best_by) {
   make_model(plan, journal, resume.has_value());
   join_group(plan, journal);
-  make_method(plan, journal);
+  make_method(plan, journal, resume);
   for (const std::string& line : task.data->open_loader())
     journal.progress.note("data     " + line);
   if (plan.place.rejoin) {
@@ -47,7 +47,9 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
     if (resume) method->quiesce([&] { load_frozen(*resume, *params); });
     if (ema) ema->restart(*params);
   } else if (resume) {
-    resume_from(plan, journal, *resume);
+    const Continuation from = continue_from(at, saved_order_, task.data->order());
+    at = from.at;
+    if (!from.note.empty()) journal.progress.note("resumed  " + from.note);
   }
   if (task.data->steps() > 0 && at.step >= task.data->steps()) at = {at.samples, at.epoch + 1, 0};
   task.data->seek(at, plan.part(method->samples_seen()));
@@ -126,7 +128,8 @@ void Trainer::use_gpu_group(const Plan& plan, Journal& journal) {
        .log = [&journal](const std::string& line) { journal.progress.note("gpu      " + line); }});
 }
 
-void Trainer::make_method(const Plan& plan, Journal& journal) {
+void Trainer::make_method(const Plan& plan, Journal& journal,
+                          const std::optional<ResumePoint>& resume) {
   // Rounds that no graph has (one-peer-exp …) may pair any two workers.
   const std::string graph_name =
       dist::known_graph(plan.config.train.graph) ? plan.config.train.graph : "complete";
@@ -145,13 +148,18 @@ void Trainer::make_method(const Plan& plan, Journal& journal) {
   options.on_fault = [&journal](const std::string& what, int peer) { journal.fault(what, peer); };
   if (plan.config.run.log_exchanges)
     options.on_exchange = [&journal](const dist::ExchangeRecord& e) { journal.exchange(e); };
+  if (resume && !plan.place.rejoin)
+    options.restore = [&](const std::vector<NamedTensor>& of_method) {
+      resume_from(plan, journal, *resume, of_method);
+    };
   method = dist::make_method(plan.config.train.method, *params, *optimizer, *group, graph, options);
 }
 
-void Trainer::resume_from(const Plan& plan, Journal& journal, const ResumePoint& resume) {
-  const Continuation from = load_checkpoint(resume, plan.place.rank, plan.place.size, state(),
-                                            *method, task.data->order());
-  at = from.at;
+void Trainer::resume_from(const Plan& plan, Journal& journal, const ResumePoint& resume,
+                          const std::vector<NamedTensor>& of_method) {
+  const Loaded loaded =
+      load_checkpoint(resume, plan.place.rank, plan.place.size, state(), plan.method(), of_method);
+  at = loaded.at, saved_order_ = loaded.order;
   if (resume.own_state(plan.place.size) && !resume.file_of(plan.place.rank)) {
     const bool damaged =
         std::ranges::find(resume.damaged_ranks, plan.place.rank) != resume.damaged_ranks.end();
@@ -164,7 +172,6 @@ void Trainer::resume_from(const Plan& plan, Journal& journal, const ResumePoint&
                                       counted(resume.files.size(), "model"), resume.ranks[0]),
                     damaged ? ": " + resume.defect : ""));
   }
-  if (!from.note.empty()) journal.progress.note("resumed  " + from.note);
   // all from one file, so that they stop together
   const auto metadata = nn::read_metadata(resume.files[0]);
   if (const auto found = metadata.find("patience"); found != metadata.end())

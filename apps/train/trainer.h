@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 #include <optional>
+#include <vector>
 
 #include "gossamer/apps/train/journal.h"
 #include "gossamer/apps/train/patience.h"
@@ -50,8 +51,10 @@ struct Trainer {
   void join_group(const Plan&, Journal&);
   void inject(const Plan&, Journal&);         // the injector, and a group that it disturbs
   void use_gpu_group(const Plan&, Journal&);  // from now on its tensors lie on the device
-  void make_method(const Plan&, Journal&);
-  void resume_from(const Plan&, Journal&, const ResumePoint&);
+  void make_method(const Plan&, Journal&, const std::optional<ResumePoint>&);
+  void resume_from(const Plan&, Journal&, const ResumePoint&,
+                   const std::vector<NamedTensor>& of_method);
+  std::optional<data::SampleOrder> saved_order_;  // of the samples, when the state was saved
 };
 
 }  // namespace gossamer::apps

@@ -248,7 +248,7 @@ class ReplayedMethod final : public Method {
 std::unique_ptr<Method> make_gossip(const MethodTraits& traits, bool accelerated,
                                     const MethodContext& with) {
   MethodOptions options = with.options;
-  const auto& [params, optimizer, group, graph, given, start_state] = with;
+  const auto& [params, optimizer, group, graph, given, restore] = with;
   const RunFacts facts{.method = traits.name,
                        .graph = graph.name,
                        .pairing = options.pairing,
@@ -277,7 +277,7 @@ std::unique_ptr<Method> make_gossip(const MethodTraits& traits, bool accelerated
   if (!options.record.empty())
     parts.logs.insert(parts.logs.begin(), std::make_unique<Recorder>(options.record, facts));
   auto method = std::make_unique<GossipMethod>(
-      traits, accelerated, MethodContext{params, optimizer, group, graph, options, start_state},
+      traits, accelerated, MethodContext{params, optimizer, group, graph, options, restore},
       std::move(parts));
   if (!replay) return method;
   return std::make_unique<ReplayedMethod>(std::move(method), *replay, group.size());

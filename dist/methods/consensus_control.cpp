@@ -52,8 +52,8 @@ MethodRow consensus_control_row() {
     MethodOptions options = with.options;
     options.settings = own;
     return std::make_unique<ConsensusControl>(
-        inner->make({with.params, with.optimizer, with.group, with.graph, options}), with.options,
-        own_options(with.options.settings));
+        inner->make({with.params, with.optimizer, with.group, with.graph, options, with.restore}),
+        with.options, own_options(with.options.settings));
   };
   row.formula = [](const Settings& settings) {
     const auto [inner, own] = controlled(settings, true);

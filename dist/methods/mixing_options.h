@@ -13,10 +13,9 @@ struct OverlapOptions {
   static void visit(Self& self, F&& f) {
     f(self.overlap,
       Setting{.name = "overlap",
-              .about =
-                  "dpsgd, sgp, gradient-tracking, choco: true: the exchange runs during the next "
-                  "step (AWC); false: "
-                  "wait for it (ATC). allreduce: true: gradients are summed during backward"});
+              .about = "dpsgd, sgp, gradient-tracking, choco: true: the exchange runs during the "
+                       "next step (AWC); false: wait for it (ATC). allreduce: true: gradients are "
+                       "summed during backward"});
   }
 };
 

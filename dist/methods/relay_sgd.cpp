@@ -74,9 +74,12 @@ std::vector<NamedTensor> RelayMethod::state() {
   return all;
 }
 
-// |mean of those in the sum - h|^2
+// |mean of those in the sum - h|^2. What went to this worker has been sent by now: its place holds
+// the mean.
 double RelayMethod::squared_distance_of(int slot, const RoundExchange::Part& p) const {
-  Tensor mean = p.received.clone();
+  const Tree& tree = trees_[static_cast<std::size_t>(slot)];
+  Tensor mean = tree.messages[tree.place.link_of(p.peer)];
+  mean.copy_from(p.received);
   scale(mean, static_cast<float>(1 / count_in(p)));
   return squared_distance(mean, values_of(slot));
 }
@@ -101,8 +104,7 @@ void RelayMethod::relay() {
       links[i].count = static_cast<double>(tree.counts.as<float>()[i]);
     const Tensor h = values_of(slot);
     launch(slot, round_at(0, slot > 0), h, {}, [&](int peer) {
-      const auto link = std::ranges::find(links, peer, &RelayPlace<Tensor>::Link::peer);
-      Tensor& sum = tree.messages[static_cast<std::size_t>(link - links.begin())];
+      Tensor& sum = tree.messages[tree.place.link_of(peer)];
       const double count = tree.place.message(peer, h, sum);
       std::vector<char> note(sizeof count);
       std::memcpy(note.data(), &count, sizeof count);

@@ -46,6 +46,9 @@ class RelayPlace {
   };
   explicit RelayPlace(std::vector<Link> links = {}) : links_(std::move(links)) {}
   std::vector<Link>& links() { return links_; }
+  std::size_t link_of(int peer) const {
+    return static_cast<std::size_t>(std::ranges::find(links_, peer, &Link::peer) - links_.begin());
+  }
 
   // sum <- m_(this, peer); returns n_(this, peer)
   double message(int peer, const Block& h, Block& sum) const {
@@ -59,7 +62,7 @@ class RelayPlace {
     return count;
   }
   void arrived(int peer, const Block& sum, double count) {
-    Link& link = *std::ranges::find(links_, peer, &Link::peer);
+    Link& link = links_[link_of(peer)];
     relay_copy(link.sum, sum);
     link.count = count;
   }

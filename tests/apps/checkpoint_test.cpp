@@ -77,6 +77,10 @@ class Checkpoint : public ::testing::Test {
                                 {.samples = samples, .epoch = 3, .step = 5}, order, figures),
                      keep);
   }
+  static Loaded load(const ResumePoint& point, int rank, int world, Model& m) {
+    return load_checkpoint(point, rank, world, m.state(), dist::method_traits(m.method.name()),
+                           m.method.state());
+  }
   fs::path folder;
   data::SampleOrder order{.batch = 12, .seed = 7, .shared = true, .set = 0xfedcba9876543210};
 };
@@ -88,7 +92,7 @@ TEST_F(Checkpoint, AWholeOneGivesEachRankItsOwnState) {
   EXPECT_TRUE(point.own_state(2));
   EXPECT_EQ(point.samples, 102);  // of two estimates the mean
   Model m;
-  const nn::Position at = load_checkpoint(point, 1, 2, m.state(), m.method, order).at;
+  const nn::Position at = load(point, 1, 2, m).at;
   EXPECT_EQ(m.params.values().span<float>()[0], 3);
   EXPECT_EQ(at.step, 5);
 }
@@ -99,7 +103,7 @@ TEST_F(Checkpoint, AllReduceTakesRankZeroAndTheMostSamples) {
   const ResumePoint point = find_checkpoint(folder);
   EXPECT_EQ(point.samples, 104);
   Model m(0, "allreduce");
-  load_checkpoint(point, 1, 2, m.state(), m.method, order);
+  load(point, 1, 2, m);
   EXPECT_EQ(m.params.values().span<float>()[0], 1);
 }
 
@@ -112,7 +116,7 @@ TEST_F(Checkpoint, APartIsNeverTakenForTheWholeAndGivesTheMeanToWhoHasNone) {
   EXPECT_FALSE(point.own_state(2)) << "with another number of workers all start from the mean";
   const auto loaded = [&](int rank, int world) {
     Model m;
-    load_checkpoint(point, rank, world, m.state(), m.method, order);
+    load(point, rank, world, m);
     return m.params.values().span<float>()[0];
   };
   for (const int rank : {0, 1}) EXPECT_FLOAT_EQ(loaded(rank, 2), 2);
@@ -127,7 +131,7 @@ TEST_F(Checkpoint, OfAllReduceAnyWorkersFileIsThatOfAll) {
   const ResumePoint point = find_checkpoint(folder);
   for (const int rank : {0, 1, 2}) {
     Model m(0, "allreduce");
-    EXPECT_EQ(load_checkpoint(point, rank, 3, m.state(), m.method, order).at.step, 5);
+    EXPECT_EQ(load(point, rank, 3, m).at.step, 5);
     EXPECT_EQ(m.params.values().span<float>()[0], 5);
   }
 }
@@ -141,7 +145,7 @@ TEST_F(Checkpoint, WorkersThatWereDeadThenAreNotMissed) {
   EXPECT_TRUE(point.whole());
   EXPECT_TRUE(point.own_state(2)) << "worker 1 takes that of worker 0";
   Model m;
-  load_checkpoint(point, 1, 2, m.state(), m.method, order);
+  load(point, 1, 2, m);
   EXPECT_EQ(m.params.values().span<float>()[0], 5);
 }
 
@@ -176,7 +180,7 @@ TEST_F(Checkpoint, FilesOfAnotherRunInTheSameFolderAreLeftOut) {
   EXPECT_EQ(point.files.size(), 2u);
   EXPECT_TRUE(point.own_state(2));
   Model m;
-  load_checkpoint(point, 0, 1, m.state(), m.method, order);
+  load(point, 0, 1, m);
   EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
 }
 
@@ -191,8 +195,7 @@ TEST_F(Checkpoint, TheMeanOfVariancesCountsTheSpreadOfTheMeans) {
   save("a", 0, 2, 100, 1);  // mean 1, variance 1
   save("a", 1, 2, 100, 3);  // mean 3, variance 3
   Model m;
-  const nn::Position at =
-      load_checkpoint(find_checkpoint(folder), 0, 1, m.state(), m.method, order).at;
+  const nn::Position at = load(find_checkpoint(folder), 0, 1, m).at;
   EXPECT_FLOAT_EQ(m.buffer("running_mean"), 2);
   EXPECT_FLOAT_EQ(m.buffer("running_var"), 3);  // (1 + 1 + 3 + 9) / 2 - 4
   EXPECT_EQ(at.epoch, 4);
@@ -326,7 +329,7 @@ TEST_F(Checkpoint, AWorkerWhoseFileHasAFlippedBitTakesTheStateOfOthers) {
           const ResumePoint point = find_checkpoint(folder, {.rank = rank, .workers = 4});
           ASSERT_EQ(point.checkpoint.filename(), "new");
           Model m(0, method);
-          const nn::Position at = load_checkpoint(point, rank, 4, m.state(), m.method, order).at;
+          const nn::Position at = load(point, rank, 4, m).at;
           EXPECT_EQ(at.step, 5);
           const float mean = (16 - values[bad]) / 3;
           EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], equal         ? 3
@@ -364,8 +367,7 @@ TEST_F(Checkpoint, StateOfAMethodThatAllWorkersShareStaysEqualWhereAFileIsDamage
   }
   flip(folder / "checkpoints/new" / checkpoint_file(1), false);
   const auto m = with_state(0, 0);
-  load_checkpoint(find_checkpoint(folder, {.rank = 1, .workers = 4}), 1, 4, m->state(), m->method,
-                  order);
+  load(find_checkpoint(folder, {.rank = 1, .workers = 4}), 1, 4, *m);
   EXPECT_FLOAT_EQ(m->params.values().span<float>()[0], 5.0f / 3);
   EXPECT_EQ(m->method.kept[0].tensor.span<float>()[0], 0.1f);
   EXPECT_FLOAT_EQ(m->method.kept[1].tensor.span<float>()[0], 50.0f / 3);
@@ -379,13 +381,11 @@ TEST_F(Checkpoint, AFlippedBitInAPartLeavesTheRest) {
   const float wanted[] = {1, 2, 3, 2};
   for (int rank = 0; rank < 4; ++rank) {
     Model m;
-    load_checkpoint(find_checkpoint(folder, {.rank = rank, .workers = 4}), rank, 4, m.state(),
-                    m.method, order);
+    load(find_checkpoint(folder, {.rank = rank, .workers = 4}), rank, 4, m);
     EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], wanted[rank]) << rank;
   }
   Model m;  // another number of workers
-  load_checkpoint(find_checkpoint(folder, {.rank = 0, .workers = 3}), 0, 3, m.state(), m.method,
-                  order);
+  load(find_checkpoint(folder, {.rank = 0, .workers = 3}), 0, 3, m);
   EXPECT_FLOAT_EQ(m.params.values().span<float>()[0], 2);
 }
 
@@ -456,7 +456,8 @@ TEST_F(Checkpoint, GoesOnAtTheSameImageOrSaysWhatComesTwice) {
     data::SampleOrder now = order;
     change(now);
     Model m;
-    return load_checkpoint(point, 0, 1, m.state(), m.method, now);
+    const Loaded loaded = load(point, 0, 1, m);
+    return continue_from(loaded.at, loaded.order, now);
   };
   const Continuation same = resumed([](data::SampleOrder&) {});
   EXPECT_EQ(same.at.step, 5);

@@ -2,6 +2,7 @@
 // pairs of few sentences, so that small models learn them by heart.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -115,6 +116,18 @@ class LanguageTest : public TextTest {
                                  "run.name=t"};
     all.insert(all.end(), more.begin(), more.end());
     return all;
+  }
+  // After four epochs by two workers.
+  double loss_of_two(std::vector<std::string> command, const std::string& method) {
+    command.insert(command.end(), {"--workers", "2", "train.method=" + method, "train.epochs=4",
+                                   "eval.every=2", "eval.of=mean", "--json"});
+    const Result r = run(command);
+    EXPECT_EQ(r.code, 0) << r.err;
+    fs::remove_all(folder / "runs");
+    const Json summary = Json::parse(r.out, nullptr, false);
+    if (!summary.is_object()) return NAN;
+    EXPECT_EQ(summary["workers_at_end"], 2);
+    return summary["loss"];
   }
 };
 

@@ -1,28 +1,9 @@
 // Times how soon a training step of the C API ends that another thread cancels.
 //   capi_cancel MODEL SIDE BATCH THREADS TIMES
 // Prints one JSON object: median and largest time from gsm_cancel_set to the end of the call.
-#include <gossamer.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
 
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-static void must(gsm_status status) {
-  if (status == GSM_OK) return;
-  fprintf(stderr, "%s\n", gsm_last_error());
-  exit(1);
-}
-
-static int ascending(const void* a, const void* b) {
-  const double x = *(const double*)a, y = *(const double*)b;
-  return (x > y) - (x < y);
-}
+#include "capi_times.h"
 
 static gsm_cancel* cancel;
 static gsm_trainer* trainer;

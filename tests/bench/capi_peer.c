@@ -1,27 +1,7 @@
 // Times the C API on images [N, 224, 224, 3] of zeros and ones.
 //   capi_peer MODEL BATCH THREADS SECONDS
 // Prints one JSON object: ms_median of at least five calls, and the version.
-#include <gossamer.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-static void must(gsm_status status) {
-  if (status == GSM_OK) return;
-  fprintf(stderr, "%s\n", gsm_last_error());
-  exit(1);
-}
-
-static double now_ms(void) {
-  struct timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-static int ascending(const void* a, const void* b) {
-  const double x = *(const double*)a, y = *(const double*)b;
-  return (x > y) - (x < y);
-}
+#include "capi_times.h"
 
 int main(int count, char** arguments) {
   enum { most = 100000 };
@@ -50,9 +30,10 @@ int main(int count, char** arguments) {
   }
   const double images_per_s = 1e3 * batch * n / (now_ms() - begin);
   qsort(times, (size_t)n, sizeof *times, ascending);
-  printf("{\"ms_median\": %.4f, \"kernels\": \"C API\", \"version\": \"%s\", "
-         "\"images_per_s\": %.2f}\n",
-         times[n / 2], gsm_version(), images_per_s);
+  printf(
+      "{\"ms_median\": %.4f, \"kernels\": \"C API\", \"version\": \"%s\", "
+      "\"images_per_s\": %.2f}\n",
+      times[n / 2], gsm_version(), images_per_s);
   must(gsm_model_free(model));
   free(images);
   free(logits);

@@ -3,27 +3,7 @@
 //   capi_step MODEL SIDE BATCH THREADS SECONDS
 // Prints one JSON object as `gossamer bench step` does: medians of wall and CPU time of a step, and
 // images a second.
-#include <gossamer.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-
-static void must(gsm_status status) {
-  if (status == GSM_OK) return;
-  fprintf(stderr, "%s\n", gsm_last_error());
-  exit(1);
-}
-
-static double ms_of(clockid_t clock) {
-  struct timespec t;
-  clock_gettime(clock, &t);
-  return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
-static int ascending(const void* a, const void* b) {
-  const double x = *(const double*)a, y = *(const double*)b;
-  return (x > y) - (x < y);
-}
+#include "capi_times.h"
 
 int main(int count, char** arguments) {
   enum { most = 100000 };

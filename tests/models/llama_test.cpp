@@ -23,6 +23,7 @@
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/optim.h"
 #include "support/error_of.h"
+#include "support/golden_llama.h"
 #include "support/use_backend.h"
 
 namespace gossamer::models {
@@ -31,9 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-fs::path golden_folder(const std::string& name) {
-  return fs::path(GOSSAMER_SOURCE_DIR "/tests/golden/llama") / name;
-}
 std::string text_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -41,12 +39,12 @@ std::string text_of(const fs::path& file) {
 
 struct Golden {
   explicit Golden(const std::string& name)
-      : values(read_safetensors(golden_folder(name == "llama-sharded" ? "llama" : name) /
+      : values(read_safetensors(golden_llama(name == "llama-sharded" ? "llama" : name) /
                                 "golden.safetensors")),
         weights(llama_weights(nn::read_weights(
-            golden_folder(name) /
+            golden_llama(name) /
             (name == "llama-sharded" ? "model.safetensors.index.json" : "model.safetensors")))),
-        options(read_llama_config(text_of(golden_folder(name) / "config.json"), name)) {}
+        options(read_llama_config(text_of(golden_llama(name) / "config.json"), name)) {}
 
   Tensor operator[](const std::string& key) const {
     const Tensor* t = values.find(key);
@@ -106,14 +104,7 @@ void expect_gradients(const Golden& g, const std::string& prefix, const FlatPara
 }
 
 class GoldenLlama : public ::testing::TestWithParam<const char*> {};
-INSTANTIATE_TEST_SUITE_P(Families, GoldenLlama,
-                         ::testing::Values("llama", "llama-sharded", "llama3", "llama-tied",
-                                           "llama-bias", "mistral", "qwen2", "qwen3"),
-                         [](const auto& p) {
-                           std::string name = p.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Families, GoldenLlama, llama_families(), llama_family_name);
 
 TEST_P(GoldenLlama, LogitsLossAndEveryGradientEqualHuggingFace) {
   const Golden g(GetParam());
@@ -282,7 +273,7 @@ TEST(Llama, WithFrozenPartsTheOthersGetTheirGradients) {
 }
 
 TEST(Llama, RopeTablesAreExact) {
-  const SafeTensors file = read_safetensors(golden_folder("rope.safetensors"));
+  const SafeTensors file = read_safetensors(golden_llama("rope.safetensors"));
   LlamaOptions plain{.head_size = 64}, scaled = llama_options("llama-3.2-1b", {});
   const Tensor positions = *file.find("positions");
   const i64 most = *std::ranges::max_element(positions.span<std::int32_t>()) + 1;

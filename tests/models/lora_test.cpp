@@ -20,6 +20,7 @@
 #include "gossamer/nn/init.h"
 #include "gossamer/nn/layers.h"
 #include "support/error_of.h"
+#include "support/golden_llama.h"
 #include "support/use_backend.h"
 
 namespace gossamer::models {
@@ -28,9 +29,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-fs::path golden(const std::string& name) {
-  return fs::path(GOSSAMER_SOURCE_DIR "/tests/golden/llama") / name;
-}
 std::string text_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -53,14 +51,14 @@ class Lora : public ::testing::Test {
   }
   Llama base() const {
     const nn::NoInitialValues none;
-    Llama out(read_llama_config(text_of(golden("llama/config.json")), "config.json"));
-    load_llama(llama_weights(nn::read_weights(golden("llama/model.safetensors"))), out);
+    Llama out(read_llama_config(text_of(golden_llama("llama/config.json")), "config.json"));
+    load_llama(llama_weights(nn::read_weights(golden_llama("llama/model.safetensors"))), out);
     return out;
   }
   Llama adapted() const {
     Llama out = base();
     out.adapt(config.options);
-    load_adapter(read_adapter(golden("llama-lora")), out);
+    load_adapter(read_adapter(golden_llama("llama-lora")), out);
     return out;
   }
   // A FlatParams of what is trained.
@@ -69,10 +67,10 @@ class Lora : public ::testing::Test {
     return FlatParams(parts.parameters, parts.buffers, {.compute = type}, parts.frozen);
   }
 
-  const SafeTensors values = read_safetensors(golden("llama-lora/golden.safetensors"));
-  const Tensor ids = *read_safetensors(golden("llama/golden.safetensors")).find("input_ids");
-  const AdapterConfig config =
-      read_adapter_config(text_of(golden("llama-lora/adapter_config.json")), "adapter_config.json");
+  const SafeTensors values = read_safetensors(golden_llama("llama-lora/golden.safetensors"));
+  const Tensor ids = *read_safetensors(golden_llama("llama/golden.safetensors")).find("input_ids");
+  const AdapterConfig config = read_adapter_config(
+      text_of(golden_llama("llama-lora/adapter_config.json")), "adapter_config.json");
 };
 
 Tensor next_ids(const Tensor& ids) {
@@ -133,8 +131,8 @@ TEST_F(Lora, MergedItIsAPlainModelWithTheSameLogits) {
       EXPECT_LE(apart(t.tensor, value("merged." + t.name)), 1e-6);
   load_llama(llama_weights(merged), plain);
   EXPECT_LE(apart(plain(ids), value("logits")), 3e-5);
-  nn::Weights file = nn::read_weights(golden("llama/model.safetensors"));
-  merge_adapter(golden("llama-lora"), file);
+  nn::Weights file = nn::read_weights(golden_llama("llama/model.safetensors"));
+  merge_adapter(golden_llama("llama-lora"), file);
   Llama again = base();
   load_llama(llama_weights(file), again);
   EXPECT_EQ(apart(again(ids), plain(ids)), 0);
@@ -163,7 +161,7 @@ TEST_F(Lora, ItsFilesReadBack) {
   EXPECT_EQ(read.options, config.options);
   EXPECT_EQ(read.base, "llama");
   const SafeTensors ours = read_safetensors(folder / "adapter_model.safetensors"),
-                    theirs = read_safetensors(golden("llama-lora/adapter_model.safetensors"));
+                    theirs = read_safetensors(golden_llama("llama-lora/adapter_model.safetensors"));
   EXPECT_EQ(ours.tensors.size(), theirs.tensors.size());
   for (const NamedTensor& t : theirs.tensors) {
     const Tensor* same = ours.find(t.name);
@@ -174,7 +172,7 @@ TEST_F(Lora, ItsFilesReadBack) {
 }
 
 TEST_F(Lora, WhatIsNotBuiltIsRefusedByItsKey) {
-  const std::string text = text_of(golden("llama-lora/adapter_config.json"));
+  const std::string text = text_of(golden_llama("llama-lora/adapter_config.json"));
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string other = text;
     const auto at = other.find(from);
