@@ -172,7 +172,8 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
         begin_together(name, params, group, graph, options, texts_of(name, options.settings));
   params.refresh();
   const auto restore = std::exchange(own.restore, nullptr);
-  std::unique_ptr<Method> method = find(name).make({params, optimizer, group, graph, own, restore});
+  std::unique_ptr<Method> method =
+      find(name).make({params, optimizer, group, graph, own, restore ? &restore : nullptr});
   // What exchanges beside the training has done so before its first exchange.
   if (restore && method_traits(name).synchronous) restore(method->state());
   return method;

@@ -16,7 +16,7 @@ struct MethodContext {
   const Graph& graph;
   // without restore(), of which no copy is to be kept: it may hold all that was saved
   const MethodOptions& options;
-  const std::function<void(const std::vector<NamedTensor>&)>& restore;
+  const std::function<void(const std::vector<NamedTensor>&)>* restore = nullptr;  // null: none
 };
 
 }  // namespace gossamer::dist

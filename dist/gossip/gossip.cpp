@@ -42,7 +42,7 @@ GossipMethod::GossipMethod(const MethodTraits& traits, bool accelerated, const M
     state_.model.exchange_by(options.wire, group.device_port(), coding_of(options.payload));
   state_.clock.resume(wall_seconds());
   state_.logs = std::move(parts.logs);
-  if (with.restore) with.restore(GossipMethod::state());
+  if (with.restore) (*with.restore)(GossipMethod::state());
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
   const RunDigest digest = run_digest(name(), params, graph, options);
