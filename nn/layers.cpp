@@ -192,18 +192,22 @@ Tensor JoinedLinear::operator()(const Tensor& x) const {
 
 Dropout::Dropout(float p) : Dropout(p, init_rng().word()) {}
 
-Dropout::Dropout(float p, std::uint64_t seed) : p_(p), seed_(seed) {
+Dropout::Dropout(float p, std::uint64_t seed) : p_(p), seed_(seed), own_seed_(seed) {
   check<ConfigError>(p >= 0 && p < 1, "Dropout: probability ", p, "; wanted 0 <= p < 1");
   calls_ = buffer("calls", Tensor::zeros({}, DType::i64));
 }
 
 void Dropout::draw_for(int worker) {
-  if (worker > 0) seed_ = Rng(seed_, static_cast<std::uint64_t>(worker)).word();
+  own_seed_ = worker > 0 ? Rng(seed_, static_cast<std::uint64_t>(worker)).word() : seed_;
+}
+void draw_for(Module& model, int worker) {
+  for (Module* each : model.modules())
+    if (auto* drop = dynamic_cast<Dropout*>(each)) drop->draw_for(worker);
 }
 
 Dropout::Draw Dropout::draw() {
-  if (!training() || p_ == 0) return {0, seed_, {}};
-  return {p_, seed_, take_number(calls_)};
+  if (!training() || p_ == 0) return {0, own_seed_, {}};
+  return {p_, own_seed_, take_number(calls_)};
 }
 
 Tensor Dropout::forward(const Tensor& x) {

@@ -133,9 +133,11 @@ class Dropout : public Module {
 
  private:
   float p_;
-  std::uint64_t seed_;
-  Tensor calls_;  // i64 []
+  std::uint64_t seed_, own_seed_;  // of worker 0; of this one
+  Tensor calls_;                   // i64 []
 };
+// Of all dropout in a model.
+void draw_for(Module&, int worker);
 
 // For weights that were not trained, such as an average: all batch norms below `root` that are not
 // frozen estimate their running statistics again, as the plain mean over the batches that

@@ -32,11 +32,6 @@ void Net::freeze(const std::string& patterns) {
   module_->freeze(which);
 }
 
-void Net::draw_for(int worker) {
-  for (nn::Module* each : module_->modules())
-    if (auto* drop = dynamic_cast<nn::Dropout*>(each)) drop->draw_for(worker);
-}
-
 }  // namespace gossamer::capi
 
 gsm_status gsm_module_new(const char* layers, uint64_t seed, gsm_module** module) {

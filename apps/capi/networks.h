@@ -27,7 +27,6 @@ class Net final : public Object {
   Tensor forward(const Tensor& x, bool training);
   // ConfigError: a pattern fits nothing, or the layers belong to a set.
   void freeze(const std::string& patterns);
-  void draw_for(int worker);  // masks of dropout of its own
   nn::Module& module() { return *module_; }
   std::weak_ptr<Object> set;  // as Held::set
 
@@ -54,12 +53,10 @@ class Params final : public Object {
   void save(const char* path);
   void load(const nn::Weights&);
   void write(const Tensor& parameter, const void* data);
-  void draw_for(int worker);
-
   // While a method exchanges the parameters, they are not the caller's.
   void check_own() const;
-  // method: null when it has ended
-  void exchanging(Training* method) { method_ = method; }
+  // method: null when it has ended. Dropout draws masks of this worker's own from now on.
+  void exchanging(Training* method);
 
   // With what this optimizer keeps.
   nn::TrainSnapshot training_state(Optimizer&);

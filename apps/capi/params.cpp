@@ -13,6 +13,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
 
 using namespace gossamer;
@@ -220,8 +221,10 @@ void Params::write(const Tensor& parameter, const void* data) {
   std::memcpy(parameter.data(), data, parameter.bytes());  // a frozen one
 }
 
-void Params::draw_for(int worker) {
-  for (const auto& [before, net] : nets_) net->draw_for(worker);
+void Params::exchanging(Training* method) {
+  method_ = method;
+  if (!method) return;
+  for (const auto& [before, net] : nets_) nn::draw_for(net->module(), method->rank());
 }
 
 void Params::check_own() const {
@@ -245,7 +248,6 @@ class OwnMethod final : public AnyMethod {
       : optimizer_(std::move(optimizer)),
         training_(workers, params().flat(), optimizer_->optimizer(), std::move(plan)) {
     params().exchanging(&training_);
-    params().draw_for(workers->group().rank());
   }
   ~OwnMethod() override { params().exchanging(nullptr); }
   void step(double learning_rate) override {

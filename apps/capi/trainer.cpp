@@ -21,6 +21,7 @@
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/init.h"
+#include "gossamer/nn/layers.h"
 #include "gossamer/nn/optim.h"
 #include "gossamer/nn/train/classification.h"
 #include "gossamer/nn/train/freezing.h"
@@ -507,7 +508,10 @@ void Trainer::check_own() const {
                      "if that has failed");
 }
 
-void Trainer::exchanging(Training* method) { method_ = method; }
+void Trainer::exchanging(Training* method) {
+  method_ = method;
+  if (method) nn::draw_for(*net_, method->rank());
+}
 
 void Trainer::quiet(const std::function<void()>& f) {
   if (method_)

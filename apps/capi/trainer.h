@@ -106,7 +106,7 @@ class Trainer final : public Object {
 
   // While a method exchanges the parameters, they are not the caller's.
   void check_own() const;
-  // method: null when it has ended
+  // method: null when it has ended. Dropout draws masks of this worker's own from now on.
   void exchanging(Training* method);
   // Runs f while no exchange is under way; while nothing writes the values.
   void quiet(const std::function<void()>& f);

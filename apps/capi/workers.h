@@ -58,6 +58,7 @@ class Training {
   // Runs f while nothing writes the values.
   void read(const std::function<void()>& f) { method_->read_model(f); }
   gsm_gossip_stats_t stats() const;
+  int rank() const { return workers_->group().rank(); }
   // Between two steps, within quiet(). samples: samples_seen() from before it.
   MethodState state(double samples) const;
   double samples_seen() const { return method_->samples_seen(); }

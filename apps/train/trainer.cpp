@@ -60,8 +60,7 @@ void Trainer::make_model(const Plan& plan, Journal& journal, bool from_checkpoin
   std::vector<std::string> notes;
   net = task.model->make(!from_checkpoint, notes);
   for (const std::string& line : notes) journal.progress.note(line);
-  for (nn::Module* module : net->modules())
-    if (auto* drop = dynamic_cast<nn::Dropout*>(module)) drop->draw_for(plan.place.rank);
+  nn::draw_for(*net, plan.place.rank);
   net->to(plan.device);
   nn::Module::Parts parts = net->parts();
   params = std::make_unique<FlatParams>(

@@ -462,6 +462,39 @@ TEST_F(CTrainer, ALockHoldsExchangesAndReadsGoOnBesideThem) {
   }
 }
 
+// Two workers that had the same masks would be one.
+TEST_F(CTrainer, WorkersDrawMasksOfDropoutOfTheirOwn) {
+  gsm_trainer_options o = options();
+  o.model_options = "layers=1 width=32 heads=2 positions=16 dropout=0.5";
+  std::vector<int32_t> ids(4 * 16, 3);
+  gsm_group* groups[2];
+  MUST(gsm_group_local(2, groups));
+  gsm_trainer* const trainers[2] = {make("gpt2", 11, o), make("gpt2", 11, o)};
+  float before[2] = {}, loss[2] = {};
+  const auto work = [&](int rank) {
+    gsm_trainer* const trainer = trainers[rank];
+    const auto gradient = [&](float* to) {
+      ASSERT_EQ(gsm_trainer_gradient_ids(trainer, ids.data(), nullptr, 4, 16, to), GSM_OK)
+          << gsm_last_error();
+    };
+    gradient(&before[rank]);
+    gsm_method* method = nullptr;
+    ASSERT_EQ(gsm_method_new(trainer, groups[rank], "allreduce", "complete", nullptr, &method),
+              GSM_OK)
+        << gsm_last_error();
+    gradient(&loss[rank]);
+    EXPECT_EQ(gsm_method_step(method, 0), GSM_OK) << gsm_last_error();
+    EXPECT_EQ(gsm_method_finish(method), GSM_OK) << gsm_last_error();
+    EXPECT_EQ(gsm_method_free(method), GSM_OK);
+    EXPECT_EQ(gsm_group_free(groups[rank]), GSM_OK);
+  };
+  std::thread other([&] { work(1); });
+  work(0);
+  other.join();
+  EXPECT_EQ(before[0], before[1]);
+  EXPECT_NE(loss[0], loss[1]);
+}
+
 TEST_F(CTrainer, ALanguageModelLearnsATextAndGoesOnBitForBit) {
   gsm_trainer_options o = options();
   o.optimizer = "adamw";
