@@ -177,6 +177,8 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   EXPECT_NEAR(shown("learning", "mean model: loss"), of_mean, 1e-3 * of_mean);
   EXPECT_NEAR(shown("learning", "a worker's model: loss"),
               of_mean + 4 * learning["stationary_distance"].get<double>(), 1e-4);
+  EXPECT_NEAR(shown("learning", "theory: γd/4n"), .1 * 8 / (4 * 16), 1e-4);
+  EXPECT_NEAR(of_mean, .1 * 8 / (4 * 16), .1 * of_mean);
   // The program's loss is of workers that meet by a protocol, the lesson's of ideal gossip.
   const double away = shown("unlike", "at Σ rᵢbᵢ / Σ rᵢ it is");
   EXPECT_NEAR(simulated({"quadratic", "--workers", "8", "--dims", "2", "--seed", "8", "--noise",

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -43,6 +45,11 @@ double furthest(std::span<const double> a, const auto& b) {
   double out = 0;
   for (std::size_t k = 0; k < a.size(); ++k) out = std::max(out, std::abs(a[k] - b[k]));
   return out;
+}
+
+TEST(Morning, IsNoLongerThanTheReadmeSays) {
+  std::ifstream file(GOSSAMER_SOURCE_DIR "/apps/course/morning.cpp");
+  EXPECT_LE(std::count(std::istreambuf_iterator<char>(file), {}, '\n'), 250);
 }
 
 TEST(Morning, KnowsTheConstantsOfARing) {

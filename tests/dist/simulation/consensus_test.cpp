@@ -154,5 +154,32 @@ TEST(Simulation, TheSameSeedGivesTheSameNumbersAndAnotherSeedOthers) {
   }
 }
 
+// Unit 7 of the course: how much of a gradient is with its worker alone after so many exchanges of
+// that worker, on a ring of 16 by plain gossip.
+TEST(Consensus, AWorkerKeepsAPartOfItsGradientForSomeExchanges) {
+  constexpr int kSeeds = 3000, kExchanges = 5;
+  SimulationOptions o;
+  o.workers = 16;
+  o.method = "adpsgd";
+  o.dims = 1;
+  SimulationPlan plan = plan_simulation(o);
+  plan.start.assign(16, 0.0);
+  plan.start[0] = 1;
+  double kept[kExchanges] = {};
+  int exchanges = 0;
+  plan.watch = [&](const SimulatedEvent& e) {
+    if ((e.i == 0 || e.j == 0) && exchanges < kExchanges)
+      kept[exchanges++] += (e.i == 0 ? e.x[0] : e.other_x[0]) / kSeeds;
+  };
+  for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+    exchanges = 0;
+    make_simulation(plan, nullptr, seed)->run_until(60);
+    ASSERT_EQ(exchanges, kExchanges);
+  }
+  EXPECT_NEAR(kept[0], .5, 1e-12);
+  EXPECT_NEAR(kept[1], .35, .01);
+  EXPECT_NEAR(kept[4], .24, .01);
+}
+
 }  // namespace
 }  // namespace gossamer::dist
