@@ -51,6 +51,9 @@ void ChocoMethod::make_replicas() {
 
 void ChocoMethod::begin_anew() {
   SynchronousMethod::begin_anew();
+  if (pending(0))  // of before: it says nothing of the neighbours that there are now
+    arrivals(
+        0, [](const auto&) {}, [](const auto&) {});
   make_replicas();
 }
 
@@ -75,9 +78,6 @@ double ChocoMethod::squared_distance_of(int, const RoundExchange::Part& p) const
 // Whoever is not heard counts as this worker itself until all send their models again.
 void ChocoMethod::begin_replicas() {
   if (alone() || messages_.as<i64>()[0] > 0) return;
-  if (pending(0))
-    arrivals(
-        0, [](const auto&) {}, [](const auto&) {});  // of before
   own_.reshape({-1}).copy_from(params_.values());
   launch(0, next_round(), params_.values());
   arrivals(
