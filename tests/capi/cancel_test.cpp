@@ -16,13 +16,12 @@
 #include <unistd.h>
 
 #include "capi/bitmap.h"
+#include "capi/calls.h"
 #include "gossamer/apps/capi/gossamer.h"
 #include "support/temp_folder.h"
 
 namespace gossamer {
 namespace {
-
-#define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
 
 class CCancel : public InTempFolder {
  protected:

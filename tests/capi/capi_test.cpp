@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "capi/bitmap.h"
+#include "capi/calls.h"
 #include "gossamer/apps/capi/dlpack.h"
 #include "gossamer/apps/capi/gossamer.h"
 #include "support/temp_folder.h"
@@ -20,8 +21,6 @@ namespace gossamer {
 namespace {
 
 using testing::HasSubstr;
-
-#define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
 
 // The function that lines go to, and nowhere any more when the test ends, however it does.
 struct Log {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "capi/bitmap.h"
+#include "capi/calls.h"
 #include "gossamer/apps/capi/dlpack.h"
 #include "gossamer/apps/capi/gossamer.h"
 #include "support/temp_folder.h"
@@ -19,7 +20,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-#define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
 #define REFUSED(call, status, ...)                                \
   do {                                                            \
     ASSERT_EQ(call, status) << gsm_last_error();                  \

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "capi/calls.h"
 #include "gossamer/apps/capi/gossamer.h"
 #include "support/free_port.h"
 #include "support/temp_folder.h"
@@ -18,7 +19,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-#define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
 #define REFUSED(call, status, ...)                                \
   do {                                                            \
     ASSERT_EQ(call, status) << gsm_last_error();                  \

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "capi/calls.h"
 #include "gossamer/apps/capi/gossamer.h"
 #include "support/temp_folder.h"
 
@@ -15,8 +16,6 @@ namespace gossamer {
 namespace {
 
 using testing::HasSubstr;
-
-#define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
 
 // A model that says "abcdefgh" again and again, and its tokenizer of single characters.
 class CLanguage : public InTempFolder, public testing::WithParamInterface<const char*> {
