@@ -38,6 +38,15 @@ target_sources(gossamer_apps PRIVATE ${PROJECT_BINARY_DIR}/course.cpp)
 find_package(CLI11 CONFIG REQUIRED)
 find_package(tomlplusplus CONFIG REQUIRED)
 target_link_libraries(gossamer_apps PRIVATE CLI11::CLI11 tomlplusplus::tomlplusplus)
+# `gossamer watch` serves pages if it is there.
+find_path(HTTPLIB_INCLUDE httplib.h)
+find_library(HTTPLIB_LIBRARY cpp-httplib)
+if(HTTPLIB_INCLUDE AND HTTPLIB_LIBRARY)
+  set_source_files_properties(apps/commands/watch.cpp PROPERTIES
+    COMPILE_DEFINITIONS GOSSAMER_HAS_HTTP)
+  target_include_directories(gossamer_apps SYSTEM PRIVATE ${HTTPLIB_INCLUDE})
+  target_link_libraries(gossamer_apps PRIVATE ${HTTPLIB_LIBRARY})
+endif()
 if(onnx_found)
   set_source_files_properties(apps/export/onnx.cpp PROPERTIES
     COMPILE_DEFINITIONS "GOSSAMER_HAS_ONNX;ONNX_ML;ONNX_NAMESPACE=onnx")

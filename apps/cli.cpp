@@ -236,6 +236,17 @@ void add_report(CLI::App& app, int& code) {
   add_json(a, c.json);
 }
 
+void add_watch(CLI::App& app, int& code) {
+  CLI::App& a = *app.add_subcommand(
+      "watch", "Show runs in a browser while they go on, and to Prometheus; nobody can steer them");
+  WatchCommand& c = run_on(a, watch, code);
+  a.add_option("run", c.runs, "runs/NAME, and others to see beside it")->required();
+  a.add_option("--port", c.port, "port on 127.0.0.1 [one that is free]")
+      ->check(CLI::Range(1, 65535));
+  a.add_option("--path", c.path, "path of the page in place of a secret one");
+  add_json(a, c.json);
+}
+
 void add_data(CLI::App& app, int& code) {
   CLI::App& data = *app.add_subcommand("data", "Data sets");
   data.require_subcommand(1);
@@ -449,6 +460,7 @@ int parse_and_run(int argc, char** argv, std::string& command) {
   add_paper(app, code);
   add_trace(app, code);
   add_report(app, code);
+  add_watch(app, code);
   add_data(app, code);
   add_bench(app, code);
   CLI::App& doctor_app =

@@ -220,6 +220,15 @@ struct ReportCommand {
 };
 int report_runs(const ReportCommand&);
 
+// Serves their pages on this machine until it is stopped.
+struct WatchCommand {
+  std::vector<std::string> runs;  // folders; a run may begin later
+  int port = 0;                   // 0: one that is free
+  std::string path;               // empty: a secret one
+  bool json = false;
+};
+int watch(const WatchCommand&);
+
 struct MakeShapesCommand {
   std::string folder;
   data::ShapesOptions options;

@@ -121,7 +121,7 @@ std::string differences(const std::vector<RunRecord>& runs) {
 
 }  // namespace
 
-void write_comparison(const std::vector<RunRecord>& runs, const std::filesystem::path& page) {
+std::string body_of_comparison(const std::vector<RunRecord>& runs) {
   const auto images = [](const auto& row) { return row.images; };
   double longest_s = 0;
   for (const RunRecord& run : runs) longest_s = std::max(longest_s, run.seconds);
@@ -149,8 +149,11 @@ void write_comparison(const std::vector<RunRecord>& runs, const std::filesystem:
   charts += chart_of(runs, {"consensus distance", samples, true}, [&](const RunRecord& r) {
     return r.steps.size() > 1 ? mean_over_workers(r, images, consensus) : Points{};
   });
-  write_file(page, html_page("Comparison of runs", results(runs) + "<div class=\"grid\">" + charts +
-                                                       "</div>" + differences(runs)));
+  return results(runs) + "<div class=\"grid\">" + charts + "</div>" + differences(runs);
+}
+
+void write_comparison(const std::vector<RunRecord>& runs, const std::filesystem::path& page) {
+  write_file(page, html_page("Comparison of runs", body_of_comparison(runs)));
 }
 
 }  // namespace gossamer::apps

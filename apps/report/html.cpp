@@ -24,6 +24,7 @@ figure{margin:0}figcaption{font-size:13px;color:var(--soft)}
 figcaption b{font-weight:600}figcaption span{white-space:nowrap}svg{width:100%;display:block}
 .g{stroke:var(--line)}.a{font-size:11px;fill:var(--soft)}.r{text-anchor:end}.m{text-anchor:middle}
 .t{font-size:13px;font-weight:600;fill:var(--text)}.n{fill:var(--text)}
+.gone{fill:var(--paper);stroke:var(--text)}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px}
 td,th{border-bottom:1px solid var(--line);padding:2px 12px 2px 0;text-align:left;vertical-align:top}
 th{color:var(--soft);font-weight:600}
@@ -82,13 +83,14 @@ std::string data_address(const std::string& type, std::span<const std::byte> byt
 
 std::string html_style() { return kStyle; }
 
-std::string html_page(const std::string& title, const std::string& body, bool scripts) {
+std::string html_page(const std::string& title, const std::string& body, PageMay may) {
   return std::string(
              "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
              "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
              "<meta http-equiv=\"Content-Security-Policy\""
              " content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'") +
-         (scripts ? "; script-src 'unsafe-inline'" : "") + "\"><title>" + html_escape(title) +
+         (may == PageMay::show ? "" : "; script-src 'unsafe-inline'") +
+         (may == PageMay::fetch ? "; connect-src 'self'" : "") + "\"><title>" + html_escape(title) +
          " - Gossamer</title>" + kStyle + "<h1>" + html_escape(title) + "</h1>" + body +
          "</html>\n";
 }

@@ -1,4 +1,4 @@
-// Pages without scripts that need no network: the frame, tables, escaped text, pictures.
+// Pages that need no network: the frame, tables, escaped text, pictures.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,13 @@ std::string data_address(const std::string& type, std::span<const std::byte>);
 // <style> of all pages; a file with nothing but a picture takes it too.
 std::string html_style();
 
-// The whole page: `body` is HTML, `title` is text. Without `scripts`, a browser runs none.
-std::string html_page(const std::string& title, const std::string& body, bool scripts = false);
+// What a page may do in a browser: show itself, run its own scripts, or also fetch from where it
+// came from.
+enum class PageMay { show, run, fetch };
+
+// The whole page: `body` is HTML, `title` is text.
+std::string html_page(const std::string& title, const std::string& body,
+                      PageMay may = PageMay::show);
 
 // Cells are HTML. The rows may be longer than the header, which is text of HTML without quotes.
 class HtmlTable {

@@ -119,6 +119,17 @@ bool apart(double low, double high) {
   return high - low > 1e-9 * std::max(std::abs(low), std::abs(high));
 }
 
+// The axis of rows over time. The last number ends where the rows do.
+std::string times(double end, double y, const std::string& unit) {
+  const double right = kWidth - 8;
+  std::string out;
+  for (const double t : round_ticks(0, end, 5)) {
+    const double x = kLeft + t / end * (right - kLeft);
+    out += label(x, y, x > right - 12 ? "r" : "m", short_number(t) + " " + unit);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::vector<double> round_ticks(double low, double high, int wanted) {
@@ -271,7 +282,8 @@ std::string chart_file(const std::vector<std::pair<ChartText, std::vector<Curve>
          "</svg>\n";
 }
 
-std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
+std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges,
+                          const std::set<int>& gone) {
   constexpr int kMostWorkers = 128;  // with more, the dots run together
   if (edges.empty() || workers < 2 || workers > kMostWorkers) return "";
   const double cx = kWidth / 2, cy = 150, radius = 105;
@@ -302,13 +314,14 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges) {
   for (int w = 0; w < workers; ++w) {
     const auto [x, y] = at(w, radius);
     const auto [tx, ty] = at(w, radius + 14);
-    svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" class=\"n\"/>", x, y,
-                       workers <= 32 ? 4 : 2);
-    if (workers <= 48) svg += label(tx, ty + 4, "m", std::to_string(w));
+    svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" class=\"{}\"/>", x, y,
+                       workers <= 32 ? 4 : 2, gone.contains(w) ? "gone" : "n");
+    if (workers <= 48)
+      svg += label(tx, ty + 4, "m", std::to_string(w) + (gone.contains(w) ? " gone" : ""));
     lowest = std::max(lowest, ty + 4);
   }
   const bool asked = std::ranges::any_of(edges, [](const auto& e) { return e.requested > 0; });
-  return "<figure>" + head("exchanges per gradient on each edge", lowest + 2) + svg +
+  return "<figure>" + head("exchanges per gradient on each edge", lowest + 5) + svg +
          "</svg><figcaption>thicker: more" +
          (asked ? fmt::format("; red: less than {} of the requested rate", dist::kEnoughOfRate)
                 : "") +
@@ -359,12 +372,8 @@ void PictureOfRows::span(double from, double to, double dark, const std::string&
 }
 
 std::string PictureOfRows::figure(const std::string& caption) const {
-  const double right = kWidth - 8;
-  std::string ticks;
-  for (const double t : round_ticks(0, end_, 5))
-    ticks += label(kLeft + t / end_ * (right - kLeft), y_ + 22, "m", short_number(t) + " " + unit_);
-  return "<figure>" + head(title_, y_ + 30) + svg_ + ticks + "</svg><figcaption>" +
-         html_escape(caption) + "</figcaption></figure>";
+  return "<figure>" + head(title_, y_ + 30) + svg_ + times(end_, y_ + 22, unit_) +
+         "</svg><figcaption>" + html_escape(caption) + "</figcaption></figure>";
 }
 
 std::string timeline(const RunRecord& run) {
@@ -398,9 +407,7 @@ std::string timeline(const RunRecord& run) {
         px(m.time), rows[m.worker], colour,
         html_escape(fmt::format("{:.1f} s: {} {}", m.time, m.kind, m.what)));
   }
-  for (const double t : round_ticks(0, run.seconds, 5))
-    svg += label(px(t), y + 22, "m", short_number(t) + " s");
-  return "<figure>" + svg +
+  return "<figure>" + svg + times(run.seconds, y + 22, "s") +
          "</svg><figcaption>a line while it was alive; red: lost, green: back, orange: injected, "
          "grey: refused</figcaption></figure>";
 }

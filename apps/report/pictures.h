@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,8 +56,9 @@ struct DrawnEdge {
   std::string text;                // shown under the mouse pointer
 };
 // Workers on a circle, joined by lines: the thicker, the higher the rate; red if
-// not enough of the requested rate was achieved.
-std::string graph_picture(int workers, const std::vector<DrawnEdge>&);
+// not enough of the requested rate was achieved. Who is gone is hollow.
+std::string graph_picture(int workers, const std::vector<DrawnEdge>&,
+                          const std::set<int>& gone = {});
 
 // Rows with spans over time: the darker, the more.
 class PictureOfRows {

@@ -12,6 +12,7 @@
 #include "gossamer/apps/report/json_values.h"
 #include "gossamer/apps/report/pictures.h"
 #include "gossamer/apps/report/progress.h"
+#include "gossamer/apps/report/recent.h"
 #include "gossamer/apps/report/trace_player.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/size_text.h"
@@ -120,6 +121,20 @@ struct Edges {
   std::string picture, table;
 };
 
+// Of a run that goes on: the last minute.
+std::string recent_graph(const RunRecord& run) {
+  const Recent now = recent(run);
+  std::vector<DrawnEdge> drawn;
+  for (const auto& [pair, rate] : now.rates)
+    drawn.push_back({.a = pair.first,
+                     .b = pair.second,
+                     .rate = rate,
+                     .text = fmt::format("{} – {}: {:.3f} in the last {:.0f} s", pair.first,
+                                         pair.second, rate, now.seconds)});
+  const int workers = run.alive.empty() ? 0 : run.alive.rbegin()->first + 1;
+  return graph_picture(workers, drawn, now.gone);
+}
+
 // In a method with rounds nobody asks for rates: the edges that a round joins exchange.
 Edges edges(const RunRecord& run) {
   const Json& summary = run.summary;
@@ -128,7 +143,8 @@ Edges edges(const RunRecord& run) {
     if (key == "train.method")
       rounds =
           value.size() > 2 && dist::method_traits(value.substr(1, value.size() - 2)).synchronous;
-  if (!summary.is_object() || !summary.contains("edges") || !summary["edges"].is_array()) return {};
+  if (!summary.is_object()) return {.picture = recent_graph(run), .table = {}};
+  if (!summary.contains("edges") || !summary["edges"].is_array()) return {};
   std::vector<DrawnEdge> drawn;
   HtmlTable table({"workers", "rate", "requested", "exchanges", "failed", "refused", "staleness",
                    "at most", "distance", "ms"});
@@ -227,8 +243,8 @@ std::string values(const char* title, const Json& object) {
 }
 
 std::string headline(const RunRecord& run) {
-  std::string out =
-      fmt::format("<p class=\"lead{}\">{}", run.finished ? "" : " bad", html_escape(run.outcome));
+  std::string out = fmt::format("<p class=\"lead{}\">{}", run.ended && !run.finished ? " bad" : "",
+                                html_escape(run.outcome));
   if (run.finished && std::isfinite(number(run.summary, "top1")))  // none without data.val
     out += fmt::format(": top-1 <b>{:.2f} %</b>, top-5 {:.2f} % on {:.0f} images",
                        100 * number(run.summary, "top1"), 100 * number(run.summary, "top5"),
@@ -262,21 +278,27 @@ std::string headline(const RunRecord& run) {
                            run.alive.size(), run.alive.size() == 1 ? "" : "s", run.seconds);
 }
 
-}  // namespace
-
-void write_page(const RunRecord& run, const fs::path& folder, const fs::path& page) {
+std::string body_with(const RunRecord& run, const std::string& trace) {
   const Edges graph = edges(run);
   const bool several = run.alive.size() > 1 || !run.marks.empty();
   const std::string pictures = (several ? timeline(run) : "") + graph.picture;
   std::string body = headline(run) + warnings(run.summary) + curves(run);
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
-  const std::string parts = trace_player(folder);
-  body += parts + exchange_report(run) + faults(run) + graph.table + workers(run) +
-          class_report_html(run.classes) + values("Result", run.summary) +
-          values("Command and machine", run.launch) +
-          "<h2>Configuration</h2><details><summary>config.toml</summary><pre>" +
-          html_escape(run.config_text) + "</pre></details>";
-  write_file(page, html_page(run.name, body, !parts.empty()));
+  return body + trace + exchange_report(run) + faults(run) + graph.table + workers(run) +
+         class_report_html(run.classes) + values("Result", run.summary) +
+         values("Command and machine", run.launch) +
+         "<h2>Configuration</h2><details><summary>config.toml</summary><pre>" +
+         html_escape(run.config_text) + "</pre></details>";
+}
+
+}  // namespace
+
+std::string body_of(const RunRecord& run) { return body_with(run, ""); }
+
+void write_page(const RunRecord& run, const fs::path& folder, const fs::path& page) {
+  const std::string trace = trace_player(folder);
+  write_file(page, html_page(run.name, body_with(run, trace),
+                             trace.empty() ? PageMay::show : PageMay::run));
 }
 
 void write_report(const RunRecord& run, const fs::path& folder) {

@@ -8,6 +8,10 @@
 
 namespace gossamer::apps {
 
+// What the pages below hold, without a trace.
+std::string body_of(const RunRecord&);
+std::string body_of_comparison(const std::vector<RunRecord>&);
+
 // Writes the page of a run. If `folder` holds a trace.json, the page shows it. IoError names the
 // file that could not be written.
 void write_page(const RunRecord&, const std::filesystem::path& folder,

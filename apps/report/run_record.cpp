@@ -86,6 +86,7 @@ class Reader {
 
   void end() {
     run_.outcome = outcome_.empty() ? "no end was written: it goes on, or was killed" : outcome_;
+    run_.ended = !outcome_.empty();
     run_.finished = outcome_ == "finished";
     for (const auto& [rank, time] : last_seen_)
       if (!run_.alive.contains(rank)) run_.alive[rank].emplace_back(0, run_.seconds);
@@ -149,6 +150,7 @@ class Reader {
     StepRow row{.images = number(e, "samples"),
                 .epoch = number(e, "epoch"),
                 .time = time,
+                .gradients = number(e, "step"),
                 .loss = number(e, "loss"),
                 .learning_rate = number(e, "learning_rate"),
                 .consensus = number(e, "consensus_distance"),

@@ -19,6 +19,7 @@ namespace gossamer::apps {
 struct StepRow {
   double images = 0, epoch = 0;  // seen by all workers
   double time = 0;               // seconds of the run; pauses between stop and resume do not count
+  double gradients = 0;          // of this worker since the run was started or resumed
   double loss = 0, learning_rate = 0, consensus = 0;
   double target = NAN;  // of consensus control; NaN or 0: none
   // Since the worker's line before: images a second of all workers, and the parts of the time in
@@ -66,7 +67,7 @@ struct RunRecord {
   std::string name;
   // "finished", "stopped by SIGTERM after 1234 images", "failed: …", or that no end was written
   std::string outcome;
-  bool finished = false;
+  bool ended = false, finished = false;  // ended: stopped, failed or finished
   nlohmann::json summary;  // null if there is none
   nlohmann::json launch;   // the last `launch` line: command, host, processor, versions; or null
   std::string task = "pictures";                            // as in the configuration
