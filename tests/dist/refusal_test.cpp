@@ -116,7 +116,8 @@ TEST_P(OneWorkerSends, NeitherSideTakesItAndTheMeanStays) {
     Quadratic q(rank, kDims);
     MethodOptions options;
     options.start_samples = kWorkers;  // each goes on from its own model
-    options.total_samples = 60 * kWorkers;
+    // several times what the exchanges below take where threads wait for a core
+    options.total_samples = 300 * kWorkers;
     options.settings.set("overlap", false);
     options.settings = options.settings.only(method_settings(s.method));
     auto method =
