@@ -84,6 +84,49 @@ TEST_F(CJoin, WorkersMeetByATokenFileByTheUsersSecretAndOpenly) {
   }
 }
 
+// They sum over links that are encrypted; "off" is not "on", and anything else is refused.
+TEST_F(CJoin, WorkersEncryptWhereTheyAreAskedTo) {
+  for (const char* both : {"on", "off"}) {
+    const int port = gossamer::testing::free_port();
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < 2; ++rank)
+      threads.emplace_back([=] {
+        auto options = one_of_two(rank, port);
+        options.tls = both;
+        gsm_group* group = nullptr;
+        MUST(gsm_group_join_with(&options, &group));
+        float x[] = {1.f + static_cast<float>(rank)};
+        gsm_gossip* gossip = nullptr;
+        EXPECT_EQ(gsm_gossip_new(group, x, 1, "allreduce", "complete", nullptr, &gossip), GSM_OK)
+            << gsm_last_error();
+        EXPECT_EQ(x[0], 1.5f);
+        EXPECT_EQ(gsm_gossip_free(gossip), GSM_OK);
+        EXPECT_EQ(gsm_group_free(group), GSM_OK);
+      });
+    for (std::thread& thread : threads) thread.join();
+  }
+  gsm_group* group = nullptr;
+  auto options = one_of_two(0, gossamer::testing::free_port());
+  options.tls = "maybe";
+  REFUSED(gsm_group_join_with(&options, &group), GSM_ERROR_CONFIG,
+          AllOf(HasSubstr("maybe"), HasSubstr("auto")));
+}
+
+// One that speaks TLS and one that does not never meet: nothing is negotiated.
+TEST_F(CJoin, OneThatEncryptsAndOneThatDoesNotDoNotMeet) {
+  const int port = gossamer::testing::free_port();
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank)
+    threads.emplace_back([=] {
+      auto options = one_of_two(rank, port);
+      options.tls = rank == 0 ? "on" : "off";
+      options.join_timeout_s = 2;
+      gsm_group* group = nullptr;
+      EXPECT_EQ(gsm_group_join_with(&options, &group), GSM_ERROR_WORKERS);
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
 TEST_F(CJoin, AHostOrANetworkThatIsNoneIsNamed) {
   gsm_group* group = nullptr;
   for (const char* host : {"[::1]", "127.0.0.1 "}) {
