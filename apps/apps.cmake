@@ -1,14 +1,4 @@
 # The program and its parts. Included by CMakeLists.txt.
-# ONNX files can be written if both are there.
-find_path(ONNX_INCLUDE onnx/onnx_pb.h)
-find_library(ONNX_LIBRARY onnx_proto)
-find_package(Protobuf QUIET)
-if(ONNX_INCLUDE AND ONNX_LIBRARY AND Protobuf_FOUND)
-  set(onnx_found 1)
-else()
-  set(onnx_found 0)
-endif()
-
 # All of the program except main.cpp is a library, so that tests can call the commands.
 file(GLOB_RECURSE app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
 list(FILTER app_sources EXCLUDE REGEX
@@ -46,12 +36,6 @@ if(HTTPLIB_INCLUDE AND HTTPLIB_LIBRARY)
     COMPILE_DEFINITIONS GOSSAMER_HAS_HTTP)
   target_include_directories(gossamer_apps SYSTEM PRIVATE ${HTTPLIB_INCLUDE})
   target_link_libraries(gossamer_apps PRIVATE ${HTTPLIB_LIBRARY})
-endif()
-if(onnx_found)
-  set_source_files_properties(apps/export/onnx.cpp PROPERTIES
-    COMPILE_DEFINITIONS "GOSSAMER_HAS_ONNX;ONNX_ML;ONNX_NAMESPACE=onnx")
-  target_include_directories(gossamer_apps SYSTEM PRIVATE ${ONNX_INCLUDE})
-  target_link_libraries(gossamer_apps PRIVATE ${ONNX_LIBRARY} protobuf::libprotobuf)
 endif()
 # Summaries and doctor show the commit at configure time.
 execute_process(

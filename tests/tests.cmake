@@ -168,7 +168,10 @@ if(PYTHON)
   add_test(NAME interop.tokenizers_live
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/tokenizers_live.py
       $<TARGET_FILE:tokenizer_interop>)
-  set_tests_properties(interop.tensorboard_read interop.tokenizers_live
+  add_test(NAME interop.onnx_capi
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/onnx_capi.py
+      $<TARGET_FILE:gossamer_capi>)
+  set_tests_properties(interop.tensorboard_read interop.tokenizers_live interop.onnx_capi
     PROPERTIES SKIP_RETURN_CODE 77)
 endif()
 

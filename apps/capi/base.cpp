@@ -217,6 +217,8 @@ const gsm_api* gsm_get_api(uint32_t version) {
                            gsm_optimizer_state_save,
                            gsm_optimizer_state_memory,
                            gsm_optimizer_state_load,
-                           gsm_optimizer_state_restore};
+                           gsm_optimizer_state_restore,
+                           gsm_trainer_save_onnx,
+                           gsm_trainer_save_onnx_memory};
   return version >= 1 && version <= GSM_API_VERSION ? &api : nullptr;
 }

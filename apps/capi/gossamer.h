@@ -228,6 +228,20 @@ gsm_status gsm_trainer_free(gsm_trainer* trainer);
 // The bytes of the file that gsm_trainer_save writes.
 gsm_status gsm_trainer_save_memory(gsm_trainer* trainer, const char* const* names,
                                    gsm_bytes** bytes);
+typedef struct gsm_onnx_options {
+  size_t struct_size;  // set it to sizeof(gsm_onnx_options)
+  // What the graph takes, [N, channels, size, size], of 3 channels red first. "normalized": f32, as
+  // gsm_trainer_forward; "unit": f32, 0 to 1; "bytes": u8. The graph normalizes the last two
+  // itself. NULL: normalized
+  const char* input;
+  int32_t keep_batch_norm;  // not 0: as nodes; 0: folded into the convolutions before them
+} gsm_onnx_options;
+// A ResNet for onnxruntime and others: an ONNX file, opset 13, with a graph from "images" to
+// "logits" [N, classes]. Its metadata have the names of the classes and how pictures are prepared.
+gsm_status gsm_trainer_save_onnx(gsm_trainer* trainer, const char* path, const char* const* names,
+                                 const gsm_onnx_options* options);
+gsm_status gsm_trainer_save_onnx_memory(gsm_trainer* trainer, const char* const* names,
+                                        const gsm_onnx_options* options, gsm_bytes** bytes);
 // How many tensors of the initial weights were loaded, and how many stood in the file or the model
 // and did not fit.
 gsm_status gsm_trainer_init_fit(gsm_trainer* trainer, int64_t* loaded, int64_t* left);

@@ -209,6 +209,10 @@ typedef struct gsm_api {
   gsm_status (*optimizer_state_memory)(gsm_optimizer*, gsm_bytes**);
   gsm_status (*optimizer_state_load)(gsm_optimizer*, const char*);
   gsm_status (*optimizer_state_restore)(gsm_optimizer*, const void*, size_t);
+  gsm_status (*trainer_save_onnx)(gsm_trainer*, const char*, const char* const*,
+                                  const gsm_onnx_options*);
+  gsm_status (*trainer_save_onnx_memory)(gsm_trainer*, const char* const*, const gsm_onnx_options*,
+                                         gsm_bytes**);
 } gsm_api;
 // The functions of that version of this header and of older ones. It only grows at its end. NULL:
 // the library is older.

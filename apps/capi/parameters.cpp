@@ -174,6 +174,26 @@ gsm_status gsm_trainer_save_memory(gsm_trainer* trainer, const char* const* name
   });
 }
 
+gsm_status gsm_trainer_save_onnx(gsm_trainer* trainer, const char* path, const char* const* names,
+                                 const gsm_onnx_options* options) {
+  return guarded([&] {
+    const Unlocked t(trainer);
+    check_path(path);
+    t->check_own();
+    write_file(path, t->onnx(names, options_of(options, "gsm_onnx_options")));
+  });
+}
+
+gsm_status gsm_trainer_save_onnx_memory(gsm_trainer* trainer, const char* const* names,
+                                        const gsm_onnx_options* options, gsm_bytes** bytes) {
+  return guarded([&] {
+    const Unlocked t(trainer);
+    check_given("bytes", bytes);
+    t->check_own();
+    *bytes = give_bytes(t->onnx(names, options_of(options, "gsm_onnx_options")));
+  });
+}
+
 gsm_status gsm_trainer_load(gsm_trainer* trainer, const char* path) {
   return guarded([&] {
     const Unlocked t(trainer);

@@ -17,6 +17,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/ops/normalize.h"
 #include "gossamer/models/language_file.h"
+#include "gossamer/models/onnx.h"
 #include "gossamer/models/transformer.h"
 #include "gossamer/models/transformer_file.h"
 #include "gossamer/nn/checkpoint.h"
@@ -429,6 +430,15 @@ Trainer::File Trainer::file(const char* const* names) const {
   }
   out.metadata.emplace("format", "pt");  // Hugging Face's tools look for it
   return out;
+}
+
+std::string Trainer::onnx(const char* const* names, const gsm_onnx_options& o) const {
+  check_task(kPictures);
+  models::OnnxOptions options{.keep_batch_norm = o.keep_batch_norm != 0};
+  if (o.input) options.input = models::onnx_input("gsm_onnx_options.input:", o.input);
+  const std::vector<std::string> classes = class_names(names);
+  return models::onnx_bytes(nn::tensors_of_file(*net_, *params_, params_->values()),
+                            {name_, classes, pictures_}, options);
 }
 
 void Trainer::load(const nn::Weights& file) {

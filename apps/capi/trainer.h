@@ -90,6 +90,8 @@ class Trainer final : public Object {
     std::map<std::string, std::string> metadata;
   };
   File file(const char* const* class_names) const;
+  // The bytes of its ONNX file.
+  std::string onnx(const char* const* class_names, const gsm_onnx_options&) const;
   void load(const nn::Weights&);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }

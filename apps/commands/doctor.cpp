@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "gossamer/apps/commands.h"
-#include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/launch/process.h"
 #include "gossamer/apps/machine.h"
 #include "gossamer/apps/version.h"
@@ -95,12 +94,6 @@ Check network() {
   return has_gloo() ? Check{Verdict::ok, "network", "TCP on 127.0.0.1 works; Gloo is built in", ""}
                     : Check{Verdict::problem, "network", "TCP works, but this build has no Gloo",
                             "install libgloo-dev and build again; one worker needs no Gloo"};
-}
-
-Check exports() {
-  return writes_onnx() ? Check{Verdict::ok, "export", "to onnx, torch, safetensors", ""}
-                       : Check{Verdict::note, "export", "to torch and safetensors, not to onnx",
-                               "install libonnx-dev and libprotobuf-dev, and build again"};
 }
 
 Check launchers() {
@@ -196,9 +189,8 @@ int doctor(const DoctorCommand& command) {
                             memory(),  engine(),   first_step("training", Device::cpu()),
                             network(), launchers()};
   std::ranges::move(gpu_checks(), std::back_inserter(checks));
-  checks.insert(
-      checks.end(),
-      {disk(), limits(), {Verdict::ok, "models", listed(models::names()), ""}, exports()});
+  checks.insert(checks.end(),
+                {disk(), limits(), {Verdict::ok, "models", listed(models::names()), ""}});
   const char* const words[] = {"ok", "note", "PROBLEM"};
   const auto problems = std::ranges::count(checks, Verdict::problem, &Check::verdict);
   if (command.json) {

@@ -5,15 +5,16 @@
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/config_check.h"
-#include "gossamer/apps/export/onnx.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/known_data.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/picture_model.h"
 #include "gossamer/apps/train/weights_keys.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/io/torch_file.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/models/onnx.h"
 #include "gossamer/nn/checkpoint.h"
 
 namespace gossamer::apps {
@@ -35,14 +36,8 @@ int export_model(const ExportCommand& command) {
   check<ConfigError>(onnx || (command.input.empty() && !command.keep_batch_norm), "--to ",
                      command.to,
                      ": --input and --keep-batch-norm are for --to onnx, which holds a graph");
-  OnnxOptions options{.keep_batch_norm = command.keep_batch_norm};
-  if (command.input == "unit")
-    options.input = OnnxInput::unit;
-  else if (command.input == "bytes")
-    options.input = OnnxInput::bytes;
-  else
-    check<ConfigError>(command.input.empty() || command.input == "normalized", "--input ",
-                       command.input, ": wanted normalized, unit or bytes");
+  models::OnnxOptions options{.keep_batch_norm = command.keep_batch_norm};
+  if (!command.input.empty()) options.input = models::onnx_input("--input", command.input);
   const Config config = load_config(command.arguments);
   allow_keys(config, "export", model_keys());
   validate(config, 1);
@@ -53,7 +48,9 @@ int export_model(const ExportCommand& command) {
   if (!command.classes.empty()) name_classes(model, command.classes);
   for (const std::string& line : model.notes) say(line);
   if (onnx)
-    write_onnx(command.out, model, options);
+    write_file(command.out,
+               models::onnx_bytes(nn::in_file_layout(model.net->state()),
+                                  header_of(model.name, model.pictures, model.classes), options));
   else if (command.to == "torch")
     write_torch_file(command.out, nn::in_file_layout(model.net->state()));
   else

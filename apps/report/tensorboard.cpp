@@ -2,7 +2,6 @@
 // core/framework/summary.proto.
 #include "gossamer/apps/report/tensorboard.h"
 
-#include <bit>
 #include <cmath>
 #include <fstream>
 #include <span>
@@ -10,41 +9,17 @@
 #include <unistd.h>
 
 #include "gossamer/apps/machine.h"
+#include "gossamer/core/io/protobuf.h"
 #include "gossamer/data/codec/jpeg_encode.h"
 #include "gossamer/data/hash.h"
 
 namespace gossamer::apps {
 namespace {
 
+using protobuf::field;
+using protobuf::little_endian;
+
 constexpr std::chrono::seconds kFlushEvery(1);
-
-template <class T>
-std::string little_endian(T value) {
-  std::string out;
-  for (std::size_t i = 0; i < sizeof value; ++i) out += static_cast<char>(value >> (8 * i));
-  return out;
-}
-
-// --- protocol buffers: a field is its key (number << 3 | wire type) and its value
-std::string varint(std::uint64_t value) {
-  std::string out;
-  for (; value >= 128; value >>= 7) out += static_cast<char>(value | 128);
-  return out + static_cast<char>(value);
-}
-std::string field(int number, double value) {
-  return varint(static_cast<std::uint64_t>(number << 3 | 1)) +
-         little_endian(std::bit_cast<std::uint64_t>(value));
-}
-std::string field(int number, float value) {
-  return varint(static_cast<std::uint64_t>(number) << 3 | 5) +
-         little_endian(std::bit_cast<std::uint32_t>(value));
-}
-std::string field(int number, std::uint64_t value) {
-  return varint(static_cast<std::uint64_t>(number) << 3) + varint(value);
-}
-std::string field(int number, const std::string& bytes) {
-  return varint(static_cast<std::uint64_t>(number) << 3 | 2) + varint(bytes.size()) + bytes;
-}
 
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -14,7 +14,6 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/data/class_difference.h"
-#include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/inference.h"
@@ -77,15 +76,20 @@ std::string name_of(const nn::Weights& file, const Config& given) {
 
 }  // namespace
 
+models::ModelHeader header_of(const std::string& model, const Pictures& p,
+                              const std::vector<std::string>& classes) {
+  return {model,
+          classes,
+          {p.size,
+           p.resize,
+           p.filter == data::Shrink::area ? "area" : "bilinear",
+           {p.mean.begin(), p.mean.end()},
+           {p.std.begin(), p.std.end()}}};
+}
+
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures& p,
                                                   const std::vector<std::string>& classes) {
-  return models::metadata_of({model,
-                              classes,
-                              {p.size,
-                               p.resize,
-                               p.filter == data::Shrink::area ? "area" : "bilinear",
-                               {p.mean.begin(), p.mean.end()},
-                               {p.std.begin(), p.std.end()}}});
+  return models::metadata_of(header_of(model, p, classes));
 }
 
 std::vector<std::string> keys_of(const nn::Weights& file, const Config& given) {

@@ -11,11 +11,14 @@
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/pictures.h"
 #include "gossamer/core/flat.h"
+#include "gossamer/models/model_file.h"
 #include "gossamer/nn/module.h"
 #include "gossamer/nn/weights.h"
 
 namespace gossamer::apps {
 
+models::ModelHeader header_of(const std::string& model, const Pictures&,
+                              const std::vector<std::string>& classes);
 std::map<std::string, std::string> model_metadata(const std::string& model, const Pictures&,
                                                   const std::vector<std::string>& classes);
 

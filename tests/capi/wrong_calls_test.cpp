@@ -5,6 +5,9 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <regex>
+#include <set>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -245,6 +248,7 @@ void WrongCalls::add_calls() {
     return gsm_group_join(0, 2, "127.0.0.1", one_of({0, -1, 65536}), "t", maybe_null(&group));
   });
   add([&] { return gsm_group_join(0, 2, maybe_null("here"), 9, maybe_null(""), nullptr); });
+  add([&] { return gsm_group_join_env(nullptr); });
   add([&] {
     gsm_join_options wrong{};
     wrong.struct_size = sizeof wrong;
@@ -382,6 +386,17 @@ void WrongCalls::add_trainer_calls() {
     return gsm_trainer_new("resnet8-cifar", 2, &wrong, &trainer);
   });
   add([&] { return gsm_trainer_save_memory(bad_handle<gsm_trainer>(), nullptr, &bytes); });
+  add([&] { return gsm_trainer_save_onnx(trainer_, bad_path(), nullptr, nullptr); });
+  add([&] { return gsm_trainer_save_onnx_memory(trainer_, nullptr, nullptr, nullptr); });
+  add([&] {
+    return gsm_trainer_save_onnx_memory(bad_handle<gsm_trainer>(), nullptr, nullptr, &bytes);
+  });
+  add([&] {
+    gsm_onnx_options wrong{};
+    wrong.struct_size = any(2) ? sizeof wrong : one_of<size_t>({0, 3, 4097});
+    wrong.input = one_of<const char*>({"", "jpeg", "Bytes", "\xff"});
+    return gsm_trainer_save_onnx_memory(trainer_, nullptr, &wrong, &bytes);
+  });
   add([&] { return gsm_trainer_init_fit(trainer_, longs_, nullptr); });
   add([&] { return gsm_trainer_init_left(trainer_, one_of({-1, 0, 1 << 30}), &text_); });
   add([&] {
@@ -490,6 +505,28 @@ TEST_F(WrongCalls, TenThousandAreTenThousandErrors) {
   // What was called wrongly goes on.
   EXPECT_EQ(gsm_gossip_step(gossip_, x_), GSM_OK) << gsm_last_error();
   EXPECT_EQ(gsm_model_forward_u8(model_, bytes_, 1, 8, 8, floats_), GSM_OK) << gsm_last_error();
+}
+
+// Here or in wrong_network_calls_test.cpp: all but those without an argument, and those that take
+// any.
+TEST_F(WrongCalls, EveryFunctionIsCalledWrongly) {
+  const std::string sources =
+      contents(GOSSAMER_SOURCE_DIR "/tests/capi/wrong_calls_test.cpp") +
+      contents(GOSSAMER_SOURCE_DIR "/tests/capi/wrong_network_calls_test.cpp");
+  const std::set<std::string> right{"gsm_scope_begin", "gsm_scope_end", "gsm_set_grad_enabled",
+                                    "gsm_set_log", "gsm_shutdown"};
+  const std::regex declared("\\ngsm_status (gsm_[a-z0-9_]+)\\(");
+  int functions = 0;
+  for (const char* header : {"gossamer.h", "gossamer_networks.h"}) {
+    const std::string text = contents(std::string(GOSSAMER_SOURCE_DIR "/apps/capi/") + header);
+    for (std::sregex_iterator at(text.begin(), text.end(), declared), end; at != end; ++at) {
+      const std::string name = (*at)[1];
+      ++functions;
+      if (!right.contains(name))
+        EXPECT_TRUE(std::regex_search(sources, std::regex(name + "\\b[^\"]"))) << name;
+    }
+  }
+  EXPECT_GT(functions, 180);
 }
 
 TEST_F(WrongCalls, DamagedModelFilesAreErrorsOrModels) {
