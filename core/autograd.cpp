@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "gossamer/core/blocks.h"
+#include "gossamer/core/sole.h"
 #include "gossamer/core/tape.h"
 
 namespace gossamer {
@@ -111,9 +112,9 @@ Node::~Node() {
   while (!pending.empty()) {
     std::shared_ptr<Slot> slot = std::move(pending.back());
     pending.pop_back();
-    if (!slot || slot.use_count() > 1 || !slot->maker) continue;
+    if (!slot || !sole_owner(slot) || !slot->maker) continue;
     std::shared_ptr<Node> maker = std::move(slot->maker);
-    if (maker.use_count() > 1) continue;
+    if (!sole_owner(maker)) continue;
     std::ranges::move(maker->inputs, std::back_inserter(pending));
     maker->inputs.clear();
   }

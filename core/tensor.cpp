@@ -10,6 +10,7 @@
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/ops/copy.h"
 #include "gossamer/core/parallel.h"
+#include "gossamer/core/sole.h"
 
 namespace gossamer {
 
@@ -262,9 +263,7 @@ const std::shared_ptr<Slot>& Tensor::slot() const {
   check<ShapeError>(defined(), "tensor: used before it was given a value");
   return impl_->slot;
 }
-bool Tensor::sole() const {
-  return impl_ && impl_.use_count() == 1 && impl_->block.use_count() == 1;
-}
+bool Tensor::sole() const { return impl_ && sole_owner(impl_) && sole_owner(impl_->block); }
 void Tensor::set_slot(std::shared_ptr<Slot> slot) { impl_->slot = std::move(slot); }
 
 }  // namespace gossamer

@@ -1,7 +1,9 @@
 // The handlers only set a flag; see stop.h.
 #include "gossamer/apps/launch/stop.h"
 
+#include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <ctime>
 
 #include <unistd.h>
@@ -9,10 +11,13 @@
 namespace gossamer::apps {
 namespace {
 
-volatile std::sig_atomic_t signal_seen = 0, at_once = 0;
+// Two signals may run the handler in two threads, and any thread asks for stop_signal(). Atomics
+// without a lock are allowed in a handler.
+std::atomic<int> signal_seen{0}, at_once{0};
+std::atomic<std::int64_t> first_seen_ns{0};  // written before signal_seen
+static_assert(std::atomic<int>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
 pid_t parent = 0;
-
-timespec first_seen{};
 
 extern "C" void on_stop(int number) {
   const bool closed_terminal = number == SIGHUP;
@@ -20,13 +25,11 @@ extern "C" void on_stop(int number) {
   if (at_once != 0) _exit(128 + number);
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t now_ns = std::int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
   if (signal_seen == 0) {
-    first_seen = now;
+    first_seen_ns = now_ns;
     signal_seen = number;
-  } else if (!closed_terminal &&
-             static_cast<double>(now.tv_sec - first_seen.tv_sec) +
-                     1e-9 * static_cast<double>(now.tv_nsec - first_seen.tv_nsec) >
-                 kSameStop_s) {
+  } else if (!closed_terminal && 1e-9 * static_cast<double>(now_ns - first_seen_ns) > kSameStop_s) {
     if (write(STDERR_FILENO, kKilledText, sizeof kKilledText - 1) < 0) _exit(kKilled);
     _exit(kKilled);
   }
