@@ -522,8 +522,8 @@ TEST_F(WrongCalls, EveryFunctionIsCalledWrongly) {
     for (std::sregex_iterator at(text.begin(), text.end(), declared), end; at != end; ++at) {
       const std::string name = (*at)[1];
       ++functions;
-      if (!right.contains(name))
-        EXPECT_TRUE(std::regex_search(sources, std::regex(name + "\\b[^\"]"))) << name;
+      EXPECT_TRUE(right.contains(name) || std::regex_search(sources, std::regex(name + "\\b[^\"]")))
+          << name;
     }
   }
   EXPECT_GT(functions, 180);

@@ -1,4 +1,5 @@
-// Ops against PyTorch's results and gradients, stored in golden/ops.safetensors by golden/ops.py.
+// Ops against PyTorch's results and gradients, stored in golden/ops.safetensors by golden/ops.py
+// and in golden/rearrange.safetensors by golden/rearrange.py.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
+#include "gossamer/core/ops/rearrange.h"
 #include "gossamer/core/update.h"
 #include "support/updates.h"
 
@@ -16,9 +18,12 @@ namespace {
 Tensor golden(const std::string& name) {
   static const SafeTensors file =
       read_safetensors(GOSSAMER_SOURCE_DIR "/tests/golden/ops.safetensors");
+  static const SafeTensors rearranged =
+      read_safetensors(GOSSAMER_SOURCE_DIR "/tests/golden/rearrange.safetensors");
   const Tensor* t = file.find(name);
+  if (!t) t = rearranged.find(name);
   if (!t)
-    throw std::runtime_error("golden/ops.safetensors has no " + name + "; run golden/ops.py again");
+    throw std::runtime_error("golden/ops.safetensors and rearrange.safetensors have no " + name);
   return t->clone();
 }
 
@@ -73,6 +78,15 @@ TEST(GoldenOps, BatchNormWithAddAndReluMatchesPyTorchInTrainingAndEvaluation) {
     expect_close(mean, golden(name + ".mean_after"), name + " running mean");
     expect_close(var, golden(name + ".var_after"), name + " running variance");
   }
+}
+
+TEST(GoldenOps, RearrangingMatchesPyTorch) {
+  check_case("transpose", {"x"}, [](const auto& in) { return transpose(in[0], -2, 0); });
+  check_case("slice_along", {"x"}, [](const auto& in) { return slice_along(in[0], 1, 1, 4); });
+  check_case("sum_along", {"x"}, [](const auto& in) { return sum_along(in[0], 1); });
+  check_case("concat", {"a", "b", "c"}, [](const auto& in) {
+    return concat({in[0], in[1], in[2], in[0]}, 1);
+  });
 }
 
 TEST(GoldenOps, ActivationsAndSoftmaxMatchPyTorch) {
