@@ -88,6 +88,8 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
          "learning rate; default: 0.05 for quadratic, 0.5 for logreg");
   option("--momentum", c.options.momentum, "momentum of SGD");
   option("--heterogeneity", c.quadratic.heterogeneity, "how much the workers' data differ");
+  chosen("--inject", c.options.inject,
+         "workers that lie: attack:3:alie; also dissensus, sign-flip, ipm, label-flip");
   option("--noise", c.quadratic.noise, "quadratic: standard deviation of the gradients' noise");
   option("--curvature", c.quadratic.curvature, "quadratic: factor of the curvature; 0: noise only");
   option("--condition", c.quadratic.condition,

@@ -21,6 +21,7 @@
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/methods/mixes_models.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/selection.h"
 
@@ -203,6 +204,18 @@ void validate(const Config& c, int workers, int per_machine) {
   });
   const auto faults = dist::parse_injections(c.dist.inject);
   dist::validate(faults, workers);
+  const auto any = [&](auto is_so) { return std::ranges::any_of(faults, is_so); };
+  require(!any([](const auto& f) { return f.lies(); }) ||
+              (dist::mixes_models(c.stepping_method()) && c.dist.payload == "f32" &&
+               c.dist.wire == "f32"),
+          "dist.inject",
+          "without an attack (label-flip is one that it may have), or train.method one of " +
+              dist::methods_that(
+                  [](const dist::MethodTraits& m) { return dist::mixes_models(m.name); }, "or") +
+              " with dist.payload=f32 and dist.wire=f32: a liar needs models to lie about");
+  require(
+      !any([](const auto& f) { return f.how == dist::Attack::label_flip; }) || c.task == "pictures",
+      "dist.inject", "without label-flip: only pictures have labels");
   const bool restarts = c.dist.restart > 0 || std::ranges::any_of(faults, [](const auto& f) {
                           return f.kind == dist::Injection::Kind::restart;
                         });

@@ -94,7 +94,9 @@ void check_given(const SimulateCommand& c) {
       {{"--events"}, !exchanges && !synchronous, gossip},
       {{"--from", "--dims"}, !exchanges && !timeline, "consensus, quadratic and logreg"},
       {{"--seeds"}, !timeline, "the other modes; a time line shows one run, that of --seed"},
-      {{"--learning-rate", "--momentum", "--heterogeneity"}, trains, "quadratic and logreg"},
+      {{"--learning-rate", "--momentum", "--heterogeneity", "--inject"},
+       trains,
+       "quadratic and logreg"},
       {{"--noise", "--curvature", "--condition"}, c.mode == "quadratic", "quadratic"},
       {{"--samples", "--batch"}, c.mode == "logreg", "logreg"},
       {{"--pairing", "--rate", "--rate-is-limit"},
@@ -116,6 +118,7 @@ void check_given(const SimulateCommand& c) {
         "--node-size", "--node-bandwidth", "--node-latency-s", "--flow-bandwidth"},
        timeline || (!exchanges && !synchronous && !ideal),
        "mode timeline and to pairings with latencies: handshake, schedule, rounds"},
+      {{"--equal-weight"}, trains && !ideal, "quadratic and logreg with latencies"},
       {{"--buckets"},
        timeline && row.traits.sums_gradients,
        "timeline with method " + listed(methods_with([](const std::string& m) {
@@ -438,6 +441,10 @@ int simulate(const SimulateCommand& given) {
   c.quadratic.dims = c.logreg.dims = c.options.dims;
   c.quadratic.seed = c.logreg.seed = c.options.seed;
   c.logreg.heterogeneity = c.quadratic.heterogeneity;
+  for (const dist::Injection& each : plan.attacks)
+    if (!each.lies()) c.logreg.wrong_labels.push_back(each.rank);
+  check<ConfigError>(c.mode == "logreg" || c.logreg.wrong_labels.empty(), "simulate ", c.mode,
+                     ": label-flip would have no effect; logreg has labels");
   if (c.mode == "quadratic")
     return training(c, plan, *dist::make_quadratic(c.options.workers, c.quadratic));
   return training(c, plan, *dist::make_logistic(c.options.workers, c.logreg));

@@ -18,6 +18,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/cache.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/dist/faults/inject.h"
 #include "gossamer/models/model_file.h"
 #include "gossamer/nn/checkpoint.h"
 
@@ -41,6 +42,10 @@ class Data final : public TaskData {
         place_(place) {
     size_milestones_ = parts_of_run(config.data.size_milestones, config, place.size,
                                     static_cast<double>(sets.train->size()));
+    wrong_labels_ = std::ranges::any_of(
+        dist::parse_injections(config.dist.inject), [&](const dist::Injection& i) {
+          return i.how == dist::Attack::label_flip && i.rank == place.rank;
+        });
     if (config.data.cache_gb <= 0) return;
     cache_ = std::make_shared<data::Cache>(static_cast<std::size_t>(1e9 * config.data.cache_gb));
     sets.train = data::cached(sets.train, cache_);
@@ -114,6 +119,9 @@ class Data final : public TaskData {
   nn::DrawnBatch next(const nn::Position& at, double progress) override {
     loader_->set_size(side(progress));
     const data::Batch batch = loader_->next();
+    if (wrong_labels_ && batch.labels.defined())
+      for (std::int32_t& label : batch.labels.span<std::int32_t>())
+        label = static_cast<std::int32_t>(sets.train->classes().size()) - 1 - label;
     return batch.labels.defined() ? step.drawn(batch, at) : nn::DrawnBatch();
   }
   data::LoaderStats stats() const override { return loader_->stats(); }
@@ -146,6 +154,7 @@ class Data final : public TaskData {
   std::vector<double> size_milestones_;  // parts of the run
   std::unique_ptr<data::Loader> loader_;
   data::SampleOrder order_;
+  bool wrong_labels_ = false;  // the attack label-flip
 };
 
 // --- the model

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <mutex>
 
 #include "gossamer/core/random.h"
@@ -20,14 +21,66 @@ constexpr double kSettling = 0.5;
 // while it lasts.
 bool may_be_lost(MessageType type) { return type <= MessageType::decline; }
 
+// What a worker sends instead of its models, of those that it was sent before. It knows no more:
+// not its peers' other neighbours, nor what they send in the same round.
+class Liar {
+ public:
+  explicit Liar(const Injector& faults) : faults_(faults) {}
+
+  // An exchange begins. Returns what goes to the peer.
+  Tensor sends(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive) {
+    const std::optional<Attack> attack = faults_.lie();
+    if (!attack || !goes(send)) return send;
+    check<ConfigError>(send.dtype() == DType::f32 && send.device().is_cpu(),
+                       "inject: an attack lies about models that travel in f32 between CPUs, and "
+                       "here is ",
+                       send.dtype(), "; take dist.payload=f32, dist.wire=f32");
+    const std::scoped_lock lock(mutex_);
+    // Of each piece of a model there is one block, whose place names it.
+    const void* const piece = send.span<float>().data();
+    if (goes(receive) && receive.dtype() == DType::f32)
+      under_way_[{peer, session}] = {piece, receive};
+    const auto known = heard_.find(piece);
+    const auto own = send.span<float>();
+    Tensor said = Tensor::empty({send.numel()});
+    std::vector<KnownModel<float>> others;
+    std::span<const float> target = own;
+    if (known != heard_.end())
+      for (const auto& [who, model] : known->second) {
+        if (model.numel() != send.numel()) continue;
+        if (who == peer)
+          target = model.span<float>();
+        else
+          others.push_back({1, model.span<float>()});
+      }
+    if (target.data() != own.data()) others.push_back({1, own});
+    lie<float>(*attack, own, target, 1, others, said.span<float>());
+    return said;
+  }
+  // An exchange has ended, and what came has not been looked at yet.
+  void ended(int peer, std::uint64_t session, bool ok) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = under_way_.find({peer, session});
+    if (found == under_way_.end()) return;
+    if (ok) heard_[found->second.first][peer] = found->second.second.clone();
+    under_way_.erase(found);
+  }
+
+ private:
+  const Injector& faults_;
+  std::mutex mutex_;
+  std::map<std::pair<int, std::uint64_t>, std::pair<const void*, Tensor>> under_way_;
+  std::map<const void*, std::map<int, Tensor>> heard_;  // of each piece, by peer
+};
+
 // Exchanges that are asked for during a cut wait for its end, as bytes on a connection would.
 class DisturbedPayload final : public Payload {
  public:
   DisturbedPayload(Payload& inner, ControlLink& link, const Injector& faults, int rank,
                    std::uint64_t seed)
-      : inner_(inner), link_(link), faults_(faults), rank_(rank), seed_(seed) {}
+      : inner_(inner), link_(link), faults_(faults), liar_(faults), rank_(rank), seed_(seed) {}
 
-  void exchange(int peer, std::uint64_t session, const Tensor& send, const Tensor& receive,
+  void exchange(int peer, std::uint64_t session, const Tensor& given, const Tensor& receive,
                 std::span<const char> note, Seconds deadline) override {
     // A function of edge and session, so that both sides lose the same exchanges.
     const auto low = static_cast<std::uint64_t>(std::min(rank_, peer)),
@@ -35,6 +88,7 @@ class DisturbedPayload final : public Payload {
     const bool lost = Rng(seed_ ^ session * 0x9e3779b97f4a7c15ull, low << 32 | high).uniform53() <
                       faults_.drop(peer);
     if (lost) return link_.post(failure(peer, session, "lost (injected)"));
+    const Tensor send = liar_.sends(peer, session, given, receive);
     const std::scoped_lock lock(mutex_);
     // in order with those that wait
     if (!faults_.cut(peer) && std::ranges::find(waiting_, peer, &Waiting::peer) == waiting_.end())
@@ -51,6 +105,8 @@ class DisturbedPayload final : public Payload {
     inner_.abort(peer, from_session);
   }
   void drain(Seconds limit) override { inner_.drain(limit); }
+
+  void ended(const Event& e) { liar_.ended(e.peer, e.session, e.ok); }
 
   // Begins the exchanges whose cut is over, and returns the ends of those whose time is over.
   std::vector<Event> follow(double now) {
@@ -102,6 +158,7 @@ class DisturbedPayload final : public Payload {
   Payload& inner_;
   ControlLink& link_;
   const Injector& faults_;
+  Liar liar_;
   const int rank_;
   const std::uint64_t seed_;
   std::mutex mutex_;
@@ -193,6 +250,7 @@ class DisturbedLink final : public ControlLink {
 
   void take(Event e) {
     if (e.peer < 0 || e.kind == Event::Kind::woken) return ready_.push_back(std::move(e));
+    if (e.kind == Event::Kind::exchanged) payload_.ended(e);
     Edge& edge = edges_.at(static_cast<std::size_t>(e.peer));
     if (e.kind == Event::Kind::dead) edge.messages.clear();
     if (e.kind == Event::Kind::dead || e.kind == Event::Kind::joined) {

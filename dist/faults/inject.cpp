@@ -14,7 +14,8 @@ namespace gossamer::dist {
 namespace {
 
 using Kind = Injection::Kind;
-constexpr const char* kNames[] = {"kill", "stop", "slow", "restart", "drop", "delay", "partition"};
+constexpr const char* kNames[] = {"kill",   "stop", "slow",  "restart",
+                                  "attack", "drop", "delay", "partition"};
 constexpr int kMostWorkers = 65536;
 
 class Parser {
@@ -95,13 +96,16 @@ class Parser {
     const std::string_view word = text_.substr(at_, length);
     const auto* name = std::ranges::find(kNames, word);
     if (name == std::end(kNames))
-      fail_here("known are kill, stop, slow, restart, drop, delay and partition");
+      fail_here("known are kill, stop, slow, restart, attack, drop, delay and partition");
     at_ += length;
     Injection out;
     out.kind = static_cast<Kind>(name - std::begin(kNames));
     expect(":", "what it concerns");
-    if (out.process()) {
-      expect("rank=", "the number of a worker");
+    if (out.of_worker()) {
+      if (out.kind == Kind::attack)
+        accept("rank=");
+      else
+        expect("rank=", "the number of a worker");
       out.rank = rank();
     } else if (out.kind == Kind::partition) {
       sides(out);
@@ -145,14 +149,27 @@ class Parser {
     } else if (out.kind == Kind::drop) {
       expect(":p=", "a probability");
       out.probability = real("a probability from 0 to 1", 0, 1);
+    } else if (out.kind == Kind::attack) {
+      expect(":", "the kind of attack");
+      attack(out);
     } else {
       expect(":", "a time like 5s or 50ms");
       out.seconds = duration();
     }
   }
 
+  void attack(Injection& out) {
+    const auto* const found =
+        std::ranges::find_if(kAttackNames, [&](std::string_view name) { return accept(name); });
+    if (found == kAttackNames.end())
+      fail_here("known attacks are dissensus, sign-flip, alie, ipm and label-flip");
+    out.how = static_cast<Attack>(found - kAttackNames.begin());
+  }
+
   void when(Injection& out, std::size_t where) {
     if (!accept("@")) return;
+    if (out.kind == Kind::attack && out.how == Attack::label_flip)
+      fail_at(where, "labels are wrong from the beginning: give label-flip no time");
     if (accept("step=")) {
       const std::size_t here = at_;
       out.at_step = number<i64>("a number of steps");
@@ -197,13 +214,15 @@ void validate(const std::vector<Injection>& all, int workers) {
 
 std::string to_text(const Injection& i) {
   std::string out = std::string(kNames[static_cast<int>(i.kind)]) + ":";
-  if (i.process()) out += "rank=" + std::to_string(i.rank);
+  if (i.of_worker()) out += "rank=" + std::to_string(i.rank);
   if (i.a >= 0) out += "edge=" + std::to_string(i.a) + "-" + std::to_string(i.b);
   for (std::size_t s = 0; s < i.sides.size(); ++s) {
     out += s ? "|" : "";
     for (std::size_t k = 0; k < i.sides[s].size(); ++k)
       out += (k ? "," : "") + std::to_string(i.sides[s][k]);
   }
+  if (i.kind == Kind::attack)
+    out += ":" + std::string(kAttackNames[static_cast<std::size_t>(i.how)]);
   if (i.kind == Kind::slow) out += ":x" + shortest(i.factor);
   if (i.kind == Kind::drop) out += ":p=" + shortest(i.probability);
   if (i.kind == Kind::stop || i.kind == Kind::delay || i.kind == Kind::partition)

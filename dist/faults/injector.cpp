@@ -53,6 +53,9 @@ void Injector::start() {
   check<Error>(!timer_.joinable() && origin_ == INFINITY, "Injector: started twice");
   step_began_ = wall_seconds();
   origin_ = step_began_;
+  if (actions_.say)
+    for (const Injection& i : all_)
+      if (i.kind == Kind::attack && i.rank == rank_ && i.at_step < 0) actions_.say(to_text(i));
   const bool timed = std::ranges::any_of(all_, [&](const Injection& i) {
     return i.kind <= Kind::stop && i.rank == rank_ && i.at_step < 0;
   });
@@ -96,6 +99,7 @@ void Injector::before_step(i64 step, FunctionRef<bool()> stopping) {
     if (i.rank != rank_) continue;
     if (i.kind == Kind::slow && begins_[k] <= now()) factor *= i.factor;
     if (i.kind <= Kind::stop && reached) act(i);
+    if (i.kind == Kind::attack && reached && actions_.say) actions_.say(to_text(i));
   }
   const double until = wall_seconds() + (factor - 1) * worked;
   for (double left; (left = until - wall_seconds()) > 0 && !stopping();)
@@ -143,8 +147,14 @@ double Injector::next_change(double t) const {
   return next;
 }
 
+std::optional<Attack> Injector::lie() const {
+  for (std::size_t k = 0; k < all_.size(); ++k)
+    if (all_[k].lies() && all_[k].rank == rank_ && running(k, now())) return all_[k].how;
+  return std::nullopt;
+}
+
 bool Injector::disturbs_links() const {
-  return std::ranges::any_of(all_, [](const Injection& i) { return !i.process(); });
+  return std::ranges::any_of(all_, [](const Injection& i) { return !i.of_worker() || i.lies(); });
 }
 
 Injector::Actions process_actions(std::function<void(const std::string&)> say) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -43,6 +44,8 @@ class Injector {
   double drop(int peer) const;         // probability
   double next_change(double t) const;  // when a cut begins or ends next, after t; infinity: never
   double now() const;                  // seconds since start(); below 0 before
+  // The lie that this worker tells now.
+  std::optional<Attack> lie() const;
   bool disturbs_links() const;
 
  private:
@@ -72,6 +75,8 @@ Injector::Actions process_actions(std::function<void(const std::string&)> say);
 // lost, late or cut off. A cut holds them back; if it lasts for `dead_after`, they are lost, the
 // other counts as dead, and has joined again shortly after the end. An exchange under way comes
 // through. Collectives pass: a cut shows in alive(). Both must outlive it.
+// A worker that lies sends something else than it is given: what attack.h says, of the models that
+// it was sent last and its own. ConfigError where they do not travel in f32.
 std::unique_ptr<Group> disturbed(Group& inner, const Injector&, std::uint64_t seed,
                                  Seconds dead_after);
 

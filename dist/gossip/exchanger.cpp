@@ -2,6 +2,7 @@
 #include "gossamer/dist/gossip/exchanger.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/host_signals.h"
@@ -30,7 +31,7 @@ Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, c
       transfer_(state, group, options_),
       early_(early.begin(), early.end()) {
   for (int p = 0; p < base_.n; ++p)
-    if (!state_.roster.member(p)) policy_->gone(p);
+    if (!state_.roster.member(p)) policy_->gone(p), state_.step_times.lost(p);
   adopt_graph();
   thread_ = start_thread([this] { run(); });
 }
@@ -127,6 +128,9 @@ void Exchanger::turn() {
   }
   const std::scoped_lock lock(state_.mutex);
   send_sketch();
+  if (std::exchange(state_.tell_step_time, false))
+    for (int p = 0; p < base_.n; ++p)
+      if (p != group_.rank()) send_step_time(p);
   state_.sender->turn();
   state_.hold = policy_->hold();
   state_.changed.notify_all();
@@ -145,6 +149,11 @@ void Exchanger::send_sketch() {
   const auto [peer, stream] = state_.estimate.choose(others);
   const PairSketch own = state_.model.sketch(t, stream);
   for (const Message& m : state_.estimate.messages(own)) link_.send(peer, m);
+}
+
+void Exchanger::send_step_time(int peer) {
+  if (state_.step_time.said() > 0)
+    link_.send(peer, {.type = MessageType::heartbeat, .value = state_.step_time.said()});
 }
 
 // Time as the policy sees it; what training has waited for in vain is dropped first.
@@ -232,6 +241,7 @@ void Exchanger::handle(int from, const Message& m, double now) {
       estimate.own(state_.model.sketch(state_.clock.now(now), estimate.stream()));
     return;
   }
+  if (m.type == MessageType::heartbeat) return state_.step_times.said(from, m.value);
   if (m.type == MessageType::ask_state) return state_.sender->asked(from, m, stopping_);
   if (m.type == MessageType::back && state_.sender->keep(from, m)) return;
   if (m.type == MessageType::bye && m.epoch == 0) state_.sender->gone(from);
@@ -258,6 +268,8 @@ void Exchanger::follow(const Roster::Change& change) {
       {
         const std::scoped_lock lock(state_.mutex);
         state_.sender->back(peer);
+        state_.step_times.joined(peer);
+        send_step_time(peer);
       }
       if (options_.on_fault) options_.on_fault("joined", peer);
       return;
@@ -273,6 +285,7 @@ void Exchanger::follow(const Roster::Change& change) {
   {
     const std::scoped_lock lock(state_.mutex);
     state_.happened({.kind = WorkerEvent::Kind::lost, .peer = peer});
+    state_.step_times.lost(peer);
     alive = state_.roster.alive();
   }
   if (options_.on_fault) options_.on_fault(change.why, peer);

@@ -44,6 +44,7 @@ class Exchanger {
   Seconds pause();  // until something is due by the clock
   void drain_sender();
   void send_sketch();
+  void send_step_time(int peer);
 
   GossipState& state_;
   Group& group_;

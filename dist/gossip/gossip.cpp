@@ -15,21 +15,21 @@ namespace {
 constexpr double kTakeoverPatience = 3;
 }  // namespace
 
-GossipMethod::GossipMethod(const MethodTraits& traits, bool accelerated, const MethodContext& with,
-                           GossipParts parts)
+GossipMethod::GossipMethod(const MethodTraits& traits, const GossipKind& kind,
+                           const MethodContext& with, GossipParts parts)
     : name_(traits.name),
-      accelerated_(accelerated),
+      kind_(kind),
       params_(with.params),
       optimizer_(with.optimizer),
       group_(with.group),
       options_(with.options),
       membership_(group_, options_.min_workers),
       state_(params_.values(), params_.buffers(),
-             accelerated && group_.size() > 1 && options_.rate > 0,
+             kind.accelerated && group_.size() > 1 && options_.rate > 0,
              Roster(group_.rank(), group_.size(),
                     options_.start_samples / (static_cast<double>(options_.batch) * group_.size()),
                     options_.finish_timeout_s),
-             ConsensusEstimate(group_.rank(), options_.seed)) {
+             ConsensusEstimate(group_.rank(), options_.seed), group_.size()) {
   const MethodOptions& options = options_;
   FlatParams& params = params_;
   Group& group = group_;
@@ -81,7 +81,6 @@ GossipMethod::~GossipMethod() = default;
 void GossipMethod::step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
   params_.settle_grads();
-  const auto rate = static_cast<float>(learning_rate);
   {
     const std::scoped_lock lock(state_.mutex);
     if (state_.error) std::rethrow_exception(state_.error);
@@ -99,7 +98,9 @@ void GossipMethod::step(double learning_rate) {
     // A slow worker among fast ones does many exchanges a gradient, and eta grows with them: then a
     // drift over a whole gradient, taken back, would leave little but its rounding errors.
     if (options_.rate > 0) numbers.longest_gap = 2 / std::max(options_.rate, rate_reached);
-    state_.model.gradient(static_cast<double>(state_.clock.count()), optimizer_, rate);
+    learning_rate *= weight_of_step();
+    state_.model.gradient(static_cast<double>(state_.clock.count()), optimizer_,
+                          static_cast<float>(learning_rate));
     state_.roster.gradient();
     ++state_.stats.gradients;
     if (state_.sender && state_.sender->wanted()) state_.fill_sender();
@@ -110,6 +111,17 @@ void GossipMethod::step(double learning_rate) {
     exchanger_->wake();
     wait_for_exchanges();
   }
+}
+
+// A replay's learning rates are those that were recorded, with their weights.
+double GossipMethod::weight_of_step() {
+  if (!kind_.equal_weight || !options_.replay.empty()) return 1;
+  state_.step_time.step(wall_seconds());
+  if (state_.step_time.is_news()) {
+    state_.step_times.said(group_.rank(), state_.step_time.said());
+    state_.tell_step_time = true;
+  }
+  return state_.step_times.weight(state_.step_time.seconds());
 }
 
 // The policy says from which time on training must not run ahead of its exchanges, and for how long
@@ -216,7 +228,7 @@ void GossipMethod::quiesce(const std::function<void()>& f) {
 
 std::vector<NamedTensor> GossipMethod::state() {
   std::vector<NamedTensor> all;
-  if (accelerated_)
+  if (kind_.accelerated)
     all.push_back({"acid.tilde", state_.model.has_twin() ? state_.model.twin() : params_.values()});
   if (state_.model.error().defined()) all.push_back({kPayloadError, state_.model.error()});
   return all;

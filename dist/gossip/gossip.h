@@ -3,6 +3,7 @@
 #pragma once
 
 #include "gossamer/dist/gossip/exchanger.h"
+#include "gossamer/dist/gossip/replay.h"
 #include "gossamer/dist/method_context.h"
 
 namespace gossamer::dist {
@@ -15,9 +16,7 @@ struct GossipParts {
 
 class GossipMethod : public Method {
  public:
-  // accelerated: A2CiD2 (a twin x~ and the drift between both); otherwise the asynchronous
-  // baseline, AD-PSGD: eta = 0, no twin.
-  GossipMethod(const MethodTraits&, bool accelerated, const MethodContext&, GossipParts = {});
+  GossipMethod(const MethodTraits&, const GossipKind&, const MethodContext&, GossipParts = {});
   ~GossipMethod() override;
   void step(double learning_rate) override;
   double samples_seen() const override;
@@ -33,10 +32,11 @@ class GossipMethod : public Method {
  private:
   std::vector<Event> start_again(const RunDigest& digest, const Graph&);
   void wait_for_exchanges();
-  void complete() const;  // under the mutex: training is over
+  void complete() const;    // under the mutex: training is over
+  double weight_of_step();  // the same: of the step that is done now
 
   const std::string name_;
-  const bool accelerated_;
+  const GossipKind kind_;
   FlatParams& params_;
   Optimizer& optimizer_;
   Group& group_;

@@ -245,7 +245,7 @@ class ReplayedMethod final : public Method {
 
 }  // namespace
 
-std::unique_ptr<Method> make_gossip(const MethodTraits& traits, bool accelerated,
+std::unique_ptr<Method> make_gossip(const MethodTraits& traits, const GossipKind& kind,
                                     const MethodContext& with) {
   MethodOptions options = with.options;
   const auto& [params, optimizer, group, graph, given, restore] = with;
@@ -277,7 +277,7 @@ std::unique_ptr<Method> make_gossip(const MethodTraits& traits, bool accelerated
   if (!options.record.empty())
     parts.logs.insert(parts.logs.begin(), std::make_unique<Recorder>(options.record, facts));
   auto method = std::make_unique<GossipMethod>(
-      traits, accelerated, MethodContext{params, optimizer, group, graph, options, restore},
+      traits, kind, MethodContext{params, optimizer, group, graph, options, restore},
       std::move(parts));
   if (!replay) return method;
   return std::make_unique<ReplayedMethod>(std::move(method), *replay, group.size());

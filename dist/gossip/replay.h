@@ -14,11 +14,18 @@
 
 namespace gossamer::dist {
 
+struct GossipKind {
+  // A2CiD2: a twin x~ and the drift between both. Otherwise the asynchronous baseline, AD-PSGD:
+  // eta = 0, no twin.
+  bool accelerated = true;
+  bool equal_weight = false;  // equal_weight.h
+};
+
 // A GossipMethod, recorded or replayed as options.record and options.replay say. ConfigError: the
 // record is of another run (names the difference), or a worker was lost in it. IoError: see
 // read_record(). While it replays, DistError with the file, the event and the peer: nothing happens
 // for long, or another event happens than was recorded; at the end, the parameters are others, or a
 // worker is missing because its own replay failed.
-std::unique_ptr<Method> make_gossip(const MethodTraits&, bool accelerated, const MethodContext&);
+std::unique_ptr<Method> make_gossip(const MethodTraits&, const GossipKind&, const MethodContext&);
 
 }  // namespace gossamer::dist

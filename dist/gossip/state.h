@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "gossamer/dist/edge_statistics.h"
+#include "gossamer/dist/gossip/equal_weight.h"
 #include "gossamer/dist/gossip/event_log.h"
 #include "gossamer/dist/gossip/model.h"
 #include "gossamer/dist/gossip/policy.h"
@@ -20,11 +21,12 @@ namespace gossamer::dist {
 
 struct GossipState {
   GossipState(Tensor values, Tensor statistics, bool with_twin, Roster members,
-              const ConsensusEstimate& distance)
+              const ConsensusEstimate& distance, int workers)
       : model(std::move(values), with_twin),
         buffers(std::move(statistics)),
         roster(std::move(members)),
-        estimate(distance) {}
+        estimate(distance),
+        step_times(workers) {}
 
   std::mutex mutex;
   std::condition_variable changed;  // the hold moved, an exchange ended, or error was set
@@ -47,6 +49,10 @@ struct GossipState {
   bool in_flight = false;  // between the two halves of a communication event
   bool held = false;       // quiesce() waits or works: no new event begins
   ConsensusEstimate estimate;
+  // With equal weight: how long a step takes here, and everywhere; the others don't know ours yet.
+  StepTime step_time;
+  StepTimes step_times;
+  bool tell_step_time = false;
   EdgeStatistics edges;
   std::vector<std::unique_ptr<EventLog>> logs;
   void happened(const WorkerEvent& e) {

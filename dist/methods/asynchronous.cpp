@@ -1,5 +1,6 @@
 // Methods in which every worker trains at its own pace and averages with one neighbour at a time:
 // A2CiD2, whose page is gossip/a2cid2.h, and what it is compared with.
+#include "gossamer/dist/gossip/equal_weight.h"
 #include "gossamer/dist/gossip/replay.h"
 #include "gossamer/dist/methods/registry.h"
 
@@ -7,11 +8,14 @@ namespace gossamer::dist {
 namespace {
 
 MethodRow gossip_row(const std::string& name, GossipFormula formula) {
-  MethodRow row =
-      row_with<NoSettings>({.name = name, .synchronous = false, .records = true, .restarts = true});
+  MethodRow row = row_with<EqualWeightOptions>(
+      {.name = name, .synchronous = false, .records = true, .restarts = true});
+  row.simulated_settings = row.settings;
   row.gossip = formula;
   row.make = [traits = row.traits, formula](const MethodContext& with) {
-    return make_gossip(traits, formula.accelerated, with);
+    const auto own = with.options.settings.as<EqualWeightOptions>(traits.name);
+    return make_gossip(
+        traits, {.accelerated = formula.accelerated, .equal_weight = own.equal_weight}, with);
   };
   return row;
 }

@@ -37,6 +37,8 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
       noise_(seed, 2),
       crossing_(static_cast<std::size_t>(workers_)) {
   const bool twin = plan.row->gossip.accelerated;
+  if (plan.options.settings.as<EqualWeightOptions>(plan.options.method).equal_weight)
+    step_times_.emplace(workers_);
   const double rate = mean_rate(plan.graph);
   if (twin) eta_at_rate_1_ = plan.options.eta_scale * plan.constants.eta / rate;
   MethodOptions options;
@@ -230,10 +232,11 @@ void NetworkSimulation::end_gradient(int i) {
   if (w.state.has_twin())
     w.state.numbers.eta = RateTracker::kSafety * eta_at_rate_1_ * w.rate.rate();
   w.state.drift(static_cast<double>(w.clock.count()));
+  const double learning_rate = weight_of_step(i) * plan_.options.learning_rate;
   if (problem_)
     for (std::size_t k = 0; k < w.gradient.size(); ++k) {
       double& u = w.gradient[k];
-      u = plan_.options.learning_rate *
+      u = learning_rate *
           sgd_direction(plan_.options.momentum, 0.0, false, w.state.x[k], u, w.momentum[k]);
       w.state.update(k, u);
     }
@@ -245,6 +248,14 @@ void NetworkSimulation::end_gradient(int i) {
   turn(i);
   if (w.waiting)
     queue_.push(now_ + w.policy->hold().seconds, {What::waited_enough, i, -1, w.waits, {}});
+}
+
+double NetworkSimulation::weight_of_step(int i) {
+  if (!step_times_) return 1;
+  StepTime& own = at(i).step_time;
+  own.step(now_);
+  if (own.is_news()) step_times_->said(i, own.said());
+  return step_times_->weight(own.seconds());
 }
 
 void NetworkSimulation::end_wait(int i) {

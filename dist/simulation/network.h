@@ -4,9 +4,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "gossamer/dist/consensus_estimate.h"
+#include "gossamer/dist/gossip/equal_weight.h"
 #include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/simulation/queue.h"
 #include "gossamer/dist/simulation/simulated_worker.h"
@@ -59,6 +61,7 @@ class NetworkSimulation final : public Simulation {
     std::vector<int> known;
     GradientClock clock;
     RateTracker rate;
+    StepTime step_time;
     std::vector<int> neighbours;  // ascending
     // messages of one link do not overtake each other: the last arrival at each other worker
     std::map<int, double> newest;
@@ -94,6 +97,7 @@ class NetworkSimulation final : public Simulation {
   void plan_next_turn(int i);
   void begin_gradient(int i);
   void end_gradient(int i);
+  double weight_of_step(int i);
   void end_wait(int i);
   void begin_exchange(int i, const Meeting&);
   void end_exchange(int i);
@@ -106,6 +110,8 @@ class NetworkSimulation final : public Simulation {
   const Problem* problem_;
   Rng random_, noise_;
   std::vector<Worker> all_;
+  // With equal weight; what one says all know at once.
+  std::optional<StepTimes> step_times_;
   SimulationQueue<Due> queue_;
   std::vector<int> crossing_;  // transfers under way between each node and others
   double now_ = 0;             // seconds

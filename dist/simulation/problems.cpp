@@ -88,11 +88,12 @@ class Logistic final : public Problem {
   std::vector<double> start() const override { return std::vector<double>(dims_); }
   void gradient(int worker, std::span<const double> x, Rng& random,
                 std::span<double> g) const override {
+    const double sign = std::ranges::count(options_.wrong_labels, worker) > 0 ? -1 : 1;
     for (std::size_t k = 0; k < dims_; ++k) g[k] = options_.l2 * x[k];
     for (int b = 0; b < options_.batch; ++b) {
       const double* a = row(static_cast<std::size_t>(worker) * points_ +
                             random.below(static_cast<std::uint32_t>(points_)));
-      const double slope = -sigmoid(-dot(a, x)) / options_.batch;
+      const double slope = -sign * sigmoid(-sign * dot(a, x)) / options_.batch;
       for (std::size_t k = 0; k < dims_; ++k) g[k] += slope * a[k];
     }
   }

@@ -26,6 +26,8 @@ std::unique_ptr<Problem> make_quadratic(int workers, const QuadraticOptions&);
 struct LogisticOptions {
   int dims = 16, samples = 128, batch = 8;
   double heterogeneity = 0.5, l2 = 1e-3;
+  // workers that see the opposite of each label; loss() goes by the true ones
+  std::vector<int> wrong_labels{};
   std::uint64_t seed = 0;
 };
 std::unique_ptr<Problem> make_logistic(int workers, const LogisticOptions&);

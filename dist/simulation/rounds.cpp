@@ -274,8 +274,50 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
     if (const Clipping* by = formula_.clipping())
       apply_clipped(*by, w, values);
     else
-      w.apply(values, mixed_, static_cast<std::size_t>(dims_));
+      apply(w, values);
     values.swap(mixed_);
+  }
+  void apply(const SparseRound& w, const std::vector<double>& x) {
+    const auto d = static_cast<std::size_t>(dims_);
+    w.apply(x, mixed_, d);
+    if (plan_.attacks.empty()) return;
+    for (std::size_t i = 0; i < w.own.size(); ++i)
+      for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e) {
+        const double* const truth = x.data() + w.entries[e].from * d;
+        if (const double* const said = sent(x, w, i, w.entries[e].from); said != truth)
+          for (std::size_t k = 0; k < d; ++k)
+            mixed_[i * d + k] += w.entries[e].weight * (said[k] - truth[k]);
+      }
+  }
+  bool lies(std::size_t worker) const { return lie_of(worker) != nullptr; }
+  const Injection* lie_of(std::size_t worker) const {
+    const auto found = std::ranges::find_if(plan_.attacks, [&](const Injection& each) {
+      return each.lies() && static_cast<std::size_t>(each.rank) == worker &&
+             step_number_ >= each.at_step;
+    });
+    return found == plan_.attacks.end() ? nullptr : &*found;
+  }
+  // What worker j sends to i of x: x_j, or what a liar says.
+  const double* sent(const std::vector<double>& x, const SparseRound& w, std::size_t i,
+                     std::size_t j) {
+    const auto d = static_cast<std::size_t>(dims_);
+    const auto of = [&](std::size_t worker) {
+      return std::span<const double>(x.data() + worker * d, d);
+    };
+    const Injection* const liar = plan_.attacks.empty() ? nullptr : lie_of(j);
+    if (!liar || lies(i)) return of(j).data();
+    std::vector<KnownModel<double>> others;
+    double own_weight = 0;
+    for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e) {
+      const auto& [from, weight] = w.entries[e];
+      if (lies(from))
+        own_weight += weight;
+      else
+        others.push_back({weight, of(from)});
+    }
+    said_.resize(d);
+    lie<double>(liar->how, of(j), of(i), own_weight, others, said_);
+    return said_.data();
   }
   void apply_clipped(const Clipping& by, const SparseRound& w, const std::vector<double>& x) {
     const auto d = static_cast<std::size_t>(dims_);
@@ -284,16 +326,17 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
       std::vector<double> weights, distances;
       for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e) {
         double squared = 0;
-        for (std::size_t k = 0; k < d; ++k)
-          squared += std::pow(x[w.entries[e].from * d + k] - x[i * d + k], 2);
+        const double* const said = sent(x, w, i, w.entries[e].from);
+        for (std::size_t k = 0; k < d; ++k) squared += std::pow(said[k] - x[i * d + k], 2);
         weights.push_back(w.entries[e].weight);
         distances.push_back(std::sqrt(squared));
       }
       weights = clipped(by, std::move(weights), distances);
-      for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e)
+      for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e) {
+        const double* const said = sent(x, w, i, w.entries[e].from);
         for (std::size_t k = 0; k < d; ++k)
-          mixed_[i * d + k] +=
-              weights[e - w.first[i]] * (x[w.entries[e].from * d + k] - x[i * d + k]);
+          mixed_[i * d + k] += weights[e - w.first[i]] * (said[k] - x[i * d + k]);
+      }
     }
   }
   // What was sent after the step before is what x is now.
@@ -355,6 +398,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   std::vector<SparseRound> kept_;
   SparseRound anew_;
   std::vector<double> x_, mixed_, all_gradients_, momentum_;  // [workers, dims]
+  std::vector<double> said_;                                  // by a liar
   std::vector<double> second_, sum_;      // of Adam; momentum_ is its first moment
   std::vector<double> outer_, velocity_;  // of outer steps
   std::vector<std::vector<double>> own_;  // of the formula

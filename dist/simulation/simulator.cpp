@@ -11,6 +11,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/plural.h"
+#include "gossamer/dist/methods/mixes_models.h"
 #include "gossamer/dist/methods/registry.h"
 
 namespace gossamer::dist {
@@ -65,6 +66,23 @@ bool in_pairs(const Rounds& rounds) {
       if (met.size() > 1 || back.size() != 1 || back[0].worker != i) return false;
     }
   return true;
+}
+
+std::vector<Injection> attacks_of(const SimulationOptions& o) {
+  std::vector<Injection> all = parse_injections(o.inject);
+  validate(all, o.workers);
+  for (const Injection& each : all) {
+    check<ConfigError>(each.kind == Injection::Kind::attack && each.at_s == 0, "simulate: \"",
+                       to_text(each),
+                       "\" can't be simulated; attacks can, such as attack:3:alie, "
+                       "from a step on: attack:3:alie@step=100");
+    check<ConfigError>(!each.lies() || mixes_models(o.method, o.settings), "simulate: \"",
+                       to_text(each), "\" needs workers that mix models, and those of ", o.method,
+                       " don't");
+    check<ConfigError>(!each.lies() || method_traits(o.method).synchronous, "simulate: \"",
+                       to_text(each), "\" is for methods in rounds, not for ", o.method);
+  }
+  return all;
 }
 
 }  // namespace
@@ -152,6 +170,7 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   SimulationPlan plan;
   plan.options = o;
   plan.row = &row;
+  plan.attacks = attacks_of(o);
   if (synchronous) plan.formula = row.formula(o.settings);
   plan.graph = make_graph(o.graph, o.workers, o.rate);
   if (o.rate_is_limit) {

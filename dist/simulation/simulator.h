@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "gossamer/core/random.h"
+#include "gossamer/dist/faults/inject.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
@@ -57,6 +58,9 @@ struct SimulationOptions {
   // exchange left it, however long ago
   double staleness = INFINITY;
   double learning_rate = 0.05, momentum = 0;
+  // Attacks, as dist.inject has them (faults/inject.h): of synchronous methods in which workers mix
+  // models. A liar knows what all send in the round.
+  std::string inject;
   Machines machines;  // of pairing that is not ideal, and of time lines
 };
 
@@ -97,6 +101,7 @@ struct SimulationPlan {
   GraphConstants constants;
   std::shared_ptr<const Rounds> rounds;  // synchronous methods and matching
   const MethodTraits& traits() const { return method_traits(options.method); }
+  std::vector<Injection> attacks;
   // [workers, dims]: to agree from here; empty: independent normal values
   std::vector<double> start;
   // of asynchronous methods: called after each event

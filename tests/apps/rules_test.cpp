@@ -98,7 +98,7 @@ TEST(Rules, RoomsOfDistDependOnEachOtherOnlyAlongTheArrows) {
       {"rounds", {"transport", "graph", "method"}},
       {"methods", {"transport", "graph", "method", "gossip", "rounds"}},
       {"make_method", {"transport", "graph", "method", "gossip", "methods"}},
-      {"simulation", {"transport", "graph", "method", "gossip", "rounds", "methods"}}};
+      {"simulation", {"transport", "graph", "method", "gossip", "rounds", "methods", "faults"}}};
   const std::regex include(R"re(^\s*#include "gossamer/(dist/[\w/.]+)")re");
   std::map<std::string, fs::path> homes;
   for (const SourceFile& f : sources()) {
@@ -202,9 +202,11 @@ TEST(Rules, RoomsOfAFolderDependOnEachOtherOnlyAlongTheArrows) {
         {"lesson", {}},
         {"course", {"launch"}},
         {"paper", {"report", "temporary_folder"}},
+        {"compare", {"launch", "report", "terminal", "toml_text"}},
         {"commands",
-         {"command_keys", "config", "config_check", "course", "launch", "lesson", "machine",
-          "paper", "report", "shell_word", "temporary_folder", "terminal", "train", "version"}},
+         {"command_keys", "compare", "config", "config_check", "course", "launch", "lesson",
+          "machine", "paper", "report", "shell_word", "temporary_folder", "terminal", "train",
+          "version"}},
         {"cli_help", {"commands", "config", "config_check"}},
         {"cli_options", {}},
         {"cli_paper", {"cli_options", "commands"}},

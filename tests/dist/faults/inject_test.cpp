@@ -60,11 +60,12 @@ TEST(Inject, TextOfAnItemParsesToTheSameItem) {
   for (const std::string text :
        {"kill:rank=2@step=300", "stop:rank=1:5s@t=0.25", "slow:rank=1:x2.5",
         "drop:edge=0-1:p=0.1@step=7", "delay:edge=3-11:0.05s", "partition:0,1|2,3|4:10s@t=3",
-        "restart:rank=2@t=40"}) {
+        "restart:rank=2@t=40", "attack:rank=3:alie", "attack:rank=0:sign-flip@step=7"}) {
     const auto parsed = parse_injections(text);
     ASSERT_EQ(parsed.size(), 1u) << text;
     EXPECT_EQ(to_text(parsed[0]), text);
   }
+  EXPECT_EQ(to_text(parse_injections("attack:3:dissensus").at(0)), "attack:rank=3:dissensus");
   EXPECT_EQ(to_text(parse_injections("delay:edge=9-3:50ms").at(0)), "delay:edge=3-9:0.05s");
 }
 
@@ -90,6 +91,8 @@ TEST(Inject, ErrorsNameThePlaceAndWhatIsExpected) {
   says("kill:rank=2@when=3", "character 13", "step=N or t=SECONDS");
   says("kill:rank=2@step=3,", "character 20 (the end)", "after the comma");
   says("kill:rank=2 slow:rank=1:x2", "character 13", "\",\" is expected");
+  says("attack:3:lies", "character 10 (\"lies\")", "known attacks are dissensus, sign-flip");
+  says("attack:3:label-flip@t=3", "character 1", "give label-flip no time");
   says("kill:rank=-1", "character 11", "no number of a worker");
   says("restart:rank=2@step=3", "character 1", "t=SECONDS");
   says("slow:rank=1:x0.5", "character 14", "out of range; wanted is a factor of 1 or more");

@@ -4,14 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "dist/methods/unlike_data.h"
+#include "gossamer/dist/faults/attack.h"
 
 namespace gossamer::dist {
 namespace {
-
-// sign_flip: it trains on the data of the last worker and sends -x. dissensus: it pulls its victim
-// away from the neighbours, 1.5 times what they pull. alie: 10 standard deviations beside the mean.
-// ipm: a tenth of the mean, turned around.
-enum class Attack { sign_flip, dissensus, alie, ipm };
 
 class Attacked final : private RoundWorker {
  public:
@@ -33,33 +29,14 @@ class Attacked final : private RoundWorker {
       for (std::size_t k = 0; k < 2; ++k) x_[i][k] -= kRate * g[k];
     }
   }
-  void lie() {
-    const Round round = rounds_->round(1, 0);  // of the victim
-    const double own_weight = round.in.back().weight;
-    for (std::size_t k = 0; k < 2; ++k) {
-      const double a = x_[1][k], b = x_[0][k], c = x_[2][k], mean = (a + b + c) / 3;
-      double& lie = x_[kLiar][k];
-      switch (attack_) {
-        case Attack::sign_flip:
-          lie = -lie;
-          break;
-        case Attack::dissensus:
-          lie =
-              a - 1.5 * (round.in[0].weight * (b - a) + round.in[1].weight * (c - a)) / own_weight;
-          break;
-        case Attack::alie:
-          lie = mean - 10 * std::sqrt(((a - mean) * (a - mean) + (b - mean) * (b - mean) +
-                                       (c - mean) * (c - mean)) /
-                                      2);
-          break;
-        case Attack::ipm:
-          lie = -.1 * mean;
-          break;
-      }
-    }
+  void lie_to_victim() {
+    const Round round = rounds_->round(1, 0);
+    const Point own = x_[kLiar];
+    lie<double>(attack_, own, x_[1], round.in.back().weight,
+                {{round.in[0].weight, x_[0]}, {round.in[1].weight, x_[2]}}, x_[kLiar]);
   }
   void mix() override {
-    lie();
+    lie_to_victim();
     const std::vector<Point> before = x_;
     for (int i = 0; i < kAll; ++i) {
       std::vector<double> weights, distances;

@@ -165,6 +165,27 @@ TEST(SimulatedTraining, FastWorkersWinWhereDataAndSpeedsDiffer) {
               .1 * expected);
 }
 
+// With steps weighted by min r / r_i all count alike, with momentum too; then time passes at the
+// speed of the slowest.
+TEST(SimulatedTraining, WithEqualWeightWorkersOfAnySpeedFindTheMinimumOfTheMean) {
+  constexpr int kWorkers = 8, kDims = 16;
+  const auto problem = make_quadratic(kWorkers, {.dims = kDims, .heterogeneity = 1, .noise = 0});
+  for (const char* method : {"a2cid2", "adpsgd"})
+    for (const double momentum : {0., .9}) {
+      SCOPED_TRACE(testing::Message() << method << ", momentum " << momentum);
+      SimulationOptions o = options_of("ring", kWorkers, method, momentum);
+      o.learning_rate = momentum > 0 ? .005 : .05;
+      o.pairing = "handshake";
+      o.machines.slow = {1, 1, 3, 10};
+      const auto loss = [&] {
+        return simulate_training(plan_simulation(o), *problem, 4000, 1).stationary_loss;
+      };
+      EXPECT_GT(loss(), .1);
+      o.settings.set("equal_weight", true);
+      EXPECT_LT(loss(), 1e-3);
+    }
+}
+
 // With period 1 accumulated Adam is Adam (T19); a longer one keeps the workers' steps smaller.
 TEST(SimulatedTraining, AccumulatedAdamOfPeriodOneIsDecentralizedAdam) {
   const auto problem = make_quadratic(8, {.dims = 8, .noise = 1});

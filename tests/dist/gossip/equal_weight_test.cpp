@@ -1,0 +1,124 @@
+// Steps weighted by min r / r_i: what is measured, what all know of all, and where workers of
+// unlike data and unlike speed end.
+#include "gossamer/dist/gossip/equal_weight.h"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "dist/gossip/training.h"
+
+namespace gossamer::dist {
+namespace {
+
+TEST(StepTime, FollowsASpeedAndAPauseAtMostDoublesIt) {
+  StepTime t;
+  EXPECT_EQ(t.seconds(), 0);
+  double now = 100;
+  const auto steps = [&](int count, double each) {
+    for (; count > 0; --count) t.step(now += each);
+  };
+  steps(1, 0);
+  EXPECT_EQ(t.seconds(), 0);
+  EXPECT_FALSE(t.is_news());
+  steps(1, .2);
+  EXPECT_NEAR(t.seconds(), .2, 1e-12);
+  EXPECT_TRUE(t.is_news());
+  EXPECT_FALSE(t.is_news());
+  steps(100, .2);
+  EXPECT_FALSE(t.is_news());
+  steps(1, 1000);
+  EXPECT_NEAR(t.seconds(), .4, .004);
+  EXPECT_TRUE(t.is_news());
+  steps(400, .2);
+  EXPECT_NEAR(t.seconds(), .2, .001);
+  steps(400, 2);  // slower from now on
+  EXPECT_NEAR(t.seconds(), 2, .01);
+  EXPECT_TRUE(t.is_news());
+  EXPECT_EQ(t.said(), t.seconds());
+}
+
+// The weights of a worker sum to the time that it took, whatever its steps are like.
+TEST(StepTime, OfAllStepsIsTheTimeThatTheyTook) {
+  StepTime t;
+  Rng random(3, 0);
+  double now = 0, sum = 0, began = 0;
+  for (int k = 0; k < 4000; ++k) {
+    t.step(now += .1 * std::exp(.3 * random.normal()));
+    if (k == 999) began = now;
+    if (k >= 1000) sum += t.seconds();
+  }
+  EXPECT_NEAR(sum / (now - began), 1, .01);
+}
+
+TEST(StepTimes, TheSlowestMemberTakesWholeSteps) {
+  StepTimes all(3);
+  EXPECT_EQ(all.weight(.1), 1);  // nothing is known
+  all.said(0, .1);
+  all.said(1, .4);
+  EXPECT_DOUBLE_EQ(all.weight(.1), .25);
+  EXPECT_DOUBLE_EQ(all.weight(.4), 1);
+  EXPECT_EQ(all.weight(0), 1);  // own steps are not known yet
+  all.said(2, std::nan(""));
+  all.said(2, -1);
+  EXPECT_DOUBLE_EQ(all.weight(.1), .25);
+  all.lost(1);
+  EXPECT_DOUBLE_EQ(all.weight(.1), 1);
+  all.said(1, .8);  // heard before it is a member again
+  EXPECT_DOUBLE_EQ(all.weight(.1), 1);
+  all.joined(1);
+  EXPECT_DOUBLE_EQ(all.weight(.1), .125);
+  all.lost(1);
+  all.lost(2);
+  EXPECT_EQ(all.weight(.05), 1);  // alone: the plain optimizer's step
+}
+
+// f_i = |x - i|^2 / 2: their mean is least at 1.5, and with weights r_i it is at sum r_i i / sum
+// r_i, of the steps that were really done.
+struct Ended {
+  double at = 0;        // x, the mean over workers and coordinates
+  double by_speed = 0;  // sum r_i i / sum r_i
+};
+Ended train(const char* method, bool equal_weight, double momentum) {
+  constexpr int kWorkers = 4;
+  constexpr std::array<int, kWorkers> kStepUs = {300, 300, 300, 3000};
+  LocalCluster cluster(kWorkers);
+  std::array<double, kWorkers> steps{};
+  Ended out;
+  on_workers(cluster, kWorkers, [&](int rank, Group& group) {
+    Quadratic q(rank, 4, static_cast<float>(momentum));
+    std::ranges::fill(q.target, static_cast<float>(rank));
+    std::ranges::fill(q.params.values().span<float>(), 4.f);
+    q.params.refresh();
+    MethodOptions options;
+    options.seed = 5;
+    options.total_samples = 12000;
+    options.settings.set("equal_weight", equal_weight);
+    auto run = make_method(method, q.params, q.sgd, group, make_graph("ring", kWorkers), options);
+    const auto mine = static_cast<std::size_t>(rank);
+    while (!run->done()) {
+      q.gradient();
+      std::this_thread::sleep_for(std::chrono::microseconds(kStepUs[mine]));
+      run->step(.02 * (1 - momentum));
+      ++steps[mine];
+    }
+    run->finish();
+    if (rank == 0) out.at = q.params.values().span<float>()[0];
+  });
+  const double all = std::accumulate(steps.begin(), steps.end(), 0.);
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    out.by_speed += static_cast<double>(i) * steps[i] / all;
+  return out;
+}
+
+TEST(EqualWeight, WorkersEndAtTheMeanAndNotWhereTheFastOnesWin) {
+  for (const auto& [method, momentum] : {std::pair("a2cid2", 0.), {"a2cid2", .9}, {"adpsgd", .9}}) {
+    SCOPED_TRACE(testing::Message() << method << ", momentum " << momentum);
+    const Ended without = train(method, false, momentum), with = train(method, true, momentum);
+    EXPECT_NEAR(without.at, without.by_speed, .15);
+    EXPECT_NEAR(with.at, 1.5, .15);
+  }
+}
+
+}  // namespace
+}  // namespace gossamer::dist
