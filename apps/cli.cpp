@@ -458,6 +458,7 @@ int parse_and_run(int argc, char** argv, std::string& command) {
   add_simulate(app, code);
   add_teaching(app, code);
   add_paper(app, code);
+  add_compare(app, code);
   add_trace(app, code);
   add_report(app, code);
   add_watch(app, code);

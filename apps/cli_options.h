@@ -40,6 +40,7 @@ inline void add_device(CLI::App& app, std::vector<std::string>& arguments) {
 // The commands for teaching: lesson, course, tape (cli_teaching.cpp).
 void add_teaching(CLI::App& app, int& code);
 void add_paper(CLI::App& app, int& code);     // cli_paper.cpp
+void add_compare(CLI::App& app, int& code);   // cli_paper.cpp
 void add_simulate(CLI::App& app, int& code);  // cli_simulate.cpp
 // The commands for text: generate, translate and average; and tokenize, of `gossamer data`
 // (cli_text.cpp).

@@ -1,0 +1,221 @@
+// `gossamer compare`: what an experiment says, its figures, and runs that are made once.
+#include <gmock/gmock.h>
+
+#include "apps/program.h"
+#include "gossamer/apps/compare/experiment.h"
+#include "gossamer/core/error.h"
+
+namespace gossamer::apps {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::string kExperiment = R"(about = "Two methods"
+command = "simulate quadratic"
+workers = 4
+seeds = 3
+measure = "stationary_loss"
+better = "less"
+also = ["exchanges"]
+baseline = "plain"
+learning_rates = [0.02, 0.1]
+[common]
+time = 40
+dims = 4
+noise = 0.5
+[data.alike]
+heterogeneity = 0
+[data.unlike]
+heterogeneity = 1
+[graphs.ring]
+graph = "ring"
+[methods.plain]
+method = "dpsgd"
+[methods.mean]
+method = "allreduce"
+)";
+
+TEST(Experiment, IsReadFromItsFile) {
+  const Experiment e = parse_experiment(kExperiment, "some/two.toml");
+  EXPECT_EQ(e.name, "two");
+  EXPECT_THAT(e.command, ElementsAre("simulate", "quadratic"));
+  EXPECT_EQ(e.seeds, 3);
+  EXPECT_FALSE(e.more_is_better);
+  ASSERT_EQ(e.methods.size(), 2u);  // in alphabetical order
+  EXPECT_EQ(e.methods[1].name, "plain");
+  const ComparedRun run{.data = 1, .graph = 0, .method = 1, .learning_rate = .02, .seed = 2};
+  EXPECT_EQ(name_of(e, run), "unlike-ring-plain-0.02-2");
+  EXPECT_THAT(arguments_of(e, run),
+              ElementsAre("simulate", "quadratic", "--dims=4", "--noise=0.5", "--time=40",
+                          "--heterogeneity=1", "--graph=ring", "--method=dpsgd",
+                          "--learning-rate=0.02", "--seed=2", "--workers=4", "--seeds=1"));
+}
+
+TEST(Experiment, OfTrainingHasKeysAndWhatIsMoreSpecialWins) {
+  const Experiment e = parse_experiment(R"(command = "train"
+workers = 2
+measure = "top1"
+better = "more"
+baseline = "a"
+[common]
+"train.method" = "dpsgd"
+data.sizes = [16, 24]
+[methods.a]
+[methods.b]
+train.method = "a2cid2"
+train.equal_weight = true
+)",
+                                        "t.toml");
+  EXPECT_TRUE(e.trains() && e.more_is_better);
+  EXPECT_EQ(name_of(e, {.method = 1, .seed = 4}), "b-4");
+  EXPECT_THAT(arguments_of(e, {.method = 1, .seed = 4}),
+              ElementsAre("train", "data.sizes=16,24", "train.method=a2cid2",
+                          "train.equal_weight=true", "train.seed=4", "--workers=2"));
+}
+
+TEST(Experiment, SaysWhatIsWrongAndWhere) {
+  const auto says = [](const std::string& from, const std::string& to, const std::string& what) {
+    std::string text = kExperiment;
+    text.replace(text.find(from), from.size(), to);
+    try {
+      parse_experiment(text, "two.toml");
+      ADD_FAILURE() << to << " was accepted";
+    } catch (const ConfigError& e) {
+      EXPECT_THAT(e.what(), HasSubstr(what));
+    }
+  };
+  says("seeds = 3", "seed = 3", "two.toml:4:8: unknown key \"seed\"; known are about, command");
+  says("seeds = 3", "seeds = 0", "two.toml:4:9: seeds wants a whole number from 1");
+  says("simulate quadratic", "simulate timeline", "command must be");
+  says("\"less\"", "\"small\"", "better must be");
+  says("baseline = \"plain\"", "baseline = \"other\"", "baseline must be one of mean, plain");
+  says("[0.02, 0.1]", "[0.1, 0.02]", "must ascend");
+  says("[0.02, 0.1]", "[0, 0.1]", "above 0");
+  says("[methods.mean]", "[methods.\"../x\"]", "a name of letters");
+  says("workers = 4\n", "", "workers is missing");
+}
+
+TEST(Experiment, IntervalsAreStudentsAndDifferencesAreOfTheSameSeed) {
+  const Interval i = interval_of({1, 2, 3, 4});
+  EXPECT_DOUBLE_EQ(i.mean, 2.5);
+  EXPECT_NEAR(i.half, 3.1824 * std::sqrt(5. / 3 / 4), 1e-12);
+  EXPECT_TRUE(std::isnan(interval_of({1}).half));
+  // the tail of the table and its series meet: t(40) = 2.0211
+  std::vector<double> many(41, 0.);
+  many[0] = 41;
+  EXPECT_NEAR(interval_of(many).half, 2.0211, 1e-3);
+  EXPECT_EQ(best_of({3, NAN, 1, 2}, false), 2u);
+  EXPECT_EQ(best_of({3, NAN, 1, 2}, true), 0u);
+  EXPECT_EQ(best_of({NAN, INFINITY}, false), std::nullopt);
+
+  const Experiment e = parse_experiment(kExperiment, "two.toml");
+  std::vector<ComparedRow> rows{{.method = 0, .values = {11, 22, 33}},
+                                {.method = 1, .values = {10, 20, 30}}};
+  compare_rows(e, rows);
+  EXPECT_DOUBLE_EQ(rows[0].against.mean, 2);
+  EXPECT_NEAR(rows[0].against.half, 4.3027 / std::sqrt(3.), 1e-12);
+  EXPECT_TRUE(std::isnan(rows[1].against.mean));
+}
+
+class Compare : public ProgramTest {};
+
+TEST_F(Compare, MakesATableAndAPageAndRunsNothingTwice) {
+  write_text(folder / "two.toml", kExperiment);
+  const Result first = run({"compare", "two.toml", "--jobs", "2"});
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_THAT(first.err, HasSubstr("8 runs, 8 of them new"));    // the ladder
+  EXPECT_THAT(first.err, HasSubstr("12 runs, 12 of them new"));  // the seeds
+  EXPECT_THAT(first.out, HasSubstr("against plain"));
+  EXPECT_THAT(first.out, HasSubstr("±"));
+  EXPECT_THAT(read_text(folder / "runs/compare/two/comparison.html"), HasSubstr("Two methods"));
+  const Json all = Json::parse(read_text(folder / "runs/compare/two/comparison.json"));
+  ASSERT_EQ(all["rows"].size(), 4u);
+  for (const Json& row : all["rows"]) {
+    ASSERT_EQ(row["values"].size(), 3u);
+    EXPECT_GT(row["half"].get<double>(), 0);
+    EXPECT_GT(row["exchanges"].get<double>(), 0);
+    EXPECT_EQ(row["difference"].is_null(), row["method"] == "plain");
+  }
+  const Result again = run({"compare", "two.toml", "--json"});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_EQ(again.err, "");
+  EXPECT_EQ(Json::parse(again.out), all);
+
+  // a run that is lost is made again, the others are not
+  fs::remove(folder / "runs/compare/two/alike-ring-mean-0.1-3.json");
+  const Result lost = run({"compare", "two.toml", "--json"});
+  EXPECT_EQ(lost.code, 0);
+  EXPECT_THAT(lost.err, HasSubstr("8 runs, 1 of them new"));
+  EXPECT_EQ(Json::parse(lost.out), all);
+}
+
+TEST_F(Compare, RefusesAFolderOfOtherRunsAndNamesARunThatFails) {
+  write_text(folder / "two.toml", kExperiment);
+  ASSERT_EQ(run({"compare", "two.toml"}).code, 0);
+  std::string text = kExperiment;
+  text.replace(text.find("noise = 0.5"), 11, "noise = 0.6");
+  write_text(folder / "two.toml", text);
+  const Result other = run({"compare", "two.toml"});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.err, HasSubstr("--noise=0.5"));
+  EXPECT_THAT(other.err, HasSubstr("Give another folder, with --out"));
+
+  text.replace(text.find("method = \"dpsgd\""), 16, "method = \"nothing\"");
+  write_text(folder / "two.toml", text);
+  const Result failed = run({"compare", "two.toml", "--out", "o"});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.err, HasSubstr("alike-ring-plain-0.02-3 has ended with code 2; see "));
+  EXPECT_THAT(read_text(folder / "o/alike-ring-plain-0.02-3.log"), HasSubstr("is unknown"));
+}
+
+TEST_F(Compare, TrainsEachRunInAFolder) {
+  write_text(folder / "t.toml", R"(command = "train"
+workers = 2
+seeds = 2
+measure = "top1"
+better = "more"
+also = ["bytes_sent"]
+baseline = "plain"
+[common]
+"data.train" = "s/train"
+"train.epochs" = 1
+"train.batch" = 8
+"train.device" = "cpu"
+"train.threads" = 1
+[methods.plain]
+"train.method" = "dpsgd"
+[methods.coded]
+"train.method" = "dpsgd"
+"dist.payload" = "int8"
+)");
+  const Result r = run({"compare", "t.toml", "--json"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json all = Json::parse(r.out);
+  ASSERT_EQ(all["rows"].size(), 2u);
+  const double coded = all["rows"][0]["bytes_sent"], plain = all["rows"][1]["bytes_sent"];
+  EXPECT_LT(coded, .3 * plain);
+  EXPECT_TRUE(fs::exists(folder / "runs/compare/t/coded-1/summary.json"));
+  EXPECT_EQ(run({"compare", "t.toml"}).err, "");
+
+  std::string text = read_text(folder / "t.toml");
+  text.replace(text.find("train.batch"), 11, "train.btach");
+  write_text(folder / "t.toml", text);
+  const Result wrong = run({"compare", "t.toml", "--out", "o"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean \"train.batch\""));
+  EXPECT_FALSE(fs::exists(folder / "o"));
+}
+
+TEST(Experiments, OfTheseFoldersCanBeRead) {
+  int found = 0;
+  for (const auto& each : fs::directory_iterator(GOSSAMER_SOURCE_DIR "/apps/compare"))
+    if (each.path().extension() == ".toml") {
+      EXPECT_FALSE(read_experiment(each.path().string()).about.empty());
+      ++found;
+    }
+  EXPECT_GE(found, 5);
+}
+
+}  // namespace
+}  // namespace gossamer::apps
