@@ -31,6 +31,7 @@ int fuzz_safetensors(const std::uint8_t*, std::size_t);
 int fuzz_tar(const std::uint8_t*, std::size_t);
 int fuzz_tfrecord(const std::uint8_t*, std::size_t);
 int fuzz_text_file(const std::uint8_t*, std::size_t);
+int fuzz_tls(const std::uint8_t*, std::size_t);
 int fuzz_toml(const std::uint8_t*, std::size_t);
 int fuzz_token_files(const std::uint8_t*, std::size_t);
 int fuzz_tokenizer(const std::uint8_t*, std::size_t);
@@ -137,6 +138,12 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     const std::string_view text = "residual { a: conv in=3 out=4 } { relu }; dropout p=0.5\n";
     return {text.begin(), text.end()};
   }
+  if (target == "tls") {  // passes on two flights, then changes one
+    std::vector<std::uint8_t> plan{2, 0, 0, 0, 0, 0, 0, 0, 0};
+    for (int i = 0; i < 4; ++i) plan.push_back(static_cast<std::uint8_t>(rng.below(256)));
+    plan[0] = static_cast<std::uint8_t>(rng.below(4));
+    return plan;
+  }
   if (target == "graph") return {3, '0', ' ', '1', '\n', '1', ' ', '2', ' ', '0', '.', '5', '\n'};
   std::vector<std::uint8_t> bytes(file.empty() ? rng.below(2000) : file.size());
   for (std::size_t i = 0; i < bytes.size(); ++i)
@@ -171,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         Target{"pickled", fuzz_pickled}, Target{"picture", fuzz_picture},
         Target{"safetensors", fuzz_safetensors}, Target{"tar", fuzz_tar},
         Target{"tfrecord", fuzz_tfrecord}, Target{"text_file", fuzz_text_file},
-        Target{"token_files", fuzz_token_files}, Target{"toml", fuzz_toml},
+        Target{"token_files", fuzz_token_files}, Target{"tls", fuzz_tls}, Target{"toml", fuzz_toml},
         Target{"tokenizer", fuzz_tokenizer}, Target{"tokenizer_files", fuzz_tokenizer_files},
         Target{"tokenizer_json", fuzz_tokenizer_json}, Target{"torch_archive", fuzz_torch_archive},
         Target{"trace_parts", fuzz_trace_parts}, Target{"trace_times", fuzz_trace_times},
