@@ -4,7 +4,7 @@ packages=(g++ cmake ninja-build
   libdnnl-dev libhwy-dev libgloo-dev libasio-dev libfmt-dev nlohmann-json3-dev libcli11-dev
   libtomlplusplus-dev libjpeg-dev libpng-dev zlib1g-dev libxxhash-dev libpcre2-dev libutf8proc-dev
   libzstd-dev libssl-dev libcpp-httplib-dev)
-test_packages=(libgtest-dev libgmock-dev pkg-config zstd)
+test_packages=(libgtest-dev libgmock-dev pkg-config zstd python3-numpy)
 # Debian 13 lacks it; there the test of the sources' format is skipped.
 grep -qs '^VERSION_CODENAME=trixie' /etc/os-release || test_packages+=(clang-format-14)
 

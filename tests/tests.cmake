@@ -143,6 +143,9 @@ add_executable(tokenizer_interop tests/interop/tokenizer_interop.cpp)
 target_link_libraries(tokenizer_interop PRIVATE
   gossamer::data nlohmann_json::nlohmann_json gossamer_flags)
 if(PYTHON)
+  add_test(NAME pages.numbers
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/pages/check.py ${PROJECT_SOURCE_DIR})
+  set_tests_properties(pages.numbers PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
   add_test(NAME interop.images_torchvision
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/images_torchvision.py
       $<TARGET_FILE:image_interop> ${PROJECT_SOURCE_DIR}/../shared/data/photos/photos.tar)

@@ -202,8 +202,8 @@ sections.control = root => {
       "--control-fractions .5 --curvature 0 --heterogeneity 0 --dims 8 --learning-rate .1 " +
       "--seeds 1 --time 300"),
       " takes as many rounds of gossip. The first 10 steps only measure: the plateau is what they ",
-      "saw, not yet the final one. Half of it is about 40 % of where 16 workers would settle, and ",
-      "35 % with 32. Ξ² sums over all 8 coordinates, where the section before has their mean: the ",
+      "saw, not yet the final one. Half of it is about 44 % of where 16 workers would settle, and ",
+      "34 % with 32. Ξ² sums over all 8 coordinates, where the section before has their mean: the ",
       "same distance is √8 times as large here."));
   show();
 };

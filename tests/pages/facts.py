@@ -1,0 +1,192 @@
+"""The words of the pages that hold results, # for each number, and how numpy gets these."""
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import Callable
+
+import theory
+
+cached = functools.cache
+chi, constants, spectral = map(cached, (theory.chi, theory.constants, theory.spectral))
+
+
+@cached
+def moments(n, accelerated):
+    return theory.Ring(n, accelerated)
+
+
+long_run = cached(lambda n, accelerated: moments(n, accelerated).rate_in_the_long_run())
+slope = cached(lambda n, accelerated, *span: moments(n, accelerated).slope(*span))
+floor = cached(lambda n, accelerated, momentum: theory.Noisy(n, accelerated, momentum).floor())
+published = cached(lambda staleness, n=64, begin=100, end=300: theory.slope(
+    theory.published(n, end, 400, staleness), 1, begin, end))
+kept = cached(theory.part_that_is_kept)
+counted = cached(theory.exchanges_until_agreed)
+
+
+@dataclass(frozen=True)
+class Fact:
+    page: str
+    words: str
+    values: Callable  # a list: a value, or (value, part by which a simulation may be off)
+
+    def wanted(self):
+        return [v if isinstance(v, tuple) else (v, 0) for v in self.values()]
+
+
+def settled(n, accelerated):
+    """A rate in the long run. That of A2CiD2, which is damped critically, comes slowly."""
+    return long_run(n, accelerated), .0005 if accelerated else 0
+
+
+def eta(n):
+    return constants("ring", n)[0]
+
+
+def alpha_tilde(n):
+    return constants("ring", n)[1]
+
+
+def in_published_order(n, begin, end):
+    """Without acceleration, in the exact order, and by how old x is when it is sent."""
+    return [(slope(n, False, begin, end), .02), (slope(n, True, begin, end), .02),
+            *[(published(stale, n, begin, end), .06) for stale in (.05, .1, .2, .5, math.inf)]]
+
+
+def plateau(n):
+    """Half of the distance that ten steps of D-PSGD measure, from their middle on, of where it
+    settles, on a ring with Metropolis weights and noise alone."""
+    modes = [(1 + 2 * math.cos(2 * math.pi * k / n)) / 3 for k in range(1, n)]
+    seen = [math.sqrt(sum((1 - m ** (2 * steps)) / (1 - m * m) for m in modes))
+            for steps in range(6, 11)]
+    return .5 * sum(seen) / 5 / math.sqrt(sum(1 / (1 - m * m) for m in modes))
+
+
+def kept_of_resnet8():
+    """Megabytes until backward of one picture: (its input, batch norm's, a convolution's, all)."""
+    total, size, channels = 4 * 32 * 32 * 3, 32, 16
+    for width in (16, 32, 64):  # each stage: two convolutions, inputs and batch norms of them
+        layers = 3 if width == 16 else 2
+        before = size * size * channels
+        if width > channels:
+            size, channels = size // 2, width
+        here = size * size * channels
+        norms = layers * (here + 4 * channels)  # x, and four numbers of a channel
+        inputs = 2 * here if width == 16 else before + here
+        total += 4 * (norms + inputs)
+    total += 4 * (8 * 8 * 64 + 64)  # before and after the mean over places
+    return 4 * 3072 / 1e6, 4 * (16384 + 64) / 1e6, 4 * 16384 / 1e6, total / 1e6
+
+
+def parameters_of_resnet8():
+    convolutions = [(3, 16), (16, 16), (16, 16), (16, 32), (32, 32), (32, 64), (64, 64)]
+    count = sum(9 * a * b + 2 * b for a, b in convolutions) + 64 * 10 + 10
+    return 4 * count / 1e6
+
+
+FACTS = [
+    Fact("lesson graphs", "χ1 is # on the ring, # on the star and # on the complete graph. But "
+         "the star's hub has to make # exchanges",
+         lambda: [chi(g, 16)[0] for g in ("ring", "star", "complete")] + [16 / 2]),
+    Fact("lesson graphs", "χ1 #, χ2 #, η #, α̃ #",
+         lambda: [*chi("ring", 16), eta(16), alpha_tilde(16)]),
+    Fact("lesson clocks", "8 · ½ = # exchanges", lambda: [8 / 2]),
+    Fact("lesson clocks", "with mean # have deviation #", lambda: [8 / 2, math.sqrt(8 / 2)]),
+    Fact("lesson ball", "λ₂ = #, η = #, α̃ = #",
+         lambda: [1 / chi("ring", 16)[0], eta(16), alpha_tilde(16)]),
+    Fact("lesson decay", "# times (x − x̄)² falls at # instead of #",
+         lambda: [long_run(64, True) / long_run(64, False), settled(64, True),
+                  settled(64, False)]),
+    Fact("lesson decay", "the exact slopes are # and #",
+         lambda: [settled(64, True), settled(64, False)]),
+    Fact("lesson decay", "fits #", lambda: [(slope(64, True, 100, 300), .04)]),
+    Fact("lesson late", "then agrees at #", lambda: [(published(math.inf), .06)]),
+    Fact("lesson late", "at #; A2CiD2 at #",
+         lambda: [(published(.5), .06), (slope(64, True, 100, 300), .04)]),
+    Fact("lesson waits", "is done? # %", lambda: [100 * (8 / 3) / (7 + 1 / 3)]),
+    Fact("lesson noise", "theory says # for AD-PSGD and # for A2CiD2",
+         lambda: [(floor(64, False, .9), .005), (floor(64, True, .9), .005)]),
+    Fact("lesson noise", "16 workers # stands beside #",
+         lambda: [(floor(16, True, 0), .005), (floor(16, False, 0), .005)]),
+    Fact("lesson noise", "from time # on", lambda: [300 / 3]),
+    Fact("lesson learning", "of which # times is", lambda: [8 / 2]),
+    Fact("lesson control", "Half of it is about # % of where 16 workers would settle, and # % "
+         "with 32", lambda: [(100 * plateau(16), .03), (100 * plateau(32), .03)]),
+    Fact("lesson death", "χ1 #, χ2 #", lambda: [*chi("ring", 11)]),
+    *[Fact("lesson scaling", f"{g}: " + " ".join(["#"] * 7), functools.partial(counted, g))
+      for g in ("star", "ring", "complete")],
+
+    Fact("paper ring64", "# # # #",  # in the long run, and where the page fits a slope
+         lambda: [settled(64, False), (long_run(64, False), .01), settled(64, True),
+                  (slope(64, True, 100, 300), .01)]),
+    *[Fact("paper published-order",
+           f"ring of {n} (fitted from {begin} to {end}) # # # # # # #",
+           functools.partial(in_published_order, n, begin, end))
+      for n, begin, end in ((16, 20, 80), (64, 100, 300))],
+
+    Fact("course 1_tape", "conv1 # MB 2 batch_norm 1 x 32 x 32 x 16 bn1 # MB 3 conv2d 1 x 32 x 32 "
+         "x 16 layer1.0.conv1 # MB 19 ops keep # MB until backward has passed them; parameters # "
+         "MB", lambda: [*kept_of_resnet8(), parameters_of_resnet8()]),
+    Fact("course 2_matrices", "A ring of 16 needs # rounds", lambda: [spectral("ring", 16)[1]]),
+    Fact("course 2_matrices", "rho # factor of |x - mean| in each round (gap #): a millionth after "
+         "# rounds rho # factor of |x - mean| in each round (gap #): a millionth after # rounds",
+         lambda: [v for g in ("ring", "star") for v in
+                  (spectral(g, 16)[0], 1 - spectral(g, 16)[0], spectral(g, 16)[1])]),
+    Fact("course 3_rates", "chi1 # plain gossip needs time ~ chi1 chi2 # A2CiD2 needs time ~ "
+         "sqrt(chi1 chi2) = # chi1 # plain gossip needs time ~ chi1 chi2 # A2CiD2 needs time ~ "
+         "sqrt(chi1 chi2) = # busiest # exchanges per gradient of one worker; if it can do only "
+         "1, the whole graph slows down: chi1 #",
+         lambda: [*chi("ring", 16), math.prod(chi("ring", 16)) ** .5, *chi("complete", 16),
+                  math.prod(chi("complete", 16)) ** .5, 16 / 2,
+                  chi("star", 16)[0] * (16 / 2)]),
+    Fact("course 4_a2cid2", "at the rate #: E |x − mean|² falls as e^(−# t)",
+         lambda: [settled(64, False)] * 2),
+    Fact("course 4_a2cid2", "decays at # +- 2.8e-05 per mean gradient duration (fitted from 100 to "
+         "300) the mean of all possible runs, in the long run, exactly: #",
+         lambda: [(slope(64, False, 100, 300), .01), settled(64, False)]),
+    Fact("course 4_a2cid2", "seeds the mean of all possible runs, in the long run, exactly: #",
+         lambda: [settled(64, True)]),
+    Fact("course 4_a2cid2", "The factor of unit 3 gives #",
+         lambda: [(long_run(64, False) * 2 * alpha_tilde(64), .005)]),
+    Fact("course 5_late", "agrees at the rate #; plain gossip has #",
+         lambda: [settled(64, True), settled(64, False)]),
+    Fact("course 5_late", "40 seeds decays at #", lambda: [(published(.5), .06)]),
+    Fact("course 5_late", "102 MB needs # gradients at 25 Gb/s, one of 800 MB about one",
+         lambda: [102e6 * 8 / 25e9 / .25]),
+    Fact("course 5_late", "Both are faster than #", lambda: [settled(64, True)]),
+    Fact("course 6_pairing", "all # steps/s of # if no worker ever waited: efficiency #",
+         lambda: [(16 / 2.5, .01), ((15 + .1) / .25, .005), (1.6 / 15.1, .012)]),
+    Fact("course 7_faults", "after one exchange, # % after two, # % after five",
+         lambda: [(100 * kept()[1], .03), (100 * kept()[4], .03)]),
+    Fact("course 7_faults", "chi1 # plain gossip needs time ~ chi1 chi1 #",
+         lambda: [chi("ring", 16)[0], chi("ring", 15)[0]]),
+    Fact("course 7_faults", "chain of 15 workers, # edges",
+         lambda: [len(theory.graph("chain", 15))]),
+    Fact("course 7_faults", "budget # images = 6 epochs", lambda: [6 * 512]),
+]
+
+# What a page sets, so that there is nothing to compute.
+SET = [
+    ("lesson control", "The first # steps only measure"),
+    ("lesson control", "% with #"),
+    ("lesson scaling", "n grows from # to #"),
+    ("lesson scaling", "star n², n^#, n; ring"),
+    ("lesson death", "than one of #"),
+    ("course 1_tape", "the next on 16 x 16 with #, the last on 8 x 8 with #"),
+    ("course 4_a2cid2", "at a rate of # or more, in the long run #"),
+    ("course 5_late", "a model of # MB needs"),
+    ("course 5_late", "one of # MB about one"),
+    ("course 5_late", "a very long wait, and # times with"),
+    ("course 6_pairing", "3 waits for #"),
+]
+
+# Of workers that pair by messages: nothing here repeats that protocol. tests/apps/course_test.cpp
+# compares those of the course with what the program prints.
+OF_THE_PROTOCOL = [
+    ("lesson waits", "agrees at a rate of #, else of #"),
+    ("lesson waits", "the loss ends # above the minimum, not #"),
+    ("course 5_late", "decays at # +- 0.0024"),
+    ("course 5_late", "decays at # +- 0.0025"),
+    ("course 5_late", "# exchanges per gradient, # % with the partner of the time before"),
+]
