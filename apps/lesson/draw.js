@@ -14,6 +14,12 @@ const make = (tag, attributes = {}, ...children) => {
   return e;
 };
 const colour = k => `var(--c${k % 6})`;
+// Curves differ by dashes too, for those to whom two colours look alike.
+const dashes = ["none", "9 4", "2 4", "9 3 2 3", "5 3", "14 4"];
+const dashOf = of => {
+  const k = /^var\(--c(\d)\)$/.exec(of);
+  return k ? dashes[k[1]] : "none";
+};
 
 // "0.0567", "13.137", "2.3e-16": so many significant digits
 const shown = (v, digits = 4) => {
@@ -28,7 +34,7 @@ const shown = (v, digits = 4) => {
 // fills an empty svg. What can be dragged is put into stage.handles = [{key, x, y, label,
 // value, move(x, y), press(), step(dx, dy)}]: move by the pointer, press by a tap or Enter, step by
 // arrow keys. value: what is told of it, a number or the two of a point. The picture can be saved,
-// and what axes().line drew.
+// and what axes().line drew; a table behind it has the same numbers.
 class Stage {
   constructor(root, height, draw, label) {
     this.height = height;
@@ -40,6 +46,11 @@ class Stage {
     root.append(this.box, make("div", {class: "save"}, ...["svg", "png", "csv"].map(kind =>
         make("button", {type: "button", "aria-label": `save as ${kind}: ${label}`,
                         onclick: () => save(this, kind)}, kind))));
+    this.table = make("table", {});
+    this.behind = make("details", {class: "behind"},
+                       make("summary", {}, `numbers of this picture: ${label}`), this.table);
+    this.behind.addEventListener("toggle", () => this.tell());
+    root.append(this.behind);
     this.svg.addEventListener("pointerdown", e => this.down(e));
     this.svg.addEventListener("pointermove", e => this.held && this.moved(e));
     for (const end of ["pointerup", "pointercancel"])
@@ -68,11 +79,25 @@ class Stage {
                                    class: "handle", tabindex: 0, "data-key": h.key,
                                    "aria-label": place ? `${h.label}: ${place}` : h.label,
                                    ...(typeof h.value === "number" ?
-                                       {role: "slider", "aria-valuenow": shown(h.value)} :
+                                       {role: "slider", "aria-valuenow": shown(h.value),
+                                        "aria-valuetext": shown(h.value)} :
                                        {role: "button"})});
       this.svg.append(spot);
       if (h.key === focused) spot.focus();
     }
+    this.tell();
+  }
+  // Fills the table, if it is open: some points of each curve.
+  tell() {
+    this.behind.hidden = this.svg.curves.length === 0;
+    if (!this.behind.open || this.behind.hidden) return;
+    const row = (kind, cells) => make("tr", {}, ...cells.map(c => make(kind, {}, c)));
+    this.table.replaceChildren(row("th", ["curve", "x", "y"]),
+        ...this.svg.curves.flatMap(({xs, ys}, c) => {
+      const every = Math.ceil(xs.length / 20);
+      return [...xs.keys()].filter(k => k % every === 0 || k === xs.length - 1).map(k =>
+          row("td", [String(c + 1), shown(xs[k], 3), shown(ys[k], 3)]));
+    }));
   }
   point(e) {
     const box = this.svg.getBoundingClientRect();
@@ -206,7 +231,9 @@ const guess = (root, question, options, right, because) => {
                    make("div", {}, ...buttons), answer));
 };
 const key = (root, names) => root.append(make("div", {class: "key"}, ...names.map(([name, of]) =>
-    make("span", {style: `--of:${of}`}, name))));
+    make("span", {}, make("svg", {width: 34, height: 8, "aria-hidden": "true"},
+         make("line", {x1: 0, x2: 34, y1: 4, y2: 4, stroke: of, "stroke-width": 4,
+                       "stroke-dasharray": dashOf(of)})), name))));
 
 // --- axes: maps values to pixels and draws ticks; y may be logarithmic
 
@@ -261,7 +288,8 @@ function axes(svg, width, height, {x: [x0, x1], y: [y0, y1], logX, logY, xName, 
       if (good) points.push(`${px(x).toFixed(1)},${inside(py(ys[k])).toFixed(1)}`);
     });
     const l = make("polyline", {points: points.join(" "), fill: "none", "stroke-width": 2,
-                                "stroke-linejoin": "round", ...attributes});
+                                "stroke-linejoin": "round",
+                                "stroke-dasharray": dashOf(attributes.stroke), ...attributes});
     svg.append(l);
     svg.curves.push({xs, ys});
     return l;

@@ -223,6 +223,58 @@ const Rounds = (() => {
     distance() { return Engine.spread(this.x); }
   }
 
+  // --- steps, then an average with all neighbours of what is heard of them (dist/methods: choco
+  // without overlap, dpsgd-atc, clipped-gossip). kind: whole | kept | dropped | mean | clipped.
+  // Worker `bad` sends a model whose values are all `sends`; loss and distance leave it out.
+
+  class Watched {
+    constructor({graph, problem, kind, learningRate = .05, seed = 0, share = 1, kappa = 1,
+                 radius = Infinity, bad = -1, sends = 0}) {
+      this.rows = metropolis(graph);
+      this.noise = new Engine.Rng(seed, 2);
+      this.x = this.rows.map(() => Float64Array.from(problem.start));
+      this.replica = this.x.map(x => x.slice());
+      Object.assign(this, {problem, kind, learningRate, kappa, radius, bad, sends,
+                           most: Math.max(1, Math.floor(share * problem.dims + 1e-9))});
+    }
+    step() {
+      const g = this.x.map((x, i) => this.problem.gradient(i, x, this.noise));
+      this.x.forEach((x, i) => x.forEach((_, k) => { x[k] -= this.learningRate * g[i][k]; }));
+      if (this.bad >= 0) this.x[this.bad].fill(this.sends);
+      if (this.kind === "kept") {
+        this.replica = this.replica.map((known, i) => {
+          const news = this.largest(this.x[i].map((v, k) => v - known[k]));
+          return known.map((v, k) => v + news[k]);
+        });
+      } else {
+        this.replica = this.x.map(x => this.kind === "dropped" ? this.largest(x) : x.slice());
+      }
+      const from = this.replica;
+      this.x = this.x.map((x, i) => {
+        const y = x.slice();
+        for (const [j, weight] of this.rows[i].from) {
+          const way = from[j].map((v, k) => v - from[i][k]), far = Math.hypot(...way);
+          const part = this.kind === "clipped" && far > this.radius ? this.radius / far : 1;
+          way.forEach((v, k) => { y[k] += this.kappa * weight * part * v; });
+        }
+        return y;
+      });
+    }
+    largest(v) {  // the others are 0
+      const order = [...v.keys()].sort((a, b) => Math.abs(v[b]) - Math.abs(v[a]) || a - b);
+      const out = new Float64Array(v.length);
+      for (const k of order.slice(0, this.most)) out[k] = v[k];
+      return out;
+    }
+    honest() { return this.x.filter((_, i) => i !== this.bad); }
+    distance() { return Engine.spread(this.honest()); }
+    loss() {
+      const all = this.honest();
+      const mean = all[0].map((_, k) => all.reduce((sum, x) => sum + x[k] / all.length, 0));
+      return this.problem.loss(mean);
+    }
+  }
+
   // --- exchanges until |x - mean| is a millionth, from the start that is slowest: an eigenvector,
   // so one number follows the rounds
 
@@ -241,5 +293,5 @@ const Rounds = (() => {
     return rounds * edges;
   }
 
-  return {metropolis, timeline, Controlled, LocalSteps, exchangesUntilAgreed};
+  return {metropolis, timeline, Controlled, LocalSteps, Watched, exchangesUntilAgreed};
 })();

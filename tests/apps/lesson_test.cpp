@@ -1,5 +1,9 @@
 // `gossamer lesson` in a real browser: its engine against the program's own runs, and every section
 // used as a hand would use it (lesson_test.js).
+#include <array>
+#include <cmath>
+#include <regex>
+
 #include <gmock/gmock.h>
 
 #include "apps/browser.h"
@@ -118,7 +122,7 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   EXPECT_GT(std::stoi(opened("trace.json")["end"]["parts so far"].get<std::string>()), 10);
   EXPECT_EQ(found["opened"]["broken.json"]["wrong"], true);
 
-  EXPECT_EQ(found["sections"].size(), 15u);
+  EXPECT_EQ(found["sections"].size(), 16u);
   for (const auto& [name, s] : found["sections"].items()) {
     EXPECT_EQ(s["unreadable"], false) << name;
     ASSERT_GE(s["guesses"].size(), 3u) << name;
@@ -133,6 +137,9 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
     EXPECT_EQ(s["svg"], s["figures"]) << name;
     EXPECT_EQ(s["csv"], s["figures"]) << name;
     EXPECT_EQ(s["nameless"], 0) << name;
+    EXPECT_EQ(s["behind"], true) << name << ": a table behind each picture with curves";
+    EXPECT_EQ(s["alike"], 0) << name << ": curves that only their colours tell apart";
+    EXPECT_EQ(s["link"], name == "own" ? "none" : "comes back") << name;
   }
   EXPECT_GT(found["sections"]["noise"]["points"], 100);
   EXPECT_EQ(found["sections"]["two"]["before"]["mean before"], "1");
@@ -197,6 +204,31 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
     EXPECT_NEAR(shown("local", (std::string(name) + ": (x − x̄)²").c_str()), distance,
                 1e-3 * distance);
   }
+  // With nobody broken, for the numbers of which the section prints those of simulate.
+  EXPECT_EQ(found["compressed"].size(), 4u);
+  for (const auto& [kind, arguments] :
+       {std::pair<std::string, std::vector<std::string>>{"whole", {"dpsgd-atc"}},
+        {"kept", {"choco", "--overlap", "0", "--compressed-share", ".25"}},
+        {"mean", {"dpsgd-atc"}},
+        {"clipped", {"clipped-gossip", "--clip-radius", ".1"}}}) {
+    std::vector<std::string> all = {"quadratic", "--workers", "8",       "--dims", "8",
+                                    "--time",    "300",       "--seeds", "1",      "--method"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Json theirs = simulated(all);
+    for (const auto& [ours, key] :
+         {std::pair{"loss", "stationary_loss"}, {"distance", "stationary_distance"}}) {
+      const double wanted = theirs[key];
+      EXPECT_NEAR(found["compressed"][kind][ours].get<double>(), wanted, 1e-9 * wanted)
+          << kind << " " << ours;
+    }
+  }
+  EXPECT_NEAR(shown("compress", "largest, rest kept: (x − x̄)²"),
+              found["compressed"]["kept"]["distance"].get<double>(), 1e-4);
+  // Error feedback agrees better than without; the mean believes a liar, clipping does not.
+  EXPECT_LT(2 * shown("compress", "largest, rest kept: (x − x̄)²"),
+            shown("compress", "largest, rest dropped: (x − x̄)²"));
+  EXPECT_LT(10 * shown("compress", "clipped gossip: loss"),
+            shown("compress", "mean of neighbours: loss"));
   const Json row = simulated({"exchanges", "--graphs", "ring", "--sizes", "64"})["rows"][0];
   EXPECT_NEAR(shown("scaling", "synchronous rounds") / row["synchronous"].get<double>(), 1, .001);
   EXPECT_NEAR(shown("scaling", "accelerated (Chebyshev)") / row["accelerated"].get<double>(), 1,
@@ -243,6 +275,76 @@ document.body.append(make("pre", {id: "found"}, JSON.stringify(found)));
   EXPECT_NE(found["begin"], found["end"]);
   EXPECT_NE(found["keyed"], found["end"][1]);
   look_at(report, "report-trace", true);
+}
+
+using Colour = std::array<double, 3>;  // linear red, green, blue, 0 to 1
+
+Colour linear(const std::string& hex) {
+  Colour out{};
+  for (std::size_t k = 0; k < 3; ++k) {
+    const double v = std::stoi(hex.substr(1 + 2 * k, 2), nullptr, 16) / 255.;
+    out[k] = v <= .04045 ? v / 12.92 : std::pow((v + .055) / 1.055, 2.4);
+  }
+  return out;
+}
+Colour times(const double (&m)[3][3], const Colour& c) {
+  Colour out{};
+  for (std::size_t i = 0; i < 3; ++i)
+    for (std::size_t k = 0; k < 3; ++k) out[i] += m[i][k] * c[k];
+  return out;
+}
+constexpr double kXyz[3][3] = {
+    {.4124564, .3575761, .1804375}, {.2126729, .7151522, .0721750}, {.0193339, .1191920, .9503041}};
+Colour lab(Colour c) {  // CIE 1976, white D65
+  for (double& v : c) v = std::clamp(v, 0., 1.);
+  const Colour white = times(kXyz, {1, 1, 1}), at = times(kXyz, c);
+  Colour f{};
+  for (std::size_t k = 0; k < 3; ++k) {
+    const double t = at[k] / white[k];
+    f[k] = t > 216. / 24389 ? std::cbrt(t) : (24389. / 27 * t + 16) / 116;
+  }
+  return {116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])};
+}
+double contrast(const Colour& a, const Colour& b) {  // WCAG 2.2
+  const double x = times(kXyz, a)[1] + .05, y = times(kXyz, b)[1] + .05;
+  return std::max(x, y) / std::min(x, y);
+}
+
+// Machado, Oliveira, Fernandes: A physiologically-based model for simulation of color vision
+// deficiency, 2009: what those see who lack the cones for red, green or blue.
+constexpr double kSeenBy[4][3][3] = {
+    {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}},
+    {{.152286, 1.052583, -.204868}, {.114503, .786281, .099216}, {-.003882, -.048116, 1.051998}},
+    {{.367322, .860646, -.227968}, {.280085, .672501, .047413}, {-.011820, .042940, .968881}},
+    {{1.255528, -.076749, -.178779}, {-.078411, .930809, .147602}, {.004733, .691367, .303900}}};
+
+TEST_F(Lesson, ItsColoursCanBeToldApartByAllEyes) {
+  const std::string page = run({"lesson"}).out;
+  const std::regex root(":root\\{([^}]*)\\}"), colour("--c\\d:(#[0-9a-f]{6})"),
+      ground("--paper:(#[0-9a-f]{3,6})");
+  int palettes = 0;
+  for (std::sregex_iterator at(page.begin(), page.end(), root), end; at != end; ++at, ++palettes) {
+    const std::string text = (*at)[1];
+    std::smatch found;
+    ASSERT_TRUE(std::regex_search(text, found, ground));
+    const Colour paper = linear(found[1] == "#fff" ? "#ffffff" : found[1].str());
+    std::vector<Colour> colours;
+    for (std::sregex_iterator c(text.begin(), text.end(), colour); c != end; ++c) {
+      colours.push_back(linear((*c)[1]));
+      EXPECT_GE(contrast(colours.back(), paper), 3) << (*c)[1];  // of graphics
+    }
+    ASSERT_EQ(colours.size(), 6u);
+    for (const std::size_t words : {0, 1})  // links and errors are in these
+      EXPECT_GE(contrast(colours[words], paper), 4.5) << words;
+    for (const auto& seen : kSeenBy)
+      for (std::size_t a = 0; a < 6; ++a)
+        for (std::size_t b = 0; b < a; ++b) {
+          const Colour x = lab(times(seen, colours[a])), y = lab(times(seen, colours[b]));
+          EXPECT_GT(std::hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]), 20)
+              << "colours " << a << " and " << b << " on paper " << found[1];
+        }
+  }
+  EXPECT_EQ(palettes, 2);
 }
 
 TEST_F(Lesson, CanBeReadOnATelephone) {

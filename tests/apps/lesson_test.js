@@ -84,6 +84,46 @@
     report.points = Math.max(...saved.map(s => s.split("\n").length));
     report.nameless = [...root.querySelectorAll(".handle[role=slider]")].filter(
         h => !h.getAttribute("aria-label") || !h.getAttribute("aria-valuenow")).length;
+    // a table behind each picture that has curves
+    const stages = [...root.querySelectorAll(".stage")];
+    const behind = [...root.querySelectorAll("details.behind")];
+    report.behind = behind.length === stages.length && stages.every((s, k) => {
+      const curves = s.querySelector("svg").curves;
+      behind[k].open = true;
+      behind[k].dispatchEvent(new Event("toggle"));
+      const rows = [...behind[k].querySelectorAll("tr")].slice(1);
+      behind[k].open = false;
+      return behind[k].hidden === (curves.length === 0) &&
+          new Set(rows.map(r => r.firstChild.textContent)).size ===
+          curves.filter(c => c.xs.length).length;
+    });
+    // curves of one picture differ in dashes or colour is not all that tells them apart
+    report.alike = stages.reduce((sum, s) => {
+      const lines = [...s.querySelectorAll("polyline")];
+      const looks = new Map();
+      for (const l of lines) {
+        const dash = l.getAttribute("stroke-dasharray"), stroke = l.getAttribute("stroke");
+        if (!looks.has(dash)) looks.set(dash, new Set());
+        looks.get(dash).add(stroke);
+      }
+      return sum + [...looks.values()].filter(strokes => strokes.size > 1).length;
+    }, 0);
+    // the address holds the state: what it names comes back
+    const link = root.querySelector(".link a"), first = sliders[0] || root.querySelector("select");
+    report.link = "none";
+    if (first && first !== document.querySelector("#own input[type=range]")) {
+      const wanted = first.tagName === "SELECT" ? first.options[1].value
+                                                : first.value === first.max ? first.min : first.max;
+      const event = () => first.dispatchEvent(
+          new Event(first.tagName === "SELECT" ? "change" : "input", {bubbles: true}));
+      const before = first.value;
+      first.value = wanted, event();
+      const address = link.getAttribute("href");
+      first.value = before, event();
+      goTo(address);
+      report.link = address.startsWith(`#${root.id}?`) && first.value === wanted ? "comes back"
+                                                                                 : address;
+    }
     report.unreadable = /NaN|undefined|Infinity/.test(all(root));
     found.sections[root.id] = report;
   }
@@ -112,6 +152,21 @@
                              Engine.decayExponent(graph, k.eta, k.alphaTilde)];
   }
   found.healed = Engine.constants(Engine.heal(Engine.makeGraph("ring", 12), [true]));
+
+  // What the section on compression shows, with nobody broken.
+  found.compressed = {};
+  for (const [kind, more] of [["whole", {}], ["kept", {share: .25, kappa: .4}], ["mean", {}],
+                              ["clipped", {radius: .1}]]) {
+    const run = new Rounds.Watched({graph: Engine.makeGraph("ring", 8), kind, ...more,
+                                    problem: Engine.quadratic(8, {dims: 8})});
+    const sum = {loss: 0, distance: 0}, steps = 300, from = 100;
+    for (let t = 1; t <= steps; ++t) {
+      run.step();
+      if (t >= from) sum.loss += run.loss(), sum.distance += run.distance();
+    }
+    for (const what of ["loss", "distance"]) sum[what] /= steps - from + 1;
+    found.compressed[kind] = sum;
+  }
 
   // Who starts an exchange, links[].i, has met somebody else before.
   const line = Rounds.timeline("a2cid2", Engine.makeGraph("ring", 8), {
