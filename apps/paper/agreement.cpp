@@ -149,7 +149,7 @@ PaperPage published_order(const PaperOptions&) {
     int workers;
     double from, to, baseline, exact, order[5];
   } rings[] = {{16, 20, 80, .0765, .197, {.190, .184, .173, .151, .111}},
-               {64, 100, 300, .0059, .0555, {.042, .035, .027, .018, .0089}}};
+               {64, 100, 300, .0059, .0555, {.042, .035, .027, .017, .0089}}};
   const double stale[] = {.05, .1, .2, .5, INFINITY};
   PaperChart chart{{"rate of agreement, of the exact order's", "staleness of x", false}, {}};
   for (const auto& ring : rings) {
