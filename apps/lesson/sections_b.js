@@ -232,8 +232,7 @@ sections.late = root => {
     mark(gradientAt, "gradient", of.top + 28);
     mark(begin + delay, "answer", of.top + 44);
     orders.forEach(([, shade], kind) => of.line(all[kind].time, all[kind].x,
-        {stroke: shade, "stroke-width": kind === 1 ? 4 : 2.5,
-         "stroke-dasharray": kind === 1 ? "7 5" : ""}));
+        {stroke: shade, "stroke-width": kind === 1 ? 4 : 2.5}));
     const grip = (name, t, y, label, put) => {
       disc(svg, of.px(t), y, 9, name === "u" ? colour(3) : colour(1));
       stage.handles.push({key: name, x: of.px(t), y, radius: 10, label, value: t,

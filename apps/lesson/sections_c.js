@@ -95,7 +95,7 @@ sections.noise = root => {
     runs.forEach((r, k) => {
       of.line(r.time, r.y, {stroke: methods[k][2], "stroke-width": 1.5});
       of.line([from, length], [r.floor, r.floor], {stroke: methods[k][2], "stroke-width": 3,
-                                                   "stroke-dasharray": "8 5"});
+                                                   "stroke-dasharray": ["8 5", "8 3 2 3"][k]});
     });
     svg.append(make("line", {x1: of.px(from), x2: of.px(from), y1: of.top, y2: of.bottom,
                              stroke: "var(--soft)", "stroke-dasharray": "3 4"}));
