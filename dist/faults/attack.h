@@ -3,10 +3,12 @@
 //   dissensus    x_t - 1.5 sum_j W_tj (x_j - x_t) / W_tb: pulls t away from its neighbours, further
 //                than they pull it to them
 //   sign-flip    -x_b
-//   alie         mean - 10 deviations, by coordinate, over t and its neighbours (A Little Is
-//   Enough) ipm          -0.1 mean over them (inner product manipulation) label-flip   its model as
-//   it is, but trained on wrong labels: classes - 1 - label
+//   alie         mean - 10 deviations, by coordinate, over t and its neighbours ("a little is
+//                enough")
+//   ipm          -0.1 mean over them (inner product manipulation)
+//   label-flip   its model as it is, but trained on wrong labels: classes - 1 - label
 // b is the liar, t whom it lies to, j the honest neighbours of t. Pure.
+// Threads: any.
 #pragma once
 
 #include <array>

@@ -5,8 +5,7 @@
 //   restart:rank=2@t=40             it is started again 40 s after the beginning, or when it dies
 //                                   if that is later (by `gossamer train` only)
 //   attack:rank=3:alie              it lies to those it exchanges with (attack.h has the kinds);
-//   also
-//                                   attack:3:alie
+//                                   attack:3:alie says the same
 //   drop:edge=0-1:p=0.1             a tenth of the pairing messages and exchanges between these two
 //                                   is lost
 //   delay:edge=0-1:50ms             messages and exchanges arrive this much later
