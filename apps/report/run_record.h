@@ -68,8 +68,8 @@ struct RunRecord {
   // "finished", "stopped by SIGTERM after 1234 images", "failed: …", or that no end was written
   std::string outcome;
   bool ended = false, finished = false;  // ended: stopped, failed or finished
-  nlohmann::json summary;  // null if there is none
-  nlohmann::json launch;   // the last `launch` line: command, host, processor, versions; or null
+  nlohmann::json summary;                // null if there is none
+  nlohmann::json launch;  // the last `launch` line: command, host, processor, versions; or null
   std::string task = "pictures";                            // as in the configuration
   std::string unit = "images";                              // what samples are: of text, tokens
   std::vector<std::pair<std::string, std::string>> config;  // "train.batch" -> "32", as in the file

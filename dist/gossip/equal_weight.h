@@ -27,8 +27,8 @@ struct EqualWeightOptions {
   static void visit(Self& self, F&& f) {
     f(self.equal_weight,
       Setting{.name = "equal_weight",
-              .about = "a2cid2, adpsgd: steps are smaller the faster a worker is, so that with "
-                       "unlike data all count alike"});
+              .about = "gossip: steps are smaller the faster a worker is, so that with unlike data "
+                       "all count alike"});
   }
 };
 
