@@ -15,6 +15,7 @@
 #include "gossamer/apps/report/run_totals.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/edge_statistics.h"
+#include "gossamer/dist/faults/inject.h"
 #include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/simulation/consensus.h"
 #include "gossamer/dist/simulation/timeline.h"
@@ -441,7 +442,7 @@ int simulate(const SimulateCommand& given) {
   c.quadratic.dims = c.logreg.dims = c.options.dims;
   c.quadratic.seed = c.logreg.seed = c.options.seed;
   c.logreg.heterogeneity = c.quadratic.heterogeneity;
-  for (const dist::Injection& each : plan.attacks)
+  for (const dist::Injection& each : dist::parse_injections(plan.options.inject))
     if (!each.lies()) c.logreg.wrong_labels.push_back(each.rank);
   check<ConfigError>(c.mode == "logreg" || c.logreg.wrong_labels.empty(), "simulate ", c.mode,
                      ": label-flip would have no effect; logreg has labels");

@@ -34,7 +34,7 @@ class Liar {
     check<ConfigError>(send.dtype() == DType::f32 && send.device().is_cpu(),
                        "inject: an attack lies about models that travel in f32 between CPUs, and "
                        "here is ",
-                       send.dtype(), "; take dist.payload=f32, dist.wire=f32");
+                       send.dtype(), "; take f32 for payload and wire");
     const std::scoped_lock lock(mutex_);
     // Of each piece of a model there is one block, whose place names it.
     const void* const piece = send.span<float>().data();

@@ -5,6 +5,8 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
+#include "gossamer/dist/faults/attack.h"
+#include "gossamer/dist/faults/inject.h"
 #include "gossamer/dist/methods/mixing_options.h"
 #include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/consensus_controller.h"
@@ -59,6 +61,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
         plan_(plan),
         problem_(problem),
         formula_(*plan.formula),
+        attacks_(parse_injections(plan.options.inject)),
         noise_(seed, 2) {
     if (plan.row->traits.controls)
       controller_.emplace(plan.options.settings.only(settings_of(ConsensusControlOptions{}))
@@ -280,7 +283,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   void apply(const SparseRound& w, const std::vector<double>& x) {
     const auto d = static_cast<std::size_t>(dims_);
     w.apply(x, mixed_, d);
-    if (plan_.attacks.empty()) return;
+    if (attacks_.empty()) return;
     for (std::size_t i = 0; i < w.own.size(); ++i)
       for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e) {
         const double* const truth = x.data() + w.entries[e].from * d;
@@ -291,11 +294,11 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   }
   bool lies(std::size_t worker) const { return lie_of(worker) != nullptr; }
   const Injection* lie_of(std::size_t worker) const {
-    const auto found = std::ranges::find_if(plan_.attacks, [&](const Injection& each) {
+    const auto found = std::ranges::find_if(attacks_, [&](const Injection& each) {
       return each.lies() && static_cast<std::size_t>(each.rank) == worker &&
              step_number_ >= each.at_step;
     });
-    return found == plan_.attacks.end() ? nullptr : &*found;
+    return found == attacks_.end() ? nullptr : &*found;
   }
   // What worker j sends to i of x: x_j, or what a liar says.
   const double* sent(const std::vector<double>& x, const SparseRound& w, std::size_t i,
@@ -304,7 +307,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
     const auto of = [&](std::size_t worker) {
       return std::span<const double>(x.data() + worker * d, d);
     };
-    const Injection* const liar = plan_.attacks.empty() ? nullptr : lie_of(j);
+    const Injection* const liar = attacks_.empty() ? nullptr : lie_of(j);
     if (!liar || lies(i)) return of(j).data();
     std::vector<KnownModel<double>> others;
     double own_weight = 0;
@@ -394,6 +397,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   const SimulationPlan& plan_;
   const Problem* problem_;
   const RoundFormula& formula_;
+  const std::vector<Injection> attacks_;
   Rng noise_;
   std::vector<SparseRound> kept_;
   SparseRound anew_;

@@ -11,6 +11,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/plural.h"
+#include "gossamer/dist/faults/inject.h"
 #include "gossamer/dist/methods/mixes_models.h"
 #include "gossamer/dist/methods/registry.h"
 
@@ -68,8 +69,8 @@ bool in_pairs(const Rounds& rounds) {
   return true;
 }
 
-std::vector<Injection> attacks_of(const SimulationOptions& o) {
-  std::vector<Injection> all = parse_injections(o.inject);
+void check_attacks(const SimulationOptions& o) {
+  const std::vector<Injection> all = parse_injections(o.inject);
   validate(all, o.workers);
   for (const Injection& each : all) {
     check<ConfigError>(each.kind == Injection::Kind::attack && each.at_s == 0, "simulate: \"",
@@ -82,7 +83,6 @@ std::vector<Injection> attacks_of(const SimulationOptions& o) {
     check<ConfigError>(!each.lies() || method_traits(o.method).synchronous, "simulate: \"",
                        to_text(each), "\" is for methods in rounds, not for ", o.method);
   }
-  return all;
 }
 
 }  // namespace
@@ -170,7 +170,7 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   SimulationPlan plan;
   plan.options = o;
   plan.row = &row;
-  plan.attacks = attacks_of(o);
+  check_attacks(o);
   if (synchronous) plan.formula = row.formula(o.settings);
   plan.graph = make_graph(o.graph, o.workers, o.rate);
   if (o.rate_is_limit) {

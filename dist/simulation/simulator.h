@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "gossamer/core/random.h"
-#include "gossamer/dist/faults/inject.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method.h"
@@ -101,7 +100,6 @@ struct SimulationPlan {
   GraphConstants constants;
   std::shared_ptr<const Rounds> rounds;  // synchronous methods and matching
   const MethodTraits& traits() const { return method_traits(options.method); }
-  std::vector<Injection> attacks;
   // [workers, dims]: to agree from here; empty: independent normal values
   std::vector<double> start;
   // of asynchronous methods: called after each event

@@ -87,6 +87,15 @@ const std::vector<Section>& sections() {
        "gossamer train model.name=resnet8-cifar run.name=t" + base,
        {},
        "test -s model.onnx -a -s model.pth"},
+      {"Comparing",
+       "apps/compare/README.md",
+       "# Comparing methods",
+       "source=$(readlink apps); rm apps; mkdir -p apps/compare\n"
+       "sed 's/^seeds.*/seeds = 2/; s/^learning_rates.*/learning_rates = [0.1, 0.2]/\n"
+       "  s/^time.*/time = 40/; s/^from.*/from = 30/' $source/compare/attacks.toml \\\n"
+       "  > apps/compare/attacks.toml\n",
+       {},
+       "grep -q clipped-gossip-fixed runs/compare/attacks/comparison.html"},
       {"Shakespeare",
        "apps/text/README.md",
        "# Text: language models and translation",

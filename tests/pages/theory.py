@@ -93,10 +93,11 @@ class Ring:
         c = f(s + h / 2 * b)
         return s + h / 6 * (a + 2 * b + 2 * c + f(s + h * c))
 
-    def steps(self, s):  # 50; rounding must not move the mean
+    def steps(self, s):  # 50; what rounding adds to the mean, and between z and z', would stay
         for _ in range(50):
             s = self.step(s)
-        return self.apart @ s @ self.apart
+        s = self.apart @ s @ self.apart
+        return (s + s.T) / 2
 
     def distance(self, s):
         return np.trace(s[:self.n, :self.n]) / self.n

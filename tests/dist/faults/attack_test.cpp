@@ -92,7 +92,7 @@ double simulated(const std::string& method, const std::string& inject) {
   o.inject = inject;
   LogisticOptions of{.dims = 8, .heterogeneity = 0};
   const SimulationPlan plan = plan_simulation(o);
-  for (const Injection& each : plan.attacks)
+  for (const Injection& each : parse_injections(inject))
     if (!each.lies()) of.wrong_labels.push_back(each.rank);
   return simulate_training(plan, *make_logistic(kWorkers, of), 400, 1).stationary_loss;
 }
