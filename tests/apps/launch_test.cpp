@@ -203,7 +203,8 @@ TEST_F(LaunchTest, ADeathOnAnotherHostIsReportedAndTheOthersGoOn) {
 
 TEST_F(LaunchTest, LosingSshLosesItsHostOnly) {
   write_hosts("a slots=2 address=127.0.0.1\nb slots=1 address=127.0.0.1\n");
-  start(on_hosts({"train.epochs=8", "train.batch=4", slowed(3, 4)}, fake_ssh()));
+  start(on_hosts({"train.epochs=8", "train.batch=4", "dist.dead_after_s=10", slowed(3, 4)},
+                 fake_ssh()));
   const auto pids = workers_at_work(3);
   ASSERT_EQ(pids.size(), 3u) << read_text(folder / "err");
   std::istringstream log(read_text(folder / "ssh.log"));
