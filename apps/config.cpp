@@ -243,12 +243,9 @@ Config load_config(const std::vector<std::string>& arguments) {
     if (argument.find('=') == std::string::npos && has_ending(argument, {".toml"})) {
       check<ConfigError>(i == 0, "command line: ", argument,
                          " comes after other arguments; CONFIG.toml must be the first one");
-      std::ifstream in(argument);
-      check<ConfigError>(in.good(), argument, ": there is no such configuration file");
-      std::string text(TomlText::kMostBytes + 1, '\0');  // an endless file is not read to its end
-      in.read(text.data(), static_cast<std::streamsize>(text.size()));
-      text.resize(static_cast<std::size_t>(in.gcount()));
-      config = parse_config(text, argument);
+      const auto text = TomlText::of_file(argument);
+      check<ConfigError>(text.has_value(), argument, ": there is no such configuration file");
+      config = parse_config(*text, argument);
     } else {
       set_key(config, argument);
     }

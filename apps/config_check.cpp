@@ -209,10 +209,10 @@ void validate(const Config& c, int workers, int per_machine) {
               (dist::mixes_models(c.stepping_method()) && c.dist.payload == "f32" &&
                c.dist.wire == "f32"),
           "dist.inject",
-          "without an attack (label-flip is one that it may have), or train.method one of " +
+          "without attacks but label-flip, unless train.method is " +
               dist::methods_that(
                   [](const dist::MethodTraits& m) { return dist::mixes_models(m.name); }, "or") +
-              " with dist.payload=f32 and dist.wire=f32: a liar needs models to lie about");
+              ", and dist.payload and dist.wire are f32: a liar lies about models that others mix");
   require(
       !any([](const auto& f) { return f.how == dist::Attack::label_flip; }) || c.task == "pictures",
       "dist.inject", "without label-flip: only pictures have labels");

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 
 #include <fmt/format.h>
 
@@ -14,7 +15,8 @@
 namespace gossamer::apps {
 namespace {
 
-constexpr int kMostNames = 8;  // the keys of a configuration have two
+constexpr std::size_t kMostBytes = 1 << 20;  // a configuration has some kilobytes
+constexpr int kMostNames = 8;                // the keys of a configuration have two
 
 bool is_ascii(char c) { return static_cast<unsigned char>(c) < 0x80; }
 
@@ -46,6 +48,15 @@ void change_texts(toml::node& node, const Change& change) {
 }
 
 }  // namespace
+
+std::optional<std::string> TomlText::of_file(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return std::nullopt;
+  std::string text(kMostBytes + 1, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(in.gcount()));
+  return text;
+}
 
 TomlText::TomlText(const std::string& text, const std::string& file) : file_(file) {
   check<ConfigError>(text.size() <= kMostBytes, file, ": more than ", kMostBytes >> 20,

@@ -5,6 +5,7 @@
 // Threads: any.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,7 +15,9 @@ namespace gossamer::apps {
 
 class TomlText {
  public:
-  static constexpr std::size_t kMostBytes = 1 << 20;  // a configuration has some kilobytes
+  // The text of a file; of a longer one than TOML may be here, or an endless one, its beginning and
+  // a byte more than that. None: the file can't be read.
+  static std::optional<std::string> of_file(const std::string& file);
   // ConfigError, with `file`:line:column: it is no TOML or no UTF-8, has more than 1 MiB, or a key
   // has more than 8 names. (toml++ frees tables in tables by recursion.)
   TomlText(const std::string& text, const std::string& file);

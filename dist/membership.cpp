@@ -72,6 +72,7 @@ void Membership::hear(const Event& e) {
 
 std::string Membership::given_up() const {
   const bool may_return = lost_ == Lost::may_return;
+  if (may_return && 2 * std::ssize(built_for_) > group_.size()) return {};
   for (int rank = 0; rank < group_.size(); ++rank) {
     if (rank == group_.rank() ||
         (may_return &&

@@ -31,7 +31,8 @@ class Membership {
   void check_taking_part() const;  // throws what run() would
   std::vector<int> alive() const;
   // Who has given this worker up, and why; empty: nobody has. With Lost::may_return, of those that
-  // are not among members() and have not taken it back since.
+  // are not among members() and have not taken it back since; where members() are more than half of
+  // all, nobody: what others have said, or a death looked like, cannot be of more workers.
   std::string given_up() const;
   // Runs `op` with collectives over the living. If a member dies in it, all survivors run it again
   // without the dead: so `op` must not overwrite its inputs before its last collective. A failure

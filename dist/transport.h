@@ -44,7 +44,7 @@ enum class MessageType : std::uint8_t {
   commit,
   cancel,
   decline,
-  heartbeat,
+  step_time,  // how long a step of the sender takes, in seconds, as value (gossip/equal_weight.h)
   stopped,
   ask_state,
   no_state,
@@ -54,7 +54,7 @@ enum class MessageType : std::uint8_t {
   notice   // taken by the link itself, see ControlLink::notice()
 };
 struct Message {
-  MessageType type = MessageType::heartbeat;
+  MessageType type = MessageType::avail;
   std::uint32_t epoch = 0;  // availability of the addressee or sender, see pairing.h
   std::uint32_t nonce = 0;
   double progress = 0;   // the sender's q: its estimate of gradients per worker (roster.h)

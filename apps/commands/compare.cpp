@@ -21,6 +21,7 @@
 #include "gossamer/apps/launch/process.h"
 #include "gossamer/apps/report/html.h"
 #include "gossamer/apps/report/pictures.h"
+#include "gossamer/apps/report/run_record.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
@@ -34,7 +35,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int kMostJobs = 256;
-constexpr int kLossNotFinite = 1;  // the exit code of a training run that has failed
+constexpr int kFailed = 1;  // the exit code of a training run that has failed
 
 std::string text_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -87,8 +88,10 @@ class Runs {
           end_all(under_way, SIGTERM);
           throw;
         }
-        say(fmt::format("{} of {}: {}  {} {}", ++ended, left.size(), name_of(e_, run), e_.measure,
-                        six_digits(number(run, e_.measure))));
+        const std::string failure = text_of(file(run, ".diverged"));
+        say(fmt::format(
+            "{} of {}: {}  {}", ++ended, left.size(), name_of(e_, run),
+            failure.empty() ? e_.measure + " " + six_digits(number(run, e_.measure)) : failure));
       }
     }
   }
@@ -170,10 +173,11 @@ class Runs {
   }
   // A result has its name only when it is whole.
   void end(const ComparedRun& run, int code) const {
-    if (code == kLossNotFinite && e_.trains()) {
-      write_file(file(run, ".diverged"), "the loss, or the weights, were not finite\n");
-      return;
-    }
+    // A run that has begun says why it has failed; another one is a mistake.
+    const fs::path trained = folder_ / name_of(e_, run);
+    if (code == kFailed && e_.trains() && fs::exists(trained / "log.jsonl"))
+      if (const RunRecord record = read_run(trained); record.outcome.starts_with("failed"))
+        return write_file(file(run, ".diverged"), record.outcome);
     check<Error>(code == 0, "compare: the run ", name_of(e_, run), " has ended with code ", code,
                  "; see ", file(run, ".log").string());
     if (e_.trains())
@@ -280,9 +284,8 @@ std::vector<std::string> cells(const Experiment& e, const ComparedRow& row) {
 }
 std::vector<std::string> notes(const Experiment& e, const std::vector<ComparedRow>& rows) {
   std::vector<std::string> out{
-      fmt::format("{} workers; {} seed{}; ± is half of a 95 % confidence interval (Student's t), "
-                  "of differences "
-                  "between runs of one seed",
+      fmt::format("{} workers; {} seed{}; ± is half of the 95 % confidence interval (Student's t); "
+                  "a difference is between runs of one seed",
                   e.workers, e.seeds, e.seeds == 1 ? "" : "s")};
   if (!e.learning_rates.empty())
     out.push_back(

@@ -1,10 +1,10 @@
 // `gossamer watch`: report.html of runs that go on, at an address of this machine only.
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <string>
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/report/html.h"
@@ -12,6 +12,7 @@
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/json.h"
+#include "gossamer/dist/net/token.h"
 
 #ifdef GOSSAMER_HAS_HTTP
 #include <httplib.h>
@@ -53,14 +54,6 @@ async function read() {
 read();
 </script>)";
 
-std::string secret() {
-  unsigned char bytes[16];
-  check(getrandom(bytes, sizeof bytes, 0) == sizeof bytes, "watch: the system gives no randomness");
-  std::string out;
-  for (const unsigned char each : bytes) out += fmt::format("{:02x}", each);
-  return out;
-}
-
 // A page elsewhere whose name leads here would send its own name.
 bool asks_this_machine(const httplib::Request& request) {
   const std::string host = request.get_header_value("Host");
@@ -82,7 +75,7 @@ int watch(const WatchCommand& command) {
   check<ConfigError>(std::ranges::all_of(command.path, fits), "--path ", command.path,
                      ": use letters, digits, - and _");
   LiveRuns runs({command.runs.begin(), command.runs.end()});
-  const std::string path = "/" + (command.path.empty() ? secret() : command.path) + "/";
+  const std::string path = "/" + (command.path.empty() ? dist::new_token() : command.path) + "/";
   httplib::Server server;
   // The library would share a port that is taken.
   server.set_socket_options([](socket_t each) {

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <numeric>
 
@@ -204,14 +203,10 @@ Experiment parse_experiment(const std::string& text, const std::string& file) {
 }
 
 Experiment read_experiment(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  check<IoError>(in.good(), file,
-                 ": can't be read; an experiment is a TOML file, such as those in ",
-                 "apps/compare");
-  std::string text(TomlText::kMostBytes + 1, '\0');  // an endless file is not read to its end
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  return parse_experiment(text, file);
+  const auto text = TomlText::of_file(file);
+  check<IoError>(text.has_value(), file,
+                 ": can't be read; an experiment is a TOML file, such as those in apps/compare");
+  return parse_experiment(*text, file);
 }
 
 std::string name_of(const Experiment& e, const ComparedRun& run) {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <deque>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -36,19 +36,28 @@ std::string label_text(const std::string& text) {
 // One family of metrics: its help, its type, its values.
 class Family {
  public:
-  Family(const char* name, const char* type, const char* help) : name_(name) {
-    head_ = fmt::format("# HELP gossamer_{0} {1}\n# TYPE gossamer_{0} {2}\n", name, help, type);
-  }
+  Family(const std::string& name, const char* type, const char* help)
+      : name_("gossamer_" + name),
+        head_(fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name_, help, type)) {}
   void add(const std::string& run, double value, const std::string& more = "") {
     if (std::isfinite(value))
-      rows_ += fmt::format("gossamer_{}{{run=\"{}\"{}}} {}\n", name_, label_text(run), more, value);
+      rows_ += fmt::format("{}{{run=\"{}\"{}}} {}\n", name_, label_text(run), more, value);
   }
   std::string text() const { return rows_.empty() ? "" : head_ + rows_; }
 
  private:
-  const char* name_;
-  std::string head_, rows_;
+  std::string name_, head_, rows_;
 };
+
+// A sentence where nothing has come for long. In steps, so that a page on which nothing else
+// changes stays as it is.
+std::string silence(fs::file_time_type written) {
+  constexpr double kStep = 30;
+  const std::chrono::duration<double> age = fs::file_time_type::clock::now() - written;
+  if (age.count() < kStep) return "";
+  return fmt::format("<p class=\"lead bad\">Nothing new in its log for {}.</p>",
+                     duration_text(kStep * std::floor(age.count() / kStep)));
+}
 
 std::string worker_label(int rank) { return fmt::format(",worker=\"{}\"", rank); }
 
@@ -66,55 +75,54 @@ std::string LiveRuns::names() const {
 
 void LiveRuns::read_again() {
   constexpr int kTimesTheReading = 20;
+  bool changed = false;
   for (Live& each : runs_) {
     std::error_code failed;
     const fs::path log = each.folder / "log.jsonl";
     const auto size = fs::file_size(log, failed);
     if (failed) {
-      each.run.reset();
-      each.unreadable.clear();
+      changed = changed || each.run;
+      each = {.folder = each.folder};
       continue;
     }
     const auto written = fs::last_write_time(log, failed);
-    const Clock::time_point now = Clock::now();
-    if (each.run && ((size == each.size && written == each.written) || now < each.next)) continue;
+    const Clock::time_point began = Clock::now();
+    if (each.run && ((size == each.size && written == each.written) || began < each.next)) continue;
     try {
       each.run = read_run(each.folder);
       each.run->name = name_of(each.folder);
+      each.body = body_of(*each.run);
       each.unreadable.clear();
     } catch (const Error& e) {
       each.unreadable = e.what();
     }
+    changed = true;
     each.size = size;
     each.written = written;
-    each.next = now + kTimesTheReading * (Clock::now() - now);
+    each.next = Clock::now() + kTimesTheReading * (Clock::now() - began);
   }
+  if (!changed || runs_.size() < 2) return;
+  std::vector<RunRecord> begun;
+  for (const Live& each : runs_)
+    if (each.run) begun.push_back(*each.run);
+  comparison_ = begun.size() > 1 ? body_of_comparison(begun) : "";
 }
 
 std::string LiveRuns::body() {
   const std::lock_guard lock(mutex_);
   read_again();
-  std::vector<RunRecord> begun;
-  for (const Live& each : runs_)
-    if (each.run) begun.push_back(*each.run);
-  std::string out = begun.size() > 1 ? body_of_comparison(begun) : "";
+  std::string out = comparison_;
   for (const Live& each : runs_) {
     const std::string title = html_escape(name_of(each.folder));
-    if (runs_.size() > 1) out += "<details id=\"" + title + "\"><summary>" + title + "</summary>";
+    if (runs_.size() > 1) out += "<details><summary>" + title + "</summary>";
     if (!each.unreadable.empty())
       out += "<p class=\"lead bad\">" + html_escape(each.unreadable) + "</p>";
-    if (!each.run) {
+    if (!each.run)
       out += "<p class=\"lead\">" + html_escape(each.folder.string()) +
              " has no log yet: the run has not begun.</p>";
-    } else {
-      // In steps, so that a page on which nothing else changes stays as it is.
-      constexpr double kStep = 30;
-      const std::chrono::duration<double> age = fs::file_time_type::clock::now() - each.written;
-      if (!each.run->ended && age.count() >= kStep)
-        out += fmt::format("<p class=\"lead bad\">Nothing new in its log for {}.</p>",
-                           duration_text(kStep * std::floor(age.count() / kStep)));
-      out += body_of(*each.run);
-    }
+    else if (!each.run->ended)
+      out += silence(each.written);
+    out += each.body;
     if (runs_.size() > 1) out += "</details>";
   }
   return out;
@@ -123,18 +131,22 @@ std::string LiveRuns::body() {
 std::string LiveRuns::metrics() {
   const std::lock_guard lock(mutex_);
   read_again();
-  Family samples("samples_total", "counter", "Samples that all workers have trained on.");
-  Family epoch("epoch", "gauge", "Passes through the data, of all workers together.");
-  Family seconds("run_seconds", "counter", "Time of the run without pauses.");
-  Family speed("samples_per_second", "gauge", "Of all workers, in the last minute.");
-  Family alive("workers_alive", "gauge", "Workers that take part.");
-  Family finished("finished", "gauge", "1 if the run has come to its end.");
-  Family loss("loss", "gauge", "Training loss of a worker since its line before.");
-  Family rate("learning_rate", "gauge", "Of a worker.");
-  Family distance("consensus_distance", "gauge", "A worker's estimate.");
-  Family exchanges("exchanges_total", "counter", "Exchanges of a worker with a peer.");
-  Family failed("exchanges_failed_total", "counter", "Exchanges of a worker that failed.");
-  Family faults("events_total", "counter", "Faults, returns and refusals, by kind.");
+  std::deque<Family> families;
+  const auto family = [&](const char* name, const char* type, const char* help) -> Family& {
+    return families.emplace_back(name, type, help);
+  };
+  Family &samples = family("samples_total", "counter", "Samples that all workers trained on."),
+         &epoch = family("epoch", "gauge", "Passes through the data, of all workers together."),
+         &seconds = family("run_seconds", "counter", "Time of the run without pauses."),
+         &speed = family("samples_per_second", "gauge", "Of all workers, in the last minute."),
+         &alive = family("workers_alive", "gauge", "Workers that take part."),
+         &finished = family("finished", "gauge", "1 if the run has come to its end."),
+         &loss = family("loss", "gauge", "Training loss of a worker since its line before."),
+         &rate = family("learning_rate", "gauge", "Of a worker."),
+         &distance = family("consensus_distance", "gauge", "A worker's estimate."),
+         &exchanges = family("exchanges_total", "counter", "Exchanges of a worker with a peer."),
+         &failed = family("exchanges_failed_total", "counter", "Those of a worker that failed."),
+         &events = family("events_total", "counter", "Faults, returns and refusals, by kind.");
   for (const Live& each : runs_) {
     if (!each.run) continue;
     const RunRecord& run = *each.run;
@@ -163,7 +175,7 @@ std::string LiveRuns::metrics() {
     std::map<std::string, int> kinds;
     for (const Mark& mark : run.marks) ++kinds[mark.kind];
     for (const auto& [kind, count] : kinds)
-      faults.add(run.name, count, fmt::format(",kind=\"{}\"", label_text(kind)));
+      events.add(run.name, count, fmt::format(",kind=\"{}\"", label_text(kind)));
     samples.add(run.name, most);
     epoch.add(run.name, epochs);
     seconds.add(run.name, run.seconds);
@@ -172,9 +184,7 @@ std::string LiveRuns::metrics() {
     finished.add(run.name, run.finished ? 1 : 0);
   }
   std::string out;
-  for (const Family* each : {&samples, &epoch, &seconds, &speed, &alive, &finished, &loss, &rate,
-                             &distance, &exchanges, &failed, &faults})
-    out += each->text();
+  for (const Family& each : families) out += each.text();
   return out;
 }
 

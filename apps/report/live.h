@@ -28,6 +28,7 @@ class LiveRuns {
   struct Live {
     std::filesystem::path folder;
     std::optional<RunRecord> run{};
+    std::string body{};        // of its page
     std::string unreadable{};  // why the folder could not be read
     std::uintmax_t size = 0;
     std::filesystem::file_time_type written{};
@@ -36,6 +37,7 @@ class LiveRuns {
   void read_again();
   std::mutex mutex_;
   std::vector<Live> runs_;
+  std::string comparison_;
 };
 
 }  // namespace gossamer::apps

@@ -6,7 +6,7 @@
 // of 1/r_i, larger than 1, diverge where the slowest is ten times slower.)
 //
 // The rates are measured. A worker tells all others how long its steps take, as the value of a
-// message `heartbeat`, again when that has changed by a twentieth. All divide by the longest of
+// message `step_time`, again when that has changed by a twentieth. All divide by the longest of
 // these times, which is the same number for all, and each multiplies by its own time as it is now.
 //
 // Pure: no clock, no messages, no thread.

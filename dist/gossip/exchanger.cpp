@@ -153,7 +153,7 @@ void Exchanger::send_sketch() {
 
 void Exchanger::send_step_time(int peer) {
   if (state_.step_time.said() > 0)
-    link_.send(peer, {.type = MessageType::heartbeat, .value = state_.step_time.said()});
+    link_.send(peer, {.type = MessageType::step_time, .value = state_.step_time.said()});
 }
 
 // Time as the policy sees it; what training has waited for in vain is dropped first.
@@ -241,7 +241,7 @@ void Exchanger::handle(int from, const Message& m, double now) {
       estimate.own(state_.model.sketch(state_.clock.now(now), estimate.stream()));
     return;
   }
-  if (m.type == MessageType::heartbeat) return state_.step_times.said(from, m.value);
+  if (m.type == MessageType::step_time) return state_.step_times.said(from, m.value);
   if (m.type == MessageType::ask_state) return state_.sender->asked(from, m, stopping_);
   if (m.type == MessageType::back && state_.sender->keep(from, m)) return;
   if (m.type == MessageType::bye && m.epoch == 0) state_.sender->gone(from);

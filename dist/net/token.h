@@ -1,5 +1,5 @@
 // The secret of a job: where it comes from, and whether it is one. Private to dist/ and
-// apps/launch/.
+// apps/.
 #pragma once
 
 #include <string>

@@ -5,6 +5,7 @@
 #include "dist/workers.h"
 #include "gossamer/core/error.h"
 #include "gossamer/dist/local/local_cluster.h"
+#include "support/error_of.h"
 
 namespace gossamer::dist {
 namespace {
@@ -108,6 +109,38 @@ TEST_P(Faults, FewerThanMinWorkersIsAnErrorThatSaysSo) {
 }
 INSTANTIATE_TEST_SUITE_P(Methods, Faults, testing::Values("a2cid2", "adpsgd", "allreduce"),
                          [](const auto& test) { return std::string(test.param); });
+
+// A worker that dies just when this process has stood still looks as if it had given this one up.
+class SeenAsGivenUp final : public Around {
+ public:
+  using Around::Around;
+  std::string given_up_by(int peer) const override {
+    return inner_.control().alive(peer) ? "" : "this process stood still";
+  }
+};
+
+TEST(GivenUp, MoreThanHalfOfAllGoOnWhateverADeathLooksLike) {
+  for (const int n : {3, 4}) {  // two of them live on
+    LocalCluster cluster(n);
+    std::atomic<int> finished = 0, told = 0;
+    on_workers(cluster, n, [&](int rank, Group& plain) {
+      SeenAsGivenUp group(plain);
+      Quadratic q(rank, 10);
+      auto method = make_method("adpsgd", q.params, q.sgd, group, make_graph("complete", n),
+                                options_for(n, 60));
+      for (int step = 0; !method->done(); ++step) {
+        if (rank >= 2 && step == 10) return cluster.kill(rank);
+        q.gradient(.01f);
+        method->step(.05);
+      }
+      const std::string error = error_of([&] { method->finish(); });
+      finished += error == "no error";
+      told += error.find("has given this worker up at the end") != error.npos;
+    });
+    EXPECT_EQ(finished, n == 3 ? 2 : 0);
+    EXPECT_EQ(told, n == 3 ? 0 : 2);
+  }
+}
 
 TEST(Leaving, AWorkerThatLeavesWithoutFinishingIsMissedLikeADeadOne) {
   LocalCluster cluster(3);
