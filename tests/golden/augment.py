@@ -9,13 +9,12 @@ two policies, for pictures of 37 x 53 pixels. "crop_boxes/WIDTHxHEIGHT": i32, of
 RandomResizedCrop how many have that area, aspect and place. The pictures are a formula.
 """
 
-import json
 import math
 import pathlib
-import struct
 
 import numpy as np
 import PIL
+import tensor_file
 import torch
 import torchvision
 from PIL import Image
@@ -124,19 +123,9 @@ for width, height in ((500, 375), (333, 500), (40, 200)):
         ] += 1
     out[f"crop_boxes/{width}x{height}"] = counts.reshape(-1)
 
-header, data = {
-    "__metadata__": {"torchvision": torchvision.__version__, "pillow": PIL.__version__}
-}, b""
-for name, array in out.items():
-    raw = np.ascontiguousarray(array).tobytes()
-    header[name] = {
-        "dtype": {"uint8": "U8", "float32": "F32", "int32": "I32"}[array.dtype.name],
-        "shape": list(array.shape),
-        "data_offsets": [len(data), len(data) + len(raw)],
-    }
-    data += raw
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-pathlib.Path(__file__).with_name("augment.safetensors").write_bytes(
-    struct.pack("<Q", len(text)) + text + data
+tensor_file.write(
+    pathlib.Path(__file__).with_name("augment.safetensors"),
+    out,
+    torchvision=torchvision.__version__,
+    pillow=PIL.__version__,
 )

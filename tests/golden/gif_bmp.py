@@ -2,11 +2,13 @@
 # (convert("RGB")): gif_bmp.safetensors holds NAME.file and NAME.rgb.
 #   python3 tests/golden/gif_bmp.py [tests/golden/gif_bmp.safetensors]
 import io
-import json
+import pathlib
 import random
 import struct
 import sys
 
+import numpy as np
+import tensor_file
 from PIL import Image
 
 random.seed(39)
@@ -142,13 +144,9 @@ gif("gif-runs", (80, 70), palette=eight, runs=400)
 
 tensors = {}
 for name, file in files.items():
-    picture = Image.open(io.BytesIO(file)).convert("RGB")
-    tensors[name + ".file"] = [len(file)], file
-    tensors[name + ".rgb"] = [picture.height, picture.width, 3], picture.tobytes()
-header, at = {}, 0
-for name, (shape, data) in tensors.items():
-    header[name] = {"dtype": "U8", "shape": shape, "data_offsets": [at, at + len(data)]}
-    at += len(data)
-text = json.dumps(header).encode()
-with open(sys.argv[1] if len(sys.argv) > 1 else "tests/golden/gif_bmp.safetensors", "wb") as out:
-    out.write(struct.pack("<Q", len(text)) + text + b"".join(d for _, d in tensors.values()))
+    tensors[name + ".file"] = np.frombuffer(file, np.uint8)
+    tensors[name + ".rgb"] = np.asarray(Image.open(io.BytesIO(file)).convert("RGB"))
+tensor_file.write(
+    pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "tests/golden/gif_bmp.safetensors"),
+    tensors,
+)

@@ -15,11 +15,10 @@ masks stay ordinary. sgd.safetensors: losses of ten SGD steps of resnet8-cifar (
 weight decay on tensors of rank >= 2 only).
 """
 
-import json
 import pathlib
-import struct
 
 import numpy as np
+import tensor_file
 import torch
 import torch.nn.functional as F
 import torchvision
@@ -85,19 +84,10 @@ MODELS = {  # name: (model, batch, image size, classes)
 }
 
 
-def write_safetensors(path, tensors, metadata):
-    header, data = {"__metadata__": metadata}, b""
-    for name in sorted(tensors):
-        value = np.ascontiguousarray(tensors[name], dtype="<f4")
-        header[name] = {
-            "dtype": "F32",
-            "shape": list(value.shape),
-            "data_offsets": [len(data), len(data) + value.nbytes],
-        }
-        data += value.tobytes()
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+def write_single(path, tensors, **metadata):
+    tensor_file.write(
+        path, {n: np.asarray(tensors[n], dtype="<f4") for n in sorted(tensors)}, **metadata
+    )
 
 
 def build(name):
@@ -183,9 +173,7 @@ def gradients(name):
     model.eval()
     with torch.no_grad():
         out["eval_logits"] = model(images).numpy()
-    write_safetensors(
-        HERE / f"{name}.safetensors", out, {"torch": torch.__version__, "model": name}
-    )
+    write_single(HERE / f"{name}.safetensors", out, torch=torch.__version__, model=name)
     print(name, "loss", float(loss), "smallest margin (standard deviations)", margin)
 
 
@@ -206,10 +194,11 @@ def sgd():
         loss.backward()
         optimizer.step()
         losses.append(float(loss))
-    write_safetensors(
+    write_single(
         HERE / "sgd.safetensors",
         {"losses": np.array(losses)},
-        {"torch": torch.__version__, "model": "resnet8-cifar"},
+        torch=torch.__version__,
+        model="resnet8-cifar",
     )
     print("sgd", losses)
 

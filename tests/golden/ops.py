@@ -6,10 +6,9 @@ Images are stored as [N, H, W, C] and filters as [K, R, S, C/groups], which is h
 them.
 """
 
-import json
 import pathlib
-import struct
 
+import tensor_file
 import torch
 import torch.nn.functional as F
 
@@ -128,22 +127,8 @@ for name, f in [
     y = f(F.linear(x, w, bias))
     image_case("linear_" + name, y, torch.randn_like(y), x=x, w=w, bias=bias)
 
-header, offset, data = (
-    {"__metadata__": {"made_by": "tests/golden/ops.py, PyTorch " + torch.__version__}},
-    0,
-    b"",
-)
-for name, t in tensors.items():
-    raw = t.numpy().tobytes()
-    header[name] = {
-        "dtype": "F32",
-        "shape": list(t.shape),
-        "data_offsets": [offset, offset + len(raw)],
-    }
-    offset += len(raw)
-    data += raw
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-pathlib.Path(__file__).with_name("ops.safetensors").write_bytes(
-    struct.pack("<Q", len(text)) + text + data
+tensor_file.write(
+    pathlib.Path(__file__).with_name("ops.safetensors"),
+    tensors,
+    made_by="tests/golden/ops.py, PyTorch " + torch.__version__,
 )

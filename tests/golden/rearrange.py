@@ -4,10 +4,9 @@ of core/ops/rearrange.h, for tests/core/ops/golden_test.cpp.
 Run by hand with any PyTorch >= 1.10:  python3 tests/golden/rearrange.py
 """
 
-import json
 import pathlib
-import struct
 
+import tensor_file
 import torch
 
 torch.manual_seed(20261128)
@@ -35,22 +34,8 @@ case("sum_along", x.sum(1), x=x)
 a, b, c = leaf(2, 3, 4), leaf(2, 1, 4), leaf(2, 2, 4)
 case("concat", torch.cat([a, b, c, a], 1), a=a, b=b, c=c)
 
-header, offset, data = (
-    {"__metadata__": {"made_by": "tests/golden/rearrange.py, PyTorch " + torch.__version__}},
-    0,
-    b"",
-)
-for name, t in tensors.items():
-    raw = t.detach().contiguous().numpy().tobytes()
-    header[name] = {
-        "dtype": "F32",
-        "shape": list(t.shape),
-        "data_offsets": [offset, offset + len(raw)],
-    }
-    offset += len(raw)
-    data += raw
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-pathlib.Path(__file__).with_name("rearrange.safetensors").write_bytes(
-    struct.pack("<Q", len(text)) + text + data
+tensor_file.write(
+    pathlib.Path(__file__).with_name("rearrange.safetensors"),
+    {name: t.detach() for name, t in tensors.items()},
+    made_by="tests/golden/rearrange.py, PyTorch " + torch.__version__,
 )

@@ -4,10 +4,9 @@ of language models, computed in f64 and stored in f32, for tests/core/ops/golden
 Run by hand with any PyTorch >= 2.0:  python3 tests/golden/text_ops.py
 """
 
-import json
 import pathlib
-import struct
 
+import tensor_file
 import torch
 import torch.nn.functional as F
 
@@ -52,22 +51,8 @@ labels = torch.tensor([3, -1, 0, 8, 8, -1, 2])
 loss = F.cross_entropy(x @ table.T, labels, ignore_index=-1, label_smoothing=0.1)
 case("head_loss", loss, x=x, table=table)
 
-header, offset, data = (
-    {"__metadata__": {"made_by": "tests/golden/text_ops.py, PyTorch " + torch.__version__}},
-    0,
-    b"",
-)
-for name, t in tensors.items():
-    raw = t.detach().float().contiguous().numpy().tobytes()
-    header[name] = {
-        "dtype": "F32",
-        "shape": list(t.shape),
-        "data_offsets": [offset, offset + len(raw)],
-    }
-    offset += len(raw)
-    data += raw
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-pathlib.Path(__file__).with_name("text_ops.safetensors").write_bytes(
-    struct.pack("<Q", len(text)) + text + data
+tensor_file.write(
+    pathlib.Path(__file__).with_name("text_ops.safetensors"),
+    {name: t.detach().float() for name, t in tensors.items()},
+    made_by="tests/golden/text_ops.py, PyTorch " + torch.__version__,
 )
