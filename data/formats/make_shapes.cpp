@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 #include "gossamer/data/codec/jpeg_encode.h"
 #include "gossamer/data/formats/shapes.h"
 
@@ -88,6 +89,7 @@ void write_all(const fs::path& root, const ShapesOptions& options) {
   std::mutex mutex;
   std::exception_ptr error;
   {
+    const HostSignals blocked;
     std::vector<std::jthread> threads;
     for (int t = 0; t < options.threads; ++t)
       threads.emplace_back([&] {

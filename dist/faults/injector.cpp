@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
@@ -59,7 +60,7 @@ void Injector::start() {
   const bool timed = std::ranges::any_of(all_, [&](const Injection& i) {
     return i.kind <= Kind::stop && i.rank == rank_ && i.at_step < 0;
   });
-  if (timed) timer_ = std::thread([this] { watch(); });
+  if (timed) timer_ = start_thread([this] { watch(); });
 }
 
 double Injector::now() const { return wall_seconds() - origin_; }

@@ -3,6 +3,7 @@
 #include "gossamer/dist/gpu/nccl_port.h"
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/host_signals.h"
 
 #ifdef GOSSAMER_HAS_NCCL
 #include <algorithm>
@@ -164,7 +165,7 @@ class RealNccl final : public NcclPort {
       const std::scoped_lock lock(ends_->mutex);
       ends_->ending.insert(comm);
     }
-    std::thread([nccl = nccl_, ends = ends_, device = device_.device(), comm, handle, at_once] {
+    start_thread([nccl = nccl_, ends = ends_, device = device_.device(), comm, handle, at_once] {
       const cuda::UseDevice use(device);
       if (at_once) {
         nccl->abort(handle);

@@ -429,6 +429,23 @@ std::set<std::string> all_matches(const std::string& text, const std::regex& wha
 }
 
 // Its meaning, default and range stand there only.
+TEST(Rules, LibrariesStartThreadsWithoutTheSignalsOfTheirHost) {
+  const std::regex starts(R"(std::(thread\(|jthread\b))");
+  int seen = 0;
+  for (const SourceFile& f : sources()) {
+    const std::string path = f.path.string();
+    if (is_test(f) || path == "core/host_signals.h" || path.starts_with("apps/commands/") ||
+        path.starts_with("apps/course/"))
+      continue;
+    const auto has = [&](const auto& is) { return std::ranges::any_of(f.lines, is); };
+    if (!has([&](const std::string& l) { return std::regex_search(code_of(l), starts); })) continue;
+    ++seen;
+    EXPECT_TRUE(has([](const std::string& l) { return l.ends_with("core/host_signals.h\""); }))
+        << f.path << ": start threads by start_thread, or beside a HostSignals";
+  }
+  EXPECT_GT(seen, 1);
+}
+
 TEST(Rules, EachSettingIsDeclaredOnce) {
   const std::regex declared(R"re((?:Setting\{\.name = |[^\w.]key\()"([\w.]+)")re");
   std::map<std::string, fs::path> places;
