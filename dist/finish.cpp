@@ -44,8 +44,8 @@ std::vector<int> unfit_for_mean(const FlatParams& params, Group& group) {
 
 // Statistics of all workers' activations together. Each saw N(m_i, v_i), so
 // mean = E m_i and var = E(v_i + m_i^2) - mean^2. The mean of the variances alone would lose the
-// spread of the means. fit: whether this worker's statistics count; members: how many workers' do.
-std::vector<double> merged(const FlatParams& params, Collectives& all, bool fit, int members) {
+// spread of the means. fit: whether this worker's statistics may count: they do if they are finite.
+std::vector<double> merged(const FlatParams& params, Collectives& all, bool fit) {
   const Tensor host =
       params.buffers().device().is_cpu() ? params.buffers() : params.buffers().to(Device::cpu());
   const auto flat = host.span<float>();
@@ -66,9 +66,14 @@ std::vector<double> merged(const FlatParams& params, Collectives& all, bool fit,
     }
   };
   for_variances([](double& var, double mean) { var += mean * mean; });
-  if (!fit) std::ranges::fill(sum, 0.0);
+  const bool counts = fit && std::ranges::all_of(flat, [](float x) { return std::isfinite(x); });
+  if (!counts) std::ranges::fill(sum, 0.0);
+  sum.push_back(counts ? 1 : 0);
   all.all_reduce_sum(sum);
-  for (double& x : sum) x /= members;
+  const double workers = sum.back();
+  sum.pop_back();
+  if (workers == 0) return {flat.begin(), flat.end()};
+  for (double& x : sum) x /= workers;
   for_variances([](double& var, double mean) { var = std::max(0.0, var - mean * mean); });
   return sum;
 }
@@ -84,7 +89,7 @@ void store(const std::vector<double>& from, FlatParams& params) {
 }  // namespace
 
 void merge_batch_norm(FlatParams& params, Collectives& all) {
-  store(merged(params, all, true, all.members()), params);
+  store(merged(params, all, true), params);
 }
 
 AveragedModel average_of_models(const FlatParams& params, Group& group,
@@ -106,7 +111,7 @@ AveragedModel average_of_models(const FlatParams& params, Group& group,
   std::vector<double> square = {fit ? squared_distance(params.values(), out.values) : 0};
   all.all_reduce_sum(square);
   out.distance = std::sqrt(square[0] / members);
-  out.buffers = merged(params, all, fit, members);
+  out.buffers = merged(params, all, fit);
   all.barrier();
   // A worker that ends as soon as it has the average looks like one that died, and would be left
   // out by others that still wait. So there are two barriers: who is through the first has the
@@ -138,18 +143,31 @@ AveragedModel average_models(FlatParams& params, Group& group, Membership& membe
   return model;
 }
 
-std::string not_finite(const char* what, const Tensor& own, const Tensor& sum, Group& group) {
-  if (all_finite(sum)) return {};
-  const std::vector<double> broken = gathered(group, all_finite(own) ? 0 : 1);
-  std::vector<int> who;
+FiniteSum finite_sum(const char* what, Group& group, FunctionRef<bool()> own_is_finite,
+                     FunctionRef<bool(const FiniteSum&)> sum) {
+  FiniteSum out;
+  if (sum(out)) return out;
+  const std::vector<double> broken = gathered(group, own_is_finite() ? 0 : 1);
   for (int rank = 0; rank < group.size(); ++rank)
-    if (broken[static_cast<std::size_t>(rank)] > 0) who.push_back(rank);
-  return fmt::format(
+    if (broken[static_cast<std::size_t>(rank)] > 0) out.left_out.push_back(rank);
+  const bool some =
+      !out.left_out.empty() && std::ssize(out.left_out) < group.collectives().members();
+  if (some && sum(out)) return out;
+  out.ruined = fmt::format(
       "the sum of all workers' {0} is not finite{1}; all stop here, since each has the same sum. A "
       "smaller learning rate, a longer warm-up or clipping of the gradient may help",
       what,
-      who.empty() ? ", although each of them is: they are too large"
-                  : fmt::format(": those of worker(s) {} are not", fmt::join(who, ", ")));
+      out.left_out.empty() || some
+          ? ", although each of them is: they are too large"
+          : fmt::format(": those of worker(s) {} are not", fmt::join(out.left_out, ", ")));
+  return out;
+}
+
+void LeftOut::now(const std::vector<int>& ranks,
+                  const std::function<void(const std::string&, int)>& on_fault) {
+  for (const int rank : ranks)
+    if (on_fault && std::ranges::find(before_, rank) == before_.end()) on_fault("left out", rank);
+  before_ = ranks;
 }
 
 double exact_consensus_distance(const Tensor& copy, Collectives& all) {

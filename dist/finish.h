@@ -1,11 +1,14 @@
 // One model out of many, at the end of training and for a look at it; the same for all methods.
 #pragma once
 
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "gossamer/core/flat.h"
+#include "gossamer/core/parallel.h"
 #include "gossamer/dist/membership.h"
 
 namespace gossamer::dist {
@@ -33,9 +36,27 @@ std::string unfinished(int self, const std::vector<int>& late, double limit);
 // Both of these, collectively: every living worker adopts the average. Returns it.
 AveragedModel average_models(FlatParams&, Group&, Membership&);
 
-// Collective. Empty if `sum`, which is the same on all, is finite; else a sentence, the same on
-// all, that names the workers whose parts of it (`own`) are not.
-std::string not_finite(const char* what, const Tensor& own, const Tensor& sum, Group&);
+// A sum over all workers that those whose values are not finite do not ruin.
+struct FiniteSum {
+  std::vector<int> left_out;  // ranks whose values are not finite: the sum is made without them
+  std::string ruined;         // a sentence, if the sum is not finite all the same
+  bool leaves_out(int rank) const { return std::ranges::find(left_out, rank) != left_out.end(); }
+};
+// Collective; the same result on all. sum(so_far) adds up `what` of all workers but those that are
+// left out so far, and says whether the sum is finite. It is called once; a second time if the sum
+// is not finite, the values of some workers are not (`own_is_finite`), and those of others are.
+FiniteSum finite_sum(const char* what, Group&, FunctionRef<bool()> own_is_finite,
+                     FunctionRef<bool(const FiniteSum& so_far)> sum);
+
+// Tells of a worker whose values are left out once, until they count again.
+class LeftOut {
+ public:
+  void now(const std::vector<int>& ranks,
+           const std::function<void(const std::string& what, int peer)>& on_fault);
+
+ private:
+  std::vector<int> before_;
+};
 
 // Collective. Merges the batch-norm statistics of the members in place (buffers "….running_mean"
 // and "….running_var").

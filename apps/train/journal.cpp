@@ -21,8 +21,9 @@ Journal::Journal(const Plan& plan)
 void Journal::fault(const std::string& what, int peer) {
   if (ended_ || stop_signal()) return;  // workers that leave as planned
   const bool joined = what == "joined", refused = what == "exchange refused",
-             of_one_exchange = refused || what == "exchange failed";
-  if (!of_one_exchange) lost_ = true;
+             left_out = what == "left out",
+             stays = refused || left_out || what == "exchange failed";
+  if (!stays) lost_ = true;
   {
     const std::scoped_lock lock(mutex_);
     if (refused && !refused_by_.insert(peer).second) return;  // said once; the summary counts them
@@ -32,12 +33,13 @@ void Journal::fault(const std::string& what, int peer) {
     const std::scoped_lock lock(mutex_);
     if (joined)
       dead_.erase(peer);
-    else if (!of_one_exchange)
+    else if (!stays)
       dead_.insert(peer);
     const int rank = plan_.place.rank;
     progress.set_silent(std::ranges::count_if(dead_, [&](int r) { return r < rank; }) < rank);
   }
-  progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what));
+  progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what) +
+                (left_out ? ": its values are not finite" : ""));
 }
 
 void Journal::exchange(const dist::ExchangeRecord& e) const {

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/finish.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
@@ -86,7 +86,7 @@ int AllReduceMethod::sum_gradients() {
   const double began = wall_seconds();
   bool caught_up = false;
   int members = 0;
-  std::string ruined;
+  FiniteSum finite;
   // Where gradients are scaled, infinite ones are expected and left out; looking costs a GPU a
   // wait.
   const bool looks = !params_.overflow().defined() && params_.grads().device().is_cpu();
@@ -107,15 +107,31 @@ int AllReduceMethod::sum_gradients() {
       }
       if (caught_up) return;
       sum_->finish();
+      if (looks) finite = finite_gradients(all);
       members = all.members();
-      if (looks) ruined = not_finite("gradients", params_.grads(), sum_->sum(), group_);
     });
   }
   stats_.exposed_s += wall_seconds() - began;
   report_deaths();
-  check<Error>(ruined.empty(), "allreduce, step ", steps_ + 1, ": ", ruined);
+  check<Error>(finite.ruined.empty(), "allreduce, step ", steps_ + 1, ": ", finite.ruined);
+  left_out_.now(finite.left_out, options_.on_fault);
   if (members > 0) Tensor(params_.grads()).copy_from(sum_->sum());
-  return members;
+  return members - static_cast<int>(finite.left_out.size());
+}
+
+FiniteSum AllReduceMethod::finite_gradients(Collectives& all) {
+  Tensor sum = sum_->sum();
+  return finite_sum(
+      "gradients", group_, [&] { return all_finite(params_.grads()); },
+      [&](const FiniteSum& so_far) {
+        if (so_far.left_out.empty()) return all_finite(sum);
+        if (so_far.leaves_out(group_.rank()))
+          sum.zero();
+        else
+          sum.copy_from(params_.grads());
+        all.all_reduce_sum(sum);
+        return all_finite(sum);
+      });
 }
 
 // After a death some survivors may have finished the step and some not. Those behind take over the

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "gossamer/dist/finish.h"
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/methods/mixing_options.h"
 #include "gossamer/dist/methods/registry.h"
@@ -40,6 +41,7 @@ class AllReduceMethod : public Method {
  private:
   // over how many; 0: this worker took over another's model instead
   int sum_gradients();
+  FiniteSum finite_gradients(Collectives&);  // of sum_, once it is there
   bool catch_up(Collectives&, bool finishing, Seconds patience = Seconds(0));
   void hear(Seconds timeout = Seconds(0));
   void give_up_sum();
@@ -57,6 +59,7 @@ class AllReduceMethod : public Method {
   double samples_;
   i64 steps_ = 0, opened_ = -1;  // opened: membership_.rebuilds() when sum_ was opened last
   std::vector<int> known_;
+  LeftOut left_out_;
   std::map<int, i64> ended_;  // who has called finish(), after how many steps
   int finishing_ = 0;         // how many are in finish(), as catch_up() last saw it
   // gave_up: a sum that others wait for in vain, so all build their collectives anew in finish()

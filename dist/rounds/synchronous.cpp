@@ -11,7 +11,6 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/finish.h"
 #include "gossamer/dist/rounds/mixing.h"
 #include "gossamer/dist/rounds/relay.h"
 #include "gossamer/dist/time.h"

@@ -13,6 +13,7 @@
 #include <span>
 
 #include "gossamer/dist/edge_statistics.h"
+#include "gossamer/dist/finish.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/method_context.h"
@@ -160,8 +161,10 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   bool meet(Purpose, FunctionRef<void(Collectives&)> work, int tag = 0,
             Seconds patience = Seconds(0));
   bool refuses(int slot, const RoundExchange::Part&) const;
-  void count_sum(const Tensor&);                        // in bytes_sent
-  void check_average(const std::string& ruined) const;  // Error with not_finite()'s sentence
+  void count_sum(const Tensor&);  // in bytes_sent
+  // Names who was left out. This worker, if it was, forgets what is not finite of its optimizer and
+  // codes. Error if the sum was ruined.
+  void heed(const FiniteSum&);
   void handle(const Event&);
   void restart_if_needed();
   void say_stopped(bool finishing);
@@ -187,6 +190,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   // ascending; by_rank: whether rounds_ counts ranks, not places in here
   std::vector<int> members_;
   bool by_rank_ = false;
+  LeftOut left_out_;
   std::set<int> gone_;         // heard of since the last meeting
   std::vector<int> training_;  // who came to the last meeting for something else than the end
   // workers that wait for the next meeting, and the first round that each did not begin

@@ -1,8 +1,9 @@
 // Synchronous methods: means and sums over all living workers.
+#include <algorithm>
+
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/finish.h"
 #include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
@@ -11,24 +12,35 @@ void SynchronousMethod::count_sum(const Tensor& t) {
   stats_.bytes_sent += 2.0 * (alive() - 1) / alive() * static_cast<double>(t.bytes());
 }
 
-void SynchronousMethod::check_average(const std::string& ruined) const {
-  check<Error>(ruined.empty(), name(), ", step ", steps_ + 1, ": ", ruined);
+void SynchronousMethod::heed(const FiniteSum& sum) {
+  check<Error>(sum.ruined.empty(), name(), ", step ", steps_ + 1, ": ", sum.ruined);
+  left_out_.now(sum.left_out, options_.on_fault);
+  if (!sum.leaves_out(group_.rank())) return;
+  std::vector<Tensor> kept{error_};
+  for (const NamedTensor& state : optimizer_.state()) kept.push_back(state.tensor);
+  for (Tensor& t : kept)
+    if (t.defined() && t.dtype() == DType::f32 && !all_finite(t)) t.zero();
 }
 
 bool SynchronousMethod::average_exactly() {
   if (alone()) return true;
   Tensor mean = Tensor::empty(params_.values().shape(), DType::f32, params_.values().device());
-  std::string ruined;
+  FiniteSum finite;
   const bool done = meet(Purpose::average, [&](Collectives& all) {
-    mean.copy_from(params_.values());
-    std::vector<double> weight = {weight_in_mean().value_or(1)};
-    if (weight_in_mean()) scale(mean, static_cast<float>(weight[0]));
-    all.all_reduce_sum(mean);
-    all.all_reduce_sum(weight);
-    scale(mean, static_cast<float>(1 / weight[0]));
-    ruined = not_finite("models", params_.values(), mean, group_);
+    finite = finite_sum(
+        "models", group_, [&] { return all_finite(params_.values()); },
+        [&](const FiniteSum& so_far) {
+          std::vector<double> weight = {weight_in_mean().value_or(1)};
+          mean.copy_from(params_.values());
+          if (weight_in_mean()) scale(mean, static_cast<float>(weight[0]));
+          if (so_far.leaves_out(group_.rank())) mean.zero(), weight[0] = 0;
+          all.all_reduce_sum(mean);
+          all.all_reduce_sum(weight);
+          scale(mean, static_cast<float>(1 / weight[0]));
+          return all_finite(mean);
+        });
   });
-  check_average(ruined);
+  heed(finite);
   count_sum(mean);
   if (done) Tensor(params_.values()).copy_from(mean);
   return done;
@@ -37,22 +49,30 @@ bool SynchronousMethod::average_exactly() {
 bool SynchronousMethod::average_parts(const std::vector<Tensor>& parts, int tag) {
   if (alone()) return true;
   std::vector<Tensor> means;
-  std::string ruined;
+  FiniteSum finite;
+  const auto all_are_finite = [](const std::vector<Tensor>& of) {
+    return std::ranges::all_of(of, [](const Tensor& t) { return all_finite(t); });
+  };
   const bool done = meet(
       Purpose::average,
       [&](Collectives& all) {
-        means.clear();
-        ruined.clear();
-        for (const Tensor& part : parts) {
-          Tensor& mean = means.emplace_back(part.clone());
-          all.all_reduce_sum(mean);
-          scale(mean, 1 / static_cast<float>(all.members()));
-          count_sum(mean);
-          if (ruined.empty()) ruined = not_finite("models", part, mean, group_);
-        }
+        finite = finite_sum(
+            "models", group_, [&] { return all_are_finite(parts); },
+            [&](const FiniteSum& so_far) {
+              const auto workers = all.members() - std::ssize(so_far.left_out);
+              means.clear();
+              for (const Tensor& part : parts) {
+                Tensor& mean = means.emplace_back(part.clone());
+                if (so_far.leaves_out(group_.rank())) mean.zero();
+                all.all_reduce_sum(mean);
+                scale(mean, 1 / static_cast<float>(workers));
+                count_sum(mean);
+              }
+              return all_are_finite(means);
+            });
       },
       tag);
-  check_average(ruined);
+  heed(finite);
   for (std::size_t i = 0; done && i < parts.size(); ++i) Tensor(parts[i]).copy_from(means[i]);
   return done;
 }
@@ -62,22 +82,27 @@ bool SynchronousMethod::average_coded(const Coded& own, Tensor values, int tag) 
   if (alone()) return true;
   Tensor sum = Tensor::empty({values.numel()}), codes = own.bytes().clone();
   const Tensor one = Tensor::empty({values.numel()});
-  std::string ruined;
+  FiniteSum finite;
   const bool done = meet(
       Purpose::average,
       [&](Collectives& all) {
-        sum.zero();
-        for (const int root : membership_.members()) {
-          if (root == group_.rank()) codes.copy_from(own.bytes());
-          all.broadcast(codes, root);
-          Coded::decode(own.coding(), codes, one);
-          axpy(sum, 1, one);
-        }
-        scale(sum, 1 / static_cast<float>(all.members()));
-        ruined = not_finite("models", values, sum, group_);
+        finite = finite_sum(
+            "models", group_, [&] { return all_finite(values); },
+            [&](const FiniteSum& so_far) {
+              sum.zero();
+              for (const int root : membership_.members()) {
+                if (so_far.leaves_out(root)) continue;
+                if (root == group_.rank()) codes.copy_from(own.bytes());
+                all.broadcast(codes, root);
+                Coded::decode(own.coding(), codes, one);
+                axpy(sum, 1, one);
+              }
+              scale(sum, 1 / static_cast<float>(all.members() - std::ssize(so_far.left_out)));
+              return all_finite(sum);
+            });
       },
       tag);
-  check_average(ruined);
+  heed(finite);
   stats_.bytes_sent += (alive() - 1) * static_cast<double>(codes.bytes());
   if (done) values.copy_from(sum);
   return done;

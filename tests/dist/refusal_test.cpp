@@ -202,33 +202,104 @@ TEST(Refusals, AModelThatWasRuinedIsNotInTheMean) {
     }
 }
 
-// A sum of all has no pair that could do without: all stop, and say whose part it was.
-TEST(Refusals, MethodsThatSumStopWithTheNameOfTheWorkerThatRuinedTheSum) {
-  for (const char* name : {"allreduce", "local-sgd", "diloco"}) {
-    SCOPED_TRACE(name);
+// In a sum of all, who counts is decided by all; who does not count goes on as the others do.
+struct Summed {
+  const char *method, *payload;
+  i64 delay;
+};
+class Sums : public testing::TestWithParam<Summed> {
+ protected:
+  // Worker by worker: gradients of the ranks `broken` are not finite in step `from` and those after
+  // it, `steps` of them.
+  static std::vector<std::string> train(const std::vector<int>& broken, int from, int steps,
+                                        std::vector<float>& ends, std::vector<int>& told) {
     LocalCluster cluster(kWorkers);
     std::vector<std::string> errors(kWorkers);
+    ends.assign(kWorkers, 0), told.assign(kWorkers, 0);
     on_workers(cluster, kWorkers, [&](int rank, Group& group) {
-      Quadratic q(rank, kDims);
+      const auto at = static_cast<std::size_t>(rank);
+      Quadratic q(rank, kDims, .9f);
       MethodOptions options;
       options.total_samples = 40 * kWorkers;
+      options.payload = GetParam().payload;
       options.settings.set("period", 4);
-      options.settings = options.settings.only(method_settings(name));
-      auto method =
-          make_method(name, q.params, q.sgd, group, make_graph("complete", kWorkers), options);
-      errors[static_cast<std::size_t>(rank)] = error_of([&] {
+      options.settings.set("outer_delay", GetParam().delay);
+      options.settings = options.settings.only(method_settings(GetParam().method));
+      options.on_fault = [&](const std::string& what, int peer) {
+        if (what == "left out" && peer == 2) ++told[at];
+      };
+      auto method = make_method(GetParam().method, q.params, q.sgd, group,
+                                make_graph("complete", kWorkers), options);
+      errors[at] = error_of([&] {
         for (int step = 0; !method->done(); ++step) {
           q.gradient();
-          if (rank == 2 && step == 10) q.params.grads().span<float>()[3] = NAN;
+          if (step >= from && step < from + steps &&
+              std::ranges::find(broken, rank) != broken.end())
+            q.params.grads().span<float>()[3] = q.params.buffers().span<float>()[1] = NAN;
           method->step(.02);
         }
+        method->finish();
+        EXPECT_THAT(method->stats().left_out, IsEmpty());
+        for (const float x : q.params.values().span<float>().first(kDims))
+          EXPECT_TRUE(x > 0 && x < 4) << x;
+        for (const float x : q.params.buffers().span<float>()) EXPECT_TRUE(std::isfinite(x));
+        ends[at] = q.params.values().span<float>()[3];
       });
     });
-    for (const std::string& error : errors) {
-      EXPECT_THAT(error, HasSubstr(std::string(name) + ", step 1"));
-      EXPECT_THAT(error, HasSubstr("is not finite: those of worker(s) 2 are not"));
-    }
+    return errors;
   }
+};
+INSTANTIATE_TEST_SUITE_P(Of, Sums,
+                         testing::Values(Summed{"allreduce", "f32", 0},
+                                         Summed{"local-sgd", "f32", 0}, Summed{"diloco", "f32", 0},
+                                         Summed{"diloco", "int8", 0}, Summed{"diloco", "bf16", 0}),
+                         [](const auto& of) {
+                           std::string name = of.param.method;
+                           std::erase(name, '-');
+                           return name + "_" + of.param.payload;
+                         });
+
+TEST_P(Sums, LeaveOutAWorkerWhoseValuesAreNotFinite) {
+  std::vector<float> ends;
+  std::vector<int> told;
+  EXPECT_THAT(train({2}, 10, 1, ends, told), testing::Each("no error"));
+  EXPECT_THAT(told, testing::Each(1));
+  EXPECT_THAT(ends, testing::Each(ends[0]));
+}
+
+TEST_P(Sums, EndIfNobodysValuesAreFinite) {
+  std::vector<float> ends;
+  std::vector<int> told;
+  for (const std::string& error : train({0, 1, 2, 3}, 10, 1, ends, told)) {
+    EXPECT_THAT(error, HasSubstr(std::string(GetParam().method) + ", step 1"));
+    EXPECT_THAT(error, HasSubstr("is not finite: those of worker(s) 0, 1, 2, 3 are not"));
+  }
+}
+
+// A worker that stays broken is told of once; the others' mean is theirs alone.
+TEST(Refusals, AllReduceGoesOnWithTheGradientsOfTheOthers) {
+  LocalCluster cluster(kWorkers);
+  on_workers(cluster, kWorkers, [&](int rank, Group& group) {
+    Quadratic q(rank, kDims);
+    MethodOptions options;
+    options.total_samples = 5 * kWorkers + 30 * (kWorkers - 1);
+    int told = 0;
+    options.on_fault = [&](const std::string&, int) { ++told; };
+    auto method =
+        make_method("allreduce", q.params, q.sgd, group, make_graph("complete", kWorkers), options);
+    double x = 1.5;
+    int step = 0;
+    for (; !method->done(); ++step) {
+      q.gradient();
+      if (rank == 2 && step >= 5) q.params.grads().span<float>()[7] = INFINITY;
+      method->step(.02);
+      x -= .02 * (x - (step < 5 ? 1.5 : 4. / 3) - .01 * 3);
+      EXPECT_NEAR(q.params.values().span<float>()[3], x, 1e-5);
+    }
+    EXPECT_EQ(step, 35);
+    EXPECT_EQ(told, 1);
+    method->finish();
+  });
 }
 
 // One run of a method as it may be: unlike workers, a schedule that warms up and jumps, models that
