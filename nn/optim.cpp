@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "gossamer/nn/muon.h"
+
 namespace gossamer::nn {
 
 namespace {
@@ -71,9 +73,8 @@ void FlatOptimizer::set_groups(const std::vector<RateFactor>& factors,
                        "; wanted ", weight_decays().wanted);
   }
   pieces_.clear();
-  if (factors.empty() && decays.empty()) return;
   for (const FlatParams::Entry& e : params_.entries()) {
-    Piece piece{e.offset, params_.size(), 1, weight_decay_};
+    Piece piece{e.offset, params_.size(), usual_factor(e), weight_decay_};
     for (const RateFactor& f : factors)
       if (f.which(e.name)) piece.factor = static_cast<float>(f.factor);
     for (const OwnDecay& d : decays)
@@ -184,8 +185,14 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams& p
         std::make_unique<Sgd>(params, SgdOptions{o.momentum, o.weight_decay, o.nesterov}));
   if (name == "adam" || name == "adamw") return adam(name == "adamw", 1);
   if (name == "accum-adam" || name == "accum-adamw") return adam(name == "accum-adamw", o.period);
+  if (name == "muon" || name == "muon-rms") {
+    return with_factors(std::make_unique<Muon>(
+        params, MuonOptions{name == "muon-rms", o.muon_momentum, o.adam_for, o.adam_factor, o.beta1,
+                            o.beta2, o.epsilon, o.weight_decay}));
+  }
   fail<ConfigError>("optimizer \"", name,
-                    "\" is unknown; known are: sgd, adam, adamw, accum-adam, accum-adamw");
+                    "\" is unknown; known are: sgd, adam, adamw, accum-adam, accum-adamw, muon, "
+                    "muon-rms");
 }
 
 }  // namespace gossamer::nn

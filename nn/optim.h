@@ -47,6 +47,8 @@ class FlatOptimizer : public Optimizer {
   // What differs between optimizers: how steps are counted, and the pass, for which numbers_ holds
   // the numbers of the step.
   virtual AdamCount count() const { return {}; }
+  // The factor of the learning rate of a parameter that no RateFactor selects.
+  virtual float usual_factor(const FlatParams::Entry&) const { return 1; }
   virtual void pass(const UpdateBlocks&, FlatRange, float weight_decay) = 0;
 
   FlatParams& params_;
@@ -77,8 +79,8 @@ void visit_optimizer(Self& self, F&& f) {
       Setting{.name = "nesterov", .about = "SGD: Nesterov momentum; no effect if {momentum} is 0"});
   }
   f(self.weight_decay, Setting{.name = "weight_decay",
-                               .about = "not applied to biases and batch norm; adamw, accum-adamw: "
-                                        "decoupled from the gradient",
+                               .about = "not applied to biases and batch norm; adamw, accum-adamw, "
+                                        "muon*: decoupled from the gradient",
                                .range = weight_decays()});
   if constexpr (requires { self.beta1; }) {
     f(self.beta1, Setting{.name = "beta1",
@@ -90,6 +92,18 @@ void visit_optimizer(Self& self, F&& f) {
     f(self.epsilon, Setting{.name = "epsilon",
                             .about = "Adam: added to the root of the second moment",
                             .range = Range::between(0, 1)});
+  }
+  if constexpr (requires { self.muon_momentum; }) {
+    f(self.muon_momentum, Setting{.name = "muon_momentum",
+                                  .about = "muon, muon-rms: Nesterov momentum of hidden matrices",
+                                  .range = Range::from_below(0, 1)});
+    f(self.adam_for, Setting{.name = "adam_for",
+                             .about = "muon, muon-rms: matrices that are no hidden ones, by "
+                                      "patterns; they take Adam, as all vectors do"});
+    f(self.adam_factor, Setting{.name = "adam_factor",
+                                .about = "muon: factor of the learning rate of what takes Adam; an "
+                                         "own factor replaces it",
+                                .range = Range::above_zero_to(1e6)});
   }
 }
 // Over how many steps accum-* may take the mean gradient.
@@ -143,6 +157,20 @@ class Adam : public FlatOptimizer {
   AdamCount count_;  // of the steps that were taken
 };
 
+// Of muon.h.
+struct MuonOptions {
+  bool match_rms = false;  // muon-rms
+  double muon_momentum = 0.95;
+  // Matrices that are no hidden ones: tables, heads and adapters of our models.
+  std::string adam_for =
+      "*embed_tokens, *embedding, *wte, *wpe, *lm_head, fc, linear, *lora_A, *lora_B";
+  double adam_factor = 0.05;
+  double beta1 = AdamOptions().beta1, beta2 = AdamOptions().beta2, epsilon = AdamOptions().epsilon;
+  double weight_decay = 0;
+
+  static void visit(auto& self, auto&& f) { visit_optimizer(self, f); }
+};
+
 struct OptimizerOptions {
   double momentum = SgdOptions().momentum, weight_decay = 0;
   bool nesterov = false;
@@ -150,8 +178,11 @@ struct OptimizerOptions {
   i64 period = 4;  // accum-*: s
   std::vector<RateFactor> factors{};
   std::vector<OwnDecay> decays{};
+  double muon_momentum = MuonOptions().muon_momentum, adam_factor = MuonOptions().adam_factor;
+  std::string adam_for = MuonOptions().adam_for;
 };
-// name: sgd | adam | adamw | accum-adam | accum-adamw. ConfigError lists the known names.
+// name: sgd | adam | adamw | accum-adam | accum-adamw | muon | muon-rms. ConfigError lists the
+// known names.
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, FlatParams&,
                                           const OptimizerOptions& = {});
 

@@ -162,7 +162,7 @@ gsm_status gsm_model_forward_tensor(gsm_model* model, gsm_tensor* images, gsm_te
 
 typedef struct gsm_trainer_options {
   size_t struct_size;     // set it to sizeof(gsm_trainer_options)
-  const char* optimizer;  // sgd, adam, adamw; NULL: sgd
+  const char* optimizer;  // sgd, adam, adamw, muon, muon-rms; NULL: sgd
   double momentum;        // of sgd; 0: 0.9; below 0: none
   double weight_decay;
   uint64_t seed;  // of the first weights, and of what dropout draws

@@ -200,9 +200,10 @@ gsm_status gsm_params_save(gsm_params* params, const char* path);
 gsm_status gsm_params_load(gsm_params* params, const char* path);
 gsm_status gsm_params_free(gsm_params* params);
 
-// name: sgd, adam, adamw, accum-adam, accum-adamw. settings: as "momentum=0.9 weight_decay=1e-4
-// nesterov=true", for Adam "beta1=0.9 beta2=0.999 epsilon=1e-8 weight_decay=0.01", for accum-* also
-// "period=4"; NULL: the defaults. Weight decay spares parameters with fewer than two dimensions.
+// name: sgd, adam, adamw, accum-adam, accum-adamw, muon, muon-rms. settings: as "momentum=0.9
+// weight_decay=1e-4 nesterov=true", for Adam "beta1=0.9 beta2=0.999 epsilon=1e-8
+// weight_decay=0.01", for accum-* also "period=4", for muon* also "muon_momentum=0.95"; NULL: the
+// defaults. Weight decay spares parameters with fewer than two dimensions.
 gsm_status gsm_optimizer_new(gsm_params* params, const char* name, const char* settings,
                              gsm_optimizer** optimizer);
 // Factors of the learning rate, and weight decays in place of the settings', by patterns of names:

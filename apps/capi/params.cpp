@@ -42,6 +42,15 @@ std::unique_ptr<Optimizer> optimizer_of(FlatParams& params, const std::string& n
     options.momentum = o.momentum;
     options.weight_decay = o.weight_decay;
     options.nesterov = o.nesterov;
+  } else if (name.starts_with("muon")) {
+    const auto o = given.as<nn::MuonOptions>(name);
+    options.muon_momentum = o.muon_momentum;
+    options.adam_for = o.adam_for;
+    options.adam_factor = o.adam_factor;
+    options.beta1 = o.beta1;
+    options.beta2 = o.beta2;
+    options.epsilon = o.epsilon;
+    options.weight_decay = o.weight_decay;
   } else {
     const bool accumulates = name.starts_with("accum-");
     const auto o = accumulates ? given.as<AccumulatedOptions>(name) : [&] {

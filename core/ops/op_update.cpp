@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "gossamer/core/blocks.h"
+#include "gossamer/core/muon_update.h"
 #include "gossamer/core/ops/block_terms.h"
 #include "gossamer/core/ops/lanes.h"
 #include "gossamer/core/update.h"
@@ -35,6 +36,16 @@ struct AdamUpdate {
                                float& s1, float& s2) const {
     const float coupled = decoupled ? 0 : wd, straight = decoupled ? n.learning_rate * wd : 0;
     return adam_direction<accumulates>(n.adam, g + coupled * x, s0, s1, s2) + straight * x;
+  }
+};
+struct MuonUpdate {  // s0: the direction, which is zero between two steps
+  static constexpr int blocks = 1;
+  float weight_decay;
+  GOSSAMER_HD float operator()(const StepNumbers& n, float wd, float x, float, float& s0, float&,
+                               float&) const {
+    const float direction = s0;
+    s0 = 0;
+    return n.learning_rate * (direction + wd * x);
   }
 };
 struct NoUpdate {  // the step is skipped
@@ -135,6 +146,22 @@ struct UpdateEight {
   }
 };
 
+// What precedes MuonUpdate, for one parameter.
+struct MuonDirection {
+  float mu, gain;  // gain = 1 - mu
+  const float* g;
+  float *momentum, *direction;
+  const StepNumbers* numbers;
+  float unscale;          // 1/loss scale
+  const float* overflow;  // not 0: the update is skipped; may be null
+  GOSSAMER_HD void operator()(i64 i) const {
+    if (overflow && *overflow > 0) return;
+    const float taken = gain * (numbers->grad_scale * unscale * g[i]);
+    momentum[i] = mu * momentum[i] + taken;
+    direction[i] = mu * momentum[i] + taken;
+  }
+};
+
 struct WriteNumbers {
   StepNumbers value;
   GradientScale scale;
@@ -209,16 +236,22 @@ void pass_on_cpu(const FlatParams& p, const Update& update, const Blocks& blocks
   f32_part(border, range.end);
 }
 
-template <class Update>
-void pass(const char* op, FlatParams& p, const Update& update, std::array<Tensor, 3> state,
-          const Tensor& numbers, const UpdateBlocks& blocks, FlatRange range) {
+FlatRange range_of(const char* op, const FlatParams& p, FlatRange range) {
   const i64 size = p.size();
-  const Device device = p.values().device();
   if (range.end < 0) range.end = size;
   check<ShapeError>(range.begin >= 0 && range.begin <= range.end && range.end <= size &&
                         range.begin % 32 == 0 && range.end % 32 == 0,
                     op, ": range [", range.begin, ", ", range.end, ") of a block of ", size,
                     "; wanted one that begins and ends on 32 elements");
+  return range;
+}
+
+template <class Update>
+void pass(const char* op, FlatParams& p, const Update& update, std::array<Tensor, 3> state,
+          const Tensor& numbers, const UpdateBlocks& blocks, FlatRange range) {
+  const i64 size = p.size();
+  const Device device = p.values().device();
+  range = range_of(op, p, range);
   if (blocks.twin.defined()) check_block(op, "twin", blocks.twin, size, DType::f32, device);
   const bool exchanged = blocks.own.defined() || blocks.received.defined();
   if (exchanged) check_exchange(op, blocks.own, blocks.received, size, device);
@@ -309,6 +342,39 @@ void adam_pass(FlatParams& params, const AdamRule& rule, const Tensor& numbers,
     pass(op, params, AdamUpdate<false>{rule.weight_decay, rule.decoupled},
          {rule.first, rule.second}, numbers, blocks, range);
   }
+}
+
+namespace {
+
+void check_muon(const char* op, const FlatParams& params, const MuonRule& rule) {
+  const Device device = params.values().device();
+  check_block(op, "momentum", rule.momentum, params.size(), DType::f32, device);
+  check_block(op, "direction", rule.direction, params.size(), DType::f32, device);
+}
+
+}  // namespace
+
+void muon_direction(FlatParams& params, const MuonRule& rule, const Tensor& numbers,
+                    FlatRange range) {
+  const char* op = "muon_direction";
+  check_muon(op, params, rule);
+  const Device device = params.values().device();
+  check_block(op, "numbers", numbers, sizeof(StepNumbers), DType::u8, device);
+  range = range_of(op, params, range);
+  params.settle_grads(range);
+  for_each(device, range.end - range.begin,
+           MuonDirection{rule.mu, 1 - rule.mu, params.grads().as<float>() + range.begin,
+                         rule.momentum.as<float>() + range.begin,
+                         rule.direction.as<float>() + range.begin,
+                         static_cast<const StepNumbers*>(numbers.data()), 1 / params.loss_scale(),
+                         pointer(params.overflow())});
+}
+
+void muon_pass(FlatParams& params, const MuonRule& rule, const Tensor& numbers,
+               const UpdateBlocks& blocks, FlatRange range) {
+  check_muon("muon_pass", params, rule);
+  pass("muon_pass", params, MuonUpdate{rule.weight_decay}, {rule.direction}, numbers, blocks,
+       range);
 }
 
 void find_overflow(FlatParams& params) {

@@ -131,6 +131,7 @@ std::string room_in_core(const std::string& path) {
                                                         {"blocks", "tensor"},
                                                         {"flat", "update"},
                                                         {"update", "update"},
+                                                        {"muon_update", "update"},
                                                         {"memory", "memory"},
                                                         {"device_names", "memory"},
                                                         {"io", "io"},

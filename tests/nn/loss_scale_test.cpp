@@ -141,6 +141,8 @@ TEST(Overflow, LeavesOutExactlyThatStep) {
                                      {"adam", false},
                                      {"adamw", false},
                                      {"accum-adam", false},
+                                     {"muon", false},
+                                     {"muon", true},
                                      {"sgd", true},
                                      {"adam", true},
                                      {"adamw", true},

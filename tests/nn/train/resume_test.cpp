@@ -108,7 +108,7 @@ class StateOfTraining : public ::testing::Test {
 };
 
 TEST_F(StateOfTraining, GoesOnFromItsFileAsIfItHadNotStopped) {
-  for (const std::string optimizer : {"sgd", "adamw", "accum-adam"}) {
+  for (const std::string optimizer : {"sgd", "adamw", "accum-adam", "muon"}) {
     SCOPED_TRACE(optimizer);
     Trainee whole(optimizer, 1), first(optimizer, 1), second(optimizer, 2);
     whole.train(14);
