@@ -18,6 +18,7 @@
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/net/launch.h"
 #include "gossamer/models/registry.h"
+#include "gossamer/nn/lora.h"
 #include "gossamer/nn/optim.h"
 #include "gossamer/nn/schedule.h"
 
@@ -44,6 +45,9 @@ struct Config {
     std::string name = "resnet8-cifar", init, init_key, freeze;
     std::vector<std::string> init_rename;
     bool init_other_tokenizer = false;
+    i64 lora_rank = 0;
+    double lora_alpha = nn::LoraOptions().alpha;
+    std::vector<std::string> lora_targets = nn::LoraOptions().targets;
   } model;
   struct {
     std::vector<std::string> train{"data-cache/shapes10/train"}, val{"auto"};
@@ -52,7 +56,8 @@ struct Config {
     std::string shard = "auto", cpus, resize_on = "auto", filter = "bilinear", label_base = "auto";
     std::vector<i64> sizes;
     i64 length = 256;  // of text, in ids
-    std::vector<double> mean, std;
+    std::vector<double> mean, std, weights;
+    std::string documents = "joined";
     std::vector<Amount> size_milestones;
     double cache_gb = 0, val_split = 0;
     bool strict_images = false;
@@ -76,6 +81,9 @@ struct Config {
     bool nesterov = true;
     double beta1 = nn::OptimizerOptions().beta1, beta2 = nn::OptimizerOptions().beta2,
            epsilon = nn::OptimizerOptions().epsilon;
+    double muon_momentum = nn::OptimizerOptions().muon_momentum,
+           adam_factor = nn::OptimizerOptions().adam_factor;
+    std::string adam_for = nn::OptimizerOptions().adam_for;
     Auto accumulate;
     std::string schedule = nn::ScheduleOptions().kind, scaling = "auto";
     Amount warmup_epochs{1}, decay{nn::ScheduleOptions().decay};

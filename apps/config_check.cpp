@@ -110,8 +110,21 @@ void validate(const Config& c, int workers, int per_machine) {
             "left at " + value_text(Config(), key) + " with model.name = " + c.model.name +
                 ": only models of the family " + alternatives(families) + " take it");
   }
+  const bool lora = c.model.lora_rank > 0;
+  require(!lora || family.name == "llama", "model.lora_rank",
+          "0 with model.name = " + c.model.name + ": adapters are for LLaMA's kind of model");
+  require(!lora || !c.model.init.empty(), "model.lora_rank",
+          "0 without model.init: an adapter changes a model that was trained");
+  require(!lora || c.model.freeze.empty(), "model.freeze",
+          "left out with model.lora_rank: the adapter alone is trained");
   require(c.task == "language" || c.data.shard != "documents", "data.shard",
           "another one: only text (task=language) has documents");
+  require(c.data.weights.empty() ||
+              (c.task == "language" && c.data.weights.size() == c.data.train.size()),
+          "data.weights", key_text("data.weights").range + ", with task=language");
+  require(c.data.documents == "joined" || family.name == "llama", "data.documents",
+          "joined with model.name = " + c.model.name +
+              ": only LLaMA's kind of model keeps documents apart");
   weights_options(c);
   named("model.freeze", [&] {
     if (!c.model.freeze.empty()) nn::Selection{c.model.freeze};

@@ -82,6 +82,16 @@ void each_key(C& c, F&& f) {
   key("model.freeze", c.model.freeze,
       "parameters that are not trained: \"conv1, bn1, layer1\", \"all but fc\"; frozen batch norm "
       "keeps its statistics");
+  key("model.lora_rank", c.model.lora_rank,
+      "language, llama: train only an adapter of this rank for model.init (LoRA), which alone is "
+      "exchanged; 0: the model itself",
+      Range::from_to(0, 65536), of_text);
+  key("model.lora_alpha", c.model.lora_alpha,
+      "what the adapter adds is multiplied by it, divided by model.lora_rank", Range::above_zero(),
+      of_text);
+  key("model.lora_targets", c.model.lora_targets,
+      "layers that get adapters, of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj",
+      of_text);
   key("data.train", c.data.train,
       "training set; pictures: folder of class folders; tar, TFRecord or packed shards; files of "
       "CIFAR, ImageNet-32 and MNIST; a list is joined | text: folder of `gossamer data tokenize`; "
@@ -144,6 +154,16 @@ void each_key(C& c, F&& f) {
   key("data.length", c.data.length,
       "language: ids that the model sees at once; translation: most ids of a sentence",
       Range::from_to(1, 1 << 20), of_text);
+  key("data.weights", c.data.weights,
+      "language: parts that the texts of data.train have in an epoch, e.g. [0.7, 0.3]; each is "
+      "read "
+      "to its end before it is read again; empty: every window of each, once",
+      Range::above_zero().said("a number above 0 for each of data.train, or an empty list"),
+      of_text);
+  key("data.documents", c.data.documents,
+      "language: what a window in training may hold: joined: all that follows each other | "
+      "separate: documents that do not see each other (llama)",
+      Choices{"joined", "separate"}, of_text);
   key("data.cache_gb", c.data.cache_gb,
       "GB (10^9 bytes) of encoded files that each worker keeps in memory after reading them; 0: "
       "none",
@@ -239,16 +259,18 @@ void each_key(C& c, F&& f) {
     }
   }
   key("optim.name", c.optim.name,
-      "sgd | adam | adamw | accum-adam | accum-adamw | auto: the optimizer in the method's name, "
-      "else sgd",
-      Choices{"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw"});
+      "sgd | adam | adamw | accum-adam | accum-adamw | muon (as first published: hidden matrices "
+      "take orthogonal steps, the rest AdamW) | muon-rms (with AdamW's learning rate) | auto: the "
+      "optimizer in the method's name, else sgd",
+      Choices{"auto", "sgd", "adam", "adamw", "accum-adam", "accum-adamw", "muon", "muon-rms"});
   key("optim.learning_rate", c.optim.learning_rate,
-      "for 256 images a step (see optim.scaling); auto: 0.1, with Adam 0.001", Range::above_zero());
+      "for 256 images a step (see optim.scaling); auto: 0.1 with sgd, 0.02 with muon, else 0.001",
+      Range::above_zero());
   key("optim.factors", c.optim.factors,
       "factors of the learning rate: PATTERN=FACTOR, e.g. [\"layer1 layer2=0.1\", \"fc=10\"]; the "
       "last that fits counts");
   key("optim.scaling", c.optim.scaling,
-      "linear: learning_rate * workers * batch / 256 | none | auto: linear, with Adam none",
+      "linear: learning_rate * workers * batch / 256 | none | auto: linear with sgd, else none",
       Choices{"auto", "linear", "none"});
   nn::visit_optimizer(c.optim,
                       [&](auto& field, const Setting& setting) { with("optim.", setting, field); });

@@ -38,6 +38,8 @@ Metadata to_metadata(const SampleOrder& o) {
                {"order.shared", o.shared ? "1" : "0"},
                {"order.set", fmt::format("{:016x}", o.set)}};
   if (o.tokenizer) all["tokenizer"] = fmt::format("{:016x}", *o.tokenizer);
+  if (o.documents) all["order.documents"] = *o.documents;
+  if (o.weights) all["order.weights"] = *o.weights;
   return all;
 }
 
@@ -49,6 +51,11 @@ std::optional<SampleOrder> parse_order(const Metadata& all) {
     return std::nullopt;
   o.shared = shared != 0;
   if (std::uint64_t hash = 0; read(all, "tokenizer", hash, 16)) o.tokenizer = hash;
+  const auto text = [&](const char* key, std::optional<std::string>& value) {
+    if (const auto at = all.find(key); at != all.end()) value = at->second;
+  };
+  text("order.documents", o.documents);
+  text("order.weights", o.weights);
   return o;
 }
 

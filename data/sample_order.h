@@ -22,6 +22,9 @@ struct SampleOrder {
   std::uint64_t set = 0;  // of this worker's data: fingerprint() of images
   // The hash of the tokenizer, for text; older checkpoints do not have it.
   std::optional<std::uint64_t> tokenizer = {};
+  // Of several texts: "joined" or "separate" documents, and their weights, as text, "" for none.
+  // Older checkpoints do not have them.
+  std::optional<std::string> documents = {}, weights = {};
 };
 // set: see SampleOrder.
 SampleOrder sample_order(i64 batch, const EpochOptions&, std::uint64_t set);

@@ -302,23 +302,32 @@ void check_ids(const Tensor& ids, i64 first, i64 positions) {
 
 }  // namespace
 
+Tensor positions_in(const Tensor& begins) {
+  const i64 length = begins.shape(1);
+  Tensor positions = Tensor::empty(begins.shape(), DType::i32);
+  for (i64 i = 0; i < begins.numel(); ++i)
+    positions.as<std::int32_t>()[i] =
+        static_cast<std::int32_t>(i % length) - begins.as<std::int32_t>()[i];
+  return positions;
+}
+
 Tensor Llama::hidden(const Tensor& ids, const Tensor& begins) {
+  if (!begins.defined()) return hidden(ids, {}, {});
+  check<ShapeError>(
+      begins.device().is_cpu() && begins.dtype() == DType::i32 && begins.shape() == ids.shape(),
+      "llama: begins ", begins.shape(), " of ids ", ids.shape(),
+      "; wanted i32 of the same shape, on the host");
+  return hidden(ids, begins.to(ids.device()), positions_in(begins).to(ids.device()));
+}
+
+Tensor Llama::hidden(const Tensor& ids, const Tensor& begins, const Tensor& positions) {
   check_ids(ids, 0, options_.positions);
   const i64 length = ids.shape(1);
-  const Device device = ids.device();
   prepare(length);
   Place place{table_, all_positions_.slice(0, length), {}};
   if (begins.defined()) {
-    check<ShapeError>(
-        begins.device().is_cpu() && begins.dtype() == DType::i32 && begins.shape() == ids.shape(),
-        "llama: begins ", begins.shape(), " of ids ", ids.shape(),
-        "; wanted i32 of the same shape, on the host");
-    Tensor positions = Tensor::empty(ids.shape(), DType::i32);
-    for (i64 i = 0; i < ids.numel(); ++i)
-      positions.as<std::int32_t>()[i] =
-          static_cast<std::int32_t>(i % length) - begins.as<std::int32_t>()[i];
-    place.positions = positions.to(device);
-    place.begins = begins.to(device);
+    place.positions = positions;
+    place.begins = begins;
   }
   return run(ids, [&](std::size_t, Attention& a, const Tensor& y) { return a.apply(y, place); });
 }

@@ -73,6 +73,9 @@ LlamaOptions llama_options(const std::string& name, const ModelOptions&);
 // Computed in double, rounded once: never a parameter, never of 16 bits.
 Tensor rope_table(const LlamaOptions&, i64 positions);
 
+// Of begins i32 [B, T], on the host: the position of each id in its document, i32 [B, T].
+Tensor positions_in(const Tensor& begins);
+
 // Starts at normal(0, 0.02), projections back into the stream at 0.02/sqrt(2 layers), norms at 1,
 // biases at 0.
 class Llama : public LanguageNet {
@@ -90,6 +93,8 @@ class Llama : public LanguageNet {
   // The same of texts that hold several documents: begins i32 [B, T], on the host, says where the
   // document of each id begins. Documents do not see each other, and their positions begin at 0.
   Tensor hidden(const Tensor& ids, const Tensor& begins);
+  // The same with positions i32 [B, T] of the ids in their documents; both are where the ids are.
+  Tensor hidden(const Tensor& ids, const Tensor& begins, const Tensor& positions);
   const Tensor& head() const override;
 
   // A layer with a window that is shorter than positions() keeps so many keys, in a ring.

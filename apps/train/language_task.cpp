@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/config_keys.h"
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/train/fitting_batch.h"
 #include "gossamer/apps/train/language_model.h"
@@ -15,9 +16,14 @@
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/window_loader.h"
 #include "gossamer/models/language_file.h"
+#include "gossamer/models/lora_file.h"
 
 namespace gossamer::apps {
 namespace {
+
+nn::LoraOptions lora_options(const Config& c) {
+  return {.rank = c.model.lora_rank, .alpha = c.model.lora_alpha, .targets = c.model.lora_targets};
+}
 
 data::TextSet open_one(const Config& c, const std::string& path) {
   data::TextSet set = data::open_text(path, c.model.classes.value_or(0));
@@ -60,6 +66,7 @@ std::vector<data::WindowSource> training_texts(const Config& c, const data::Text
   std::vector<data::WindowSource> out{{first.train.tokens}};
   for (std::size_t i = 1; i < c.data.train.size(); ++i)
     out.push_back({open_one(c, c.data.train[i]).train.tokens});
+  for (std::size_t i = 0; i < c.data.weights.size(); ++i) out[i].weight = c.data.weights[i];
   return out;
 }
 
@@ -72,7 +79,12 @@ std::uint64_t identity(const data::TokenFiles& tokens, const data::Tokenizer* to
 }
 
 nn::StepBatch batch_of(const data::WindowBatch& b) {
-  return {{b.inputs, b.labels}, {}, b.inputs.shape()};
+  std::vector<Tensor> tensors{b.inputs, b.labels};
+  if (b.begins.defined()) {
+    tensors.push_back(b.begins);
+    tensors.push_back(models::positions_in(b.begins));
+  }
+  return {std::move(tensors), {}, b.inputs.shape()};
 }
 
 }  // namespace
@@ -179,10 +191,26 @@ class Data final : public TextData<data::WindowLoader> {
     facts.add("vocabulary", output_count()).add("train_tokens", ids());
     if (validates()) facts.add("val_tokens", val.tokens->size()).add("val_hash", val_hash());
   }
-  void check_loader() const override { data::WindowLoader(texts_, set.marks, loader_options()); }
+  void check_loader() const override { make_loader(); }
   std::vector<std::string> open_loader() override {
-    loader_ = std::make_unique<data::WindowLoader>(texts_, set.marks, loader_options());
+    loader_ = make_loader();
     return {};
+  }
+  // With other weights or documents the place in the epoch, and in each text, means other windows.
+  void check_resume(const ResumePoint& from) const override {
+    TextData::check_resume(from);
+    const auto then = data::parse_order(nn::read_metadata(from.files[0]));
+    const data::SampleOrder now = order();
+    if (!then) return;
+    const auto same = [&](const char* key, const std::optional<std::string>& trained,
+                          const std::optional<std::string>& given) {
+      check<ConfigError>(!trained || *trained == *given, key, " = ", value_text(config_, key), ": ",
+                         from.run_folder.string(), " was trained with ",
+                         trained && !trained->empty() ? *trained : "none", "; leave ", key,
+                         " out, or train anew, without --resume");
+    };
+    same("data.weights", then->weights, now.weights);
+    same("data.documents", then->documents, now.documents);
   }
   data::SampleOrder order() const override {
     std::uint64_t texts = 0;
@@ -193,6 +221,8 @@ class Data final : public TextData<data::WindowLoader> {
     data::SampleOrder order =
         data::sample_order(config_.train.batch, epoch_options(config_, place_), texts);
     if (set.tokenizer) order.tokenizer = set.tokenizer->hash();
+    order.documents = config_.data.documents;
+    order.weights = config_.data.weights.empty() ? "" : value_text(config_, "data.weights");
     return order;
   }
 
@@ -204,6 +234,18 @@ class Data final : public TextData<data::WindowLoader> {
     for (const data::WindowSource& text : texts_) all += text.tokens->size();
     return all;
   }
+  std::unique_ptr<data::WindowLoader> make_loader() const {
+    check<ConfigError>(config_.data.documents == "joined" || set.marks.end >= 0,
+                       "data.documents = ", config_.data.documents, ": the vocabulary of ",
+                       set.path, " has no mark of the ends of documents; use joined");
+    const data::WindowLoaderOptions options = loader_options();
+    if (!options.weighted) return std::make_unique<data::WindowLoader>(texts_, set.marks, options);
+    try {
+      return std::make_unique<data::WindowLoader>(texts_, set.marks, options);
+    } catch (const ConfigError& e) {
+      fail<ConfigError>("data.weights = ", value_text(config_, "data.weights"), ": ", e.what());
+    }
+  }
   data::WindowLoaderOptions loader_options() const {
     const std::string& shard = config_.data.shard;
     check<ConfigError>(!shard.starts_with("dirichlet"), "data.shard = ", shard,
@@ -211,6 +253,8 @@ class Data final : public TextData<data::WindowLoader> {
     return {.batch = config_.train.batch,
             .length = config_.data.length,
             .epoch = epoch_options(config_, place_),
+            .documents = data::parse_documents(config_.data.documents),
+            .weighted = !config_.data.weights.empty(),
             .pinned = pinned_};
   }
   nn::DrawnBatch draw() override {
@@ -229,15 +273,21 @@ class Model final : public TextModel<models::LanguageNet, Data> {
   using TextModel::TextModel;
 
   std::map<std::string, std::string> header() const override {
-    return models::language_header(config_.model.name, data_.model);
+    auto header = models::language_header(config_.model.name, data_.model);
+    if (const nn::LoraOptions lora = lora_options(config_); lora.rank > 0)
+      header["lora_scale"] = shortest(lora.scale());
+    return header;
   }
   void save_beside(const std::filesystem::path& folder) const override {
     write_file(folder / "config.json", hugging_face_config(data_.model, data_.set.marks.end));
     TextModel::save_beside(folder);
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const override {
-    return static_cast<models::LanguageNet&>(net).loss(
-        batch.tensors[0], batch.tensors[1], static_cast<float>(config_.optim.label_smoothing));
+    const std::vector<Tensor>& in = batch.tensors;
+    const auto smoothing = static_cast<float>(config_.optim.label_smoothing);
+    if (in.size() == 2) return static_cast<models::LanguageNet&>(net).loss(in[0], in[1], smoothing);
+    auto& llama = dynamic_cast<models::Llama&>(net);  // documents apart
+    return llama.loss_of(llama.hidden(in[0], in[2], in[3]), in[1], smoothing);
   }
   void run(nn::Module& net, const nn::StepBatch& batch) const override {
     static_cast<models::LanguageNet&>(net).hidden(batch.tensors[0].to(device_));
@@ -247,12 +297,27 @@ class Model final : public TextModel<models::LanguageNet, Data> {
   std::unique_ptr<models::LanguageNet> make_net() const override {
     return models::make_language(data_.model);
   }
+  void adapt(models::LanguageNet& net, std::vector<std::string>& notes) const override {
+    const nn::LoraOptions lora = lora_options(config_);
+    if (lora.rank == 0) return;
+    i64 all = 0, trained = 0;
+    for (const NamedTensor& p : net.parameters()) all += p.tensor.numel();
+    dynamic_cast<models::Llama&>(net).adapt(lora);
+    for (const NamedTensor& p : net.parts().parameters) trained += p.tensor.numel();
+    notes.push_back(
+        fmt::format("adapter  {} numbers are trained beside {}; an exchange sends {} "
+                    "bytes in place of {} (f32)",
+                    trained, all, 4 * trained, 4 * all));
+  }
   void load(const nn::Weights& file, models::LanguageNet& net) const override {
     models::load_language(file, net);
   }
   void write(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
              const std::map<std::string, std::string>& header) const override {
     models::save_language(path, static_cast<const models::LanguageNet&>(net), params, header);
+    if (config_.model.lora_rank > 0)  // which can be taken elsewhere without the model
+      models::save_adapter(path.parent_path() / (path.stem().string() + "-adapter"),
+                           dynamic_cast<const models::Llama&>(net), &params, config_.model.init);
   }
 };
 

@@ -18,7 +18,12 @@ std::string optimizer_name(const Config& c) {
                                 : c.optim.name;
 }
 
-bool is_adam(const Config& c) { return optimizer_name(c).find("adam") != std::string::npos; }
+bool is_sgd(const Config& c) { return optimizer_name(c) == "sgd"; }
+
+double usual_rate(const Config& c) {
+  if (is_sgd(c)) return 0.1;
+  return optimizer_name(c) == "muon" ? 0.02 : 1e-3;
+}
 
 }  // namespace
 
@@ -29,7 +34,7 @@ models::ModelOptions model_options(const Config& c) {
 }
 
 double scaled_rate(const Config& c, int workers, double rate) {
-  const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && !is_adam(c));
+  const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && is_sgd(c));
   return scaled ? nn::linear_scaling(rate, workers,
                                      static_cast<int>(c.train.batch * c.train.accumulate))
                 : rate;
@@ -63,7 +68,7 @@ nn::Schedule run_schedule(const Config& c, int workers, double epoch,
     notes.push_back("schedule optim.warmup_epochs=" + to_text(c.optim.warmup_epochs) +
                     " is more than half of train.epochs=" + to_text(c.train.epochs) +
                     "; the rise ends at half the run");
-  const double rate = c.optim.learning_rate.value_or(is_adam(c) ? 1e-3 : 0.1);
+  const double rate = c.optim.learning_rate.value_or(usual_rate(c));
   return nn::make_schedule({.kind = c.optim.schedule,
                             .peak = scaled_rate(c, workers, rate),
                             .total = total,
@@ -92,7 +97,10 @@ std::unique_ptr<Optimizer> run_optimizer(const Config& c, FlatParams& params, in
                              .beta2 = c.optim.beta2,
                              .epsilon = c.optim.epsilon,
                              .period = c.optim.accumulate.value_or(std::max(2, workers / 2)),
-                             .factors = rate_factors(c)});
+                             .factors = rate_factors(c),
+                             .muon_momentum = c.optim.muon_momentum,
+                             .adam_factor = c.optim.adam_factor,
+                             .adam_for = c.optim.adam_for});
 }
 
 // What make_method is told. Rounds take the graph's name, which may be one that only synchronous

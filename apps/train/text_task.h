@@ -90,6 +90,7 @@ class TextModel : public TaskModel {
       notes.push_back("init     " + file.file + ": " + std::to_string(file.tensors.size()) +
                       " tensors");
     }
+    adapt(*net, notes);
     freeze_and_check(config_, *net, notes);
     return net;
   }
@@ -101,6 +102,8 @@ class TextModel : public TaskModel {
 
  protected:
   virtual std::unique_ptr<Net> make_net() const = 0;
+  // Once it has its first weights.
+  virtual void adapt(Net&, std::vector<std::string>& /*notes*/) const {}
   virtual void load(const nn::Weights& file, Net& net) const { nn::load(file, net); }
 
   const Config& config_;

@@ -108,6 +108,15 @@ const std::vector<Section>& sections() {
        input,
        {},
        "grep -q perplexity runs/shakespeare-char/report.html"},
+      {"Adapter",
+       "apps/text/README.md",
+       "## Fine-tuning with an adapter",
+       "ln -s language own\n"
+       "gossamer train task=language model.name=llama model.layers=1 model.width=16 "
+       "model.heads=2 data.train=own train.batch=2 train.epochs=1 run.name=base\n"
+       "mv runs/base SmolLM2-135M\n",
+       {"lora_rank", "train.batch=2 train.epochs=1"},
+       "gossamer eval runs/own/model-adapter data.val=own"},
       {"Translating",
        "apps/text/README.md",
        "## Translating",

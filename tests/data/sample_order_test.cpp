@@ -42,11 +42,15 @@ TEST(SampleOrder, GoesOnAtTheSameSampleOrBeginsTheEpochAgain) {
 TEST(SampleOrder, ComesBackFromItsText) {
   SampleOrder order = kOrder;
   order.tokenizer = 9;
+  order.documents = "separate";
+  order.weights = "";
   auto text = to_metadata(order);
   const auto again = parse_order(text);
   ASSERT_TRUE(again);
   EXPECT_EQ(to_metadata(*again), text);
   EXPECT_EQ(again->set, kOrder.set);
+  EXPECT_EQ(again->weights, "") << "none, which is known";
+  EXPECT_FALSE(parse_order(to_metadata(kOrder))->weights) << "of an older checkpoint";
   text["order.batch"] = "0";
   EXPECT_FALSE(parse_order(text));
   text["order.batch"] = "12x";
