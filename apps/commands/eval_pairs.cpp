@@ -13,7 +13,6 @@
 #include "gossamer/apps/train/translation_task.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/json.h"
-#include "gossamer/data/text/bleu.h"
 
 namespace gossamer::apps {
 
@@ -60,7 +59,9 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   check_finite(loss, command.model);
   say_how_it_ran(config, counts);
-  const data::Bleu bleu = data::BleuCounts::of(counts.more).bleu();
+  const TranslationCounts counted = TranslationCounts::of(counts.more);
+  const data::Bleu bleu = counted.bleu.bleu();
+  const double chrf = counted.chrf->score();
   if (command.json)
     print(fmt::format("{}\n", JsonObject()
                                   .add("model", command.model)
@@ -69,14 +70,17 @@ int eval_pairs(const EvalCommand& command, const ModelSource& source, Config con
                                   .add("perplexity", std::exp(loss))
                                   .add("bleu", bleu.score)
                                   .add("bleu_signature", data::bleu_signature())
+                                  .add("chrf", chrf)
+                                  .add("chrf_signature", data::chrf_signature(1))
                                   .add("beam", search.beam)
                                   .add("length_penalty", search.length_penalty)
                                   .add("tokens_per_s", counts.items / seconds)
                                   .str()));
   else
-    print(fmt::format("{}: loss {:.4f}, perplexity {} on {:.0f} tokens, beam {}\n{}\n{}\n",
-                      command.model, loss, perplexity_text(std::exp(loss)), counts.items,
-                      search.beam, bleu.text(), data::bleu_signature()));
+    print(fmt::format(
+        "{}: loss {:.4f}, perplexity {} on {:.0f} tokens, beam {}\n{}\n{}\nchrF2 = {:.2f}\n{}\n",
+        command.model, loss, perplexity_text(std::exp(loss)), counts.items, search.beam,
+        bleu.text(), data::bleu_signature(), chrf, data::chrf_signature(1)));
   return 0;
 }
 

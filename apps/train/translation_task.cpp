@@ -12,7 +12,6 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/data/mix.h"
-#include "gossamer/data/text/bleu.h"
 #include "gossamer/data/text/pair_loader.h"
 #include "gossamer/models/transformer.h"
 #include "gossamer/models/transformer_file.h"
@@ -105,8 +104,8 @@ std::unique_ptr<data::PairLoader> validation_loader(const data::TextPart& pairs,
 }
 
 // Adds the model's translations of a batch.
-void count_bleu(models::Translator& translator, const data::Tokenizer& tokenizer,
-                const data::PairBatch& pairs, i64 extra, data::BleuCounts& bleu) {
+void count_translations(models::Translator& translator, const data::Tokenizer& tokenizer,
+                        const data::PairBatch& pairs, i64 extra, TranslationCounts& counts) {
   const auto row_of = [](const Tensor& ids, i64 row, i64 length) {
     return std::span(ids.as<std::int32_t>() + row * ids.shape(1), static_cast<std::size_t>(length));
   };
@@ -120,7 +119,9 @@ void count_bleu(models::Translator& translator, const data::Tokenizer& tokenizer
   for (i64 row = 0; row < rows; ++row) {
     const std::string reference =
         sentence_text(tokenizer, row_of(pairs.labels, row, pairs.labels.shape(1)));
-    bleu.add(sentence_text(tokenizer, found[static_cast<std::size_t>(row)]), {&reference, 1});
+    const std::string translation = sentence_text(tokenizer, found[static_cast<std::size_t>(row)]);
+    counts.bleu.add(translation, {&reference, 1});
+    counts.chrf->add(translation, {&reference, 1});
   }
 }
 
@@ -135,7 +136,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
                         how, device, share);
   nn::StepInputs inputs(device);
   std::vector<Counts> all(nets.size(), Counts{.batch = how.rows});
-  std::vector<data::BleuCounts> bleu(nets.size());
+  std::vector<TranslationCounts> counted(nets.size());
   std::string no_graph;
   std::vector<models::Translator> translators;
   for (nn::Module* net : nets)
@@ -155,17 +156,34 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
       all[i].loss += static_cast<double>(batch.labelled) * loss;
       // A model that is no number translates nothing; the loss says why.
       if (std::isfinite(loss))
-        count_bleu(translators[i], tokenizer, batch, how.search.extra, bleu[i]);
+        count_translations(translators[i], tokenizer, batch, how.search.extra, counted[i]);
     }
     inputs.step_ends();
     if (share.progress) share.progress(pairs_seen += batch.source.shape(0));
   }
   for (std::size_t i = 0; i < nets.size(); ++i)
-    all[i].more = bleu[i].numbers(), all[i].no_graph = no_graph;
+    all[i].more = counted[i].numbers(), all[i].no_graph = no_graph;
   return all;
 }
 
 }  // namespace
+
+std::vector<double> TranslationCounts::numbers() const {
+  std::vector<double> out = bleu.numbers();
+  if (!chrf) return out;
+  const std::vector<double> more = chrf->numbers();
+  out.insert(out.end(), more.begin(), more.end());
+  return out;
+}
+
+TranslationCounts TranslationCounts::of(const std::vector<double>& numbers) {
+  const std::size_t of_bleu = data::BleuCounts().numbers().size();
+  const std::span all(numbers);
+  TranslationCounts out{.bleu = data::BleuCounts::of(all.first(std::min(of_bleu, all.size()))),
+                        .chrf = {}};
+  if (all.size() > of_bleu) out.chrf = data::ChrfCounts::of(all.subspan(of_bleu));
+  return out;
+}
 
 std::vector<Counts> evaluate_pairs(std::span<nn::Module* const> nets, const data::TextPart& pairs,
                                    const data::Tokenizer& tokenizer, const PairEvaluation& how,
@@ -282,14 +300,19 @@ class Metrics final : public TaskMetrics {
   }
   Numbers numbers(const Score& s) const override {
     Numbers out{{"loss", s.loss}, {"perplexity", std::exp(s.loss)}};
-    if (!s.more.empty()) out.emplace_back("bleu", data::BleuCounts::of(s.more).bleu().score);
+    if (s.more.empty()) return out;
+    const TranslationCounts counted = TranslationCounts::of(s.more);
+    out.emplace_back("bleu", counted.bleu.bleu().score);
+    if (counted.chrf) out.emplace_back("chrf", counted.chrf->score());
     return out;
   }
   std::string sentence(const Score& s) const override {
-    return fmt::format(
-        "loss {:.4f}, perplexity {}{}", s.loss, perplexity_text(std::exp(s.loss)),
-        s.more.empty() ? ""
-                       : fmt::format(", BLEU {:.2f}", data::BleuCounts::of(s.more).bleu().score));
+    std::string out =
+        fmt::format("loss {:.4f}, perplexity {}", s.loss, perplexity_text(std::exp(s.loss)));
+    if (s.more.empty()) return out;
+    const TranslationCounts counted = TranslationCounts::of(s.more);
+    out += fmt::format(", BLEU {:.2f}", counted.bleu.bleu().score);
+    return counted.chrf ? out + fmt::format(", chrF2 {:.2f}", counted.chrf->score()) : out;
   }
 
  private:

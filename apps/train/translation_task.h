@@ -2,8 +2,13 @@
 // tokens, so each batch of an epoch counts as train.batch samples.
 #pragma once
 
+#include <optional>
+#include <vector>
+
 #include "gossamer/apps/train/task.h"
 #include "gossamer/apps/train/translation_model.h"
+#include "gossamer/data/text/bleu.h"
+#include "gossamer/data/text/chrf.h"
 #include "gossamer/data/text/pair_loader.h"
 #include "gossamer/data/text/text_set.h"
 
@@ -16,8 +21,16 @@ struct PairEvaluation {
   TranslateOptions search{};
   i64 length = 0;  // most ids of a sentence with its mark; 0: those that the model reads
 };
+// What is counted of translations: the numbers in Counts::more and Score::more, which may be added
+// up. Of runs that were made before there was a chrF, only BLEU's.
+struct TranslationCounts {
+  data::BleuCounts bleu{};
+  std::optional<data::ChrfCounts> chrf = data::ChrfCounts();
+  std::vector<double> numbers() const;
+  static TranslationCounts of(const std::vector<double>& numbers);
+};
 // The counts of each model over a share of the pairs: loss is the sum over `items` labels, `more`
-// is what BLEU counts of the model's translations. DataError as PairLoader.
+// is what is counted of the model's translations. DataError as PairLoader.
 std::vector<Counts> evaluate_pairs(std::span<nn::Module* const>, const data::TextPart&,
                                    const data::Tokenizer&, const PairEvaluation&, Device,
                                    const TaskMetrics::Share&);

@@ -162,7 +162,7 @@ std::vector<double> BleuCounts::numbers() const {
   return out;
 }
 
-BleuCounts BleuCounts::of(const std::vector<double>& numbers) {
+BleuCounts BleuCounts::of(std::span<const double> numbers) {
   check(numbers.size() == 10, "BLEU counts 10 numbers, not ", numbers.size());
   const auto whole = [&](std::size_t i) { return static_cast<i64>(std::llround(numbers[i])); };
   BleuCounts out;

@@ -36,7 +36,7 @@ class BleuCounts {
   Bleu bleu() const;
   // The counts as numbers that may be added up, and back from their sum.
   std::vector<double> numbers() const;
-  static BleuCounts of(const std::vector<double>& numbers);
+  static BleuCounts of(std::span<const double> numbers);
 
  private:
   std::array<i64, 4> correct_{}, total_{};

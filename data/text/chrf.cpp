@@ -2,8 +2,10 @@
 #include "gossamer/data/text/chrf.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
+#include "gossamer/core/error.h"
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/data/text/bleu.h"
 
@@ -92,6 +94,22 @@ void ChrfCounts::add(std::string_view translation, std::span<const std::string> 
 }
 
 double ChrfCounts::score() const { return score_of(all_); }
+
+std::vector<double> ChrfCounts::numbers() const {
+  std::vector<double> out;
+  for (const Order& o : all_)
+    for (const i64 count : {o.ours, o.wanted, o.common}) out.push_back(static_cast<double>(count));
+  return out;
+}
+
+ChrfCounts ChrfCounts::of(std::span<const double> numbers) {
+  check(numbers.size() == 3 * kOrders, "chrF counts 18 numbers, not ", numbers.size());
+  const auto whole = [&](std::size_t i) { return static_cast<i64>(std::llround(numbers[i])); };
+  ChrfCounts out;
+  for (std::size_t n = 0; n < kOrders; ++n)
+    out.all_.at(n) = {whole(3 * n), whole(3 * n + 1), whole(3 * n + 2)};
+  return out;
+}
 
 double chrf(const std::vector<std::string>& translations,
             std::span<const std::vector<std::string>> references) {

@@ -20,6 +20,9 @@ class ChrfCounts {
   // Lines of UTF-8. Of several references the one counts with which the line has the best score.
   void add(std::string_view translation, std::span<const std::string> references);
   double score() const;  // 0 … 100
+  // The counts as numbers that may be added up, and back from their sum.
+  std::vector<double> numbers() const;
+  static ChrfCounts of(std::span<const double> numbers);
 
  private:
   static constexpr std::size_t kOrders = 6;

@@ -117,7 +117,10 @@ TEST_F(Translation, FromPairsToASentence) {
   EXPECT_GE(two["bleu"].get<double>(), json["bleu"].get<double>());
   EXPECT_THAT(two["bleu_signature"].get<std::string>(), HasSubstr("nrefs:2"));
   EXPECT_EQ(json["translations"].size(), 24u);
-  EXPECT_NEAR(json["bleu"], eval({})["bleu"].get<double>(), 1e-9);
+  const Json beam = eval({});
+  EXPECT_NEAR(json["bleu"], beam["bleu"].get<double>(), 1e-9);
+  EXPECT_NEAR(json["chrf"], beam["chrf"].get<double>(), 1e-9);
+  EXPECT_EQ(json["chrf_signature"], beam["chrf_signature"]);
   write_text(folder / "empty.txt", "");
   EXPECT_EQ(translate_file("empty.txt").out, "");
   EXPECT_EQ(translate_file("empty.txt").code, 0);
@@ -154,6 +157,7 @@ TEST_F(Translation, EveryMethodTrainsIt) {
     EXPECT_EQ(s["val_tokens"], e["tokens"]);
     EXPECT_NEAR(s["loss"], e["loss"].get<double>(), 1e-5);
     EXPECT_NEAR(s["bleu"], e["bleu"].get<double>(), 1e-9);
+    EXPECT_NEAR(s["chrf"], e["chrf"].get<double>(), 1e-9);
     fs::remove_all(folder / "runs");
   }
 }
