@@ -59,6 +59,9 @@ void add_generate(CLI::App& app, int& code) {
   a.add_flag("--ignore-end", c.ignore_end, "go on behind the end of a document");
   add_device(a, c.arguments);
   add_json(a, c.json, "print one JSON object for each text, a line each");
+  a.add_option("--logprobs", c.logprobs,
+               "with --json: log p of each id, before temperature and cuts, and of the N likeliest "
+               "in its place; 0: of none");
 }
 
 void add_translate(CLI::App& app, int& code) {
@@ -150,6 +153,15 @@ void add_tokenize(CLI::App& data, int& code) {
   a.add_option(
       "--field", o.field,
       "of JSON lines: the field with the text (text); with it, standard input is JSON lines");
+  CLI::Option* const examples = a.add_flag(
+      "--examples", o.examples,
+      "the files are JSON lines of examples to learn from: {\"prompt\": …, \"completion\": …} or "
+      "{\"messages\": [{\"role\": …, \"content\": …}, …]}; only completions and what the "
+      "assistant says are learnt");
+  a.add_option("--chat-template", o.chat,
+               "how their messages are written: " + data::names_of_chats() +
+                   "; default: as the tokenizer's files say")
+      ->needs(examples);
   a.add_option("--max-length", o.max_length, "leave out pairs with more ids on a side; 0: no limit")
       ->capture_default_str();
   a.add_option("--format", c.format, "of the .bin files: llm.c or nanogpt")

@@ -86,6 +86,8 @@ struct GenerateCommand {
   bool no_cache = false;      // computes the whole text anew for each token
   bool ignore_end = false;    // goes on behind the end of a document
   bool json = false;
+  // In JSON: log p of each id that is made, and the likeliest ids there, so many.
+  std::optional<i64> logprobs;
 };
 int generate(const GenerateCommand&);
 

@@ -16,6 +16,7 @@ JsonObject to_json(const data::TextIndex::Part& part, bool pairs) {
   JsonObject out;
   out.add("tokens", part.tokens);
   if (pairs) out.add("target_tokens", part.target_tokens);
+  if (!part.learnt_files.empty()) out.add("learnt", part.learnt);
   return out.add(pairs ? "pairs" : "documents", part.items).add("text_bytes", part.text_bytes);
 }
 
@@ -23,8 +24,13 @@ void print_part(const char* name, const data::TextIndex::Part& part, bool pairs)
   if (part.files.empty()) return;
   print(fmt::format("{}: {} tokens", name, part.tokens));
   if (pairs) print(fmt::format(" and {}", part.target_tokens));
-  print(fmt::format(" of {}", counted(part.items, pairs ? "pair" : "document")));
-  if (!pairs && part.tokens > 0)
+  const bool examples = !part.learnt_files.empty();
+  print(fmt::format(" of {}", counted(part.items, pairs      ? "pair"
+                                                  : examples ? "example"
+                                                             : "document")));
+  if (examples)
+    print(fmt::format(", of which {} are learnt", part.learnt));
+  else if (!pairs && part.tokens > 0)
     print(fmt::format(", {:.2f} bytes a token",
                       static_cast<double>(part.text_bytes) / static_cast<double>(part.tokens)));
   print("\n");
@@ -56,19 +62,13 @@ void print_notices(const data::TokenizeReport& r) {
 // The library speaks of what it is given, and users gave options: those that its words stand for.
 std::string with_options(const std::string& text) {
   const std::pair<const char*, const char*> options[] = {
-      {"tokenize: tokenizer", "--tokenizer"},
-      {"a split is for", "--split"},
-      {"there is no split", "--split"},
-      {"name its split", "--split"},
-      {"maximal length", "--max-length"},
-      {"validation fraction", "--val-fraction"},
-      {"a fraction", "--val-fraction"},
-      {"hashes choose", "--val-by, --val-fraction"},
-      {"validation text", "--val"},
-      {"validation sources", "--val, --val-target"},
-      {"files of sources", "--target"},
-      {" threads;", "--threads"},
-      {"take any bytes as they are", "--any-bytes"}};
+      {"tokenize: tokenizer", "--tokenizer"}, {"a split is for", "--split"},
+      {"there is no split", "--split"},       {"name its split", "--split"},
+      {"maximal length", "--max-length"},     {"validation fraction", "--val-fraction"},
+      {"a fraction", "--val-fraction"},       {"hashes choose", "--val-by, --val-fraction"},
+      {"validation text", "--val"},           {"validation sources", "--val, --val-target"},
+      {"files of sources", "--target"},       {" threads;", "--threads"},
+      {"examples are", "--examples"},         {"take any bytes as they are", "--any-bytes"}};
   std::string names;
   for (const auto& [words, option] : options)
     if (text.find(words) != text.npos) names += (names.empty() ? "" : ", ") + std::string(option);

@@ -114,12 +114,13 @@ int eval_text(const EvalCommand& command, const ModelSource& source, Config conf
   const i64 stride = command.stride.value_or(length);
   check<ConfigError>(stride >= 1 && stride <= length, "eval: --stride ", stride,
                      " must be 1 to data.length = ", length);
+  check<ConfigError>(stride == length || !text.learnt, "eval: --stride ", stride, ": ", set.path,
+                     " holds examples, each of which is read by itself; leave --stride out");
   nn::Module* const one[] = {m.net.get()};
   const auto began = std::chrono::steady_clock::now();
   const Counts counts = [&] {
     ProgressLine line(
-        "eval",
-        {.total = text.tokens->size(), .unit = "tokens", .silent = !progress_is_seen(false)});
+        "eval", {.total = text.labels(), .unit = "tokens", .silent = !progress_is_seen(false)});
     const auto progress = [&](i64 done) { line.show(done); };
     if (stride == length)
       return evaluate_text(one, text, set.marks, length, config.eval.batch, device,

@@ -27,7 +27,10 @@
 #include "gossamer/apps/train/language_model.h"
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/apps/train/weights_keys.h"
+#include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/ops/decode.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/data/text/chat.h"
@@ -143,6 +146,10 @@ class Prompts {
     if (static_cast<i64>(ids.size()) > positions)
       say(fmt::format("{}: the prompt has {} ids, the model sees {} at once, so not its beginning",
                       place, ids.size(), positions));
+    check<ConfigError>(!c_.logprobs || static_cast<i64>(ids.size()) + c_.tokens <= positions + 1,
+                       "generate: --logprobs: the prompt of ", ids.size(), " ids and --tokens ",
+                       c_.tokens, " are more than the ", positions,
+                       " ids that the model sees at once; make fewer");
     const std::string shown = c_.chat ? "" : prompt;
     for (i64 sample = 0; sample < c_.samples; ++sample) {
       texts.push_back({.ids = ids,
@@ -244,6 +251,47 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
   }
 }
 
+// An id with its text, where the tokenizer has it, and its log p.
+JsonObject with_log_p(const data::Tokenizer& tokenizer, std::int32_t id, float log_p) {
+  std::string text;
+  if (id < tokenizer.size()) tokenizer.decode(std::span(&id, 1), text);
+  return JsonObject().add("id", id).add("text", text).add("logprob", log_p);
+}
+
+// Of each id that was made: its log p behind the ids in front of it, as the model has it, and the
+// `likely` likeliest ids in its place. The text is read once more.
+std::vector<JsonObject> log_p_of(const Text& text, const LanguageModel& m, i64 likely) {
+  std::vector<JsonObject> out;
+  if (text.made == 0) return out;
+  const NoGrad no_grad;
+  const auto end = static_cast<i64>(text.ids.size() - text.surplus), first = end - text.made;
+  const Ids read(text.ids.begin(), text.ids.begin() + end - 1);
+  const Tensor ids = Tensor::from(read, {1, end - 1});
+  const Tensor hidden = m.net->hidden(ids.to(m.net->parameters().front().tensor.device()))
+                            .reshape({end - 1, m.net->width()});
+  constexpr i64 kRows = 64;  // whose logits exist at a time
+  for (i64 at = first; at < end; at += kRows) {
+    const i64 rows = std::min(kRows, end - at), count = std::min(likely, m.net->vocabulary());
+    const Tensor logits = cast(m.net->logits(hidden.slice(at - 1, at - 1 + rows)), DType::f32);
+    const Tensor log_p = log_softmax(logits).to(Device::cpu());
+    Likeliest top;
+    if (count > 0) {
+      top = likeliest(logits, count);
+      top = {top.ids.to(Device::cpu()), top.log_p.to(Device::cpu())};
+    }
+    for (i64 row = 0; row < rows; ++row) {
+      const std::int32_t id = text.ids[static_cast<std::size_t>(at + row)];
+      std::vector<JsonObject> others;
+      for (i64 i = row * count; i < (row + 1) * count; ++i)
+        others.push_back(
+            with_log_p(*m.tokenizer, top.ids.as<std::int32_t>()[i], top.log_p.as<float>()[i]));
+      out.push_back(with_log_p(*m.tokenizer, id, log_p.as<float>()[row * log_p.shape(1) + id]));
+      if (count > 0) out.back().add("top", others);
+    }
+  }
+  return out;
+}
+
 // Grows them, and prints what has not been shown yet.
 void write_texts(std::span<Text> texts, bool first, bool several, const LanguageModel& m,
                  const GenerateCommand& c, Decoders& decoders,
@@ -262,10 +310,11 @@ void write_texts(std::span<Text> texts, bool first, bool several, const Language
       JsonObject out;
       out.add("text", text);
       if (!c.stops.empty()) out.add("stop", t.out.stop());
-      fmt::print("{}\n", out.add("ids", Ids(ids.begin(), ids.end()))
-                             .add("tokens", t.made)
-                             .add("tokens_per_s", static_cast<double>(made) / seconds)
-                             .str());
+      out.add("ids", Ids(ids.begin(), ids.end()))
+          .add("tokens", t.made)
+          .add("tokens_per_s", static_cast<double>(made) / seconds);
+      if (c.logprobs) out.add("logprobs", log_p_of(t, m, *c.logprobs));
+      fmt::print("{}\n", out.str());
     } else if (several) {
       fmt::print("{}{}\n", first && &t == &texts[0] ? "" : "---\n", text);
     }
@@ -278,6 +327,8 @@ int generate(const GenerateCommand& c) {
   models::check_choice(c.sampling);
   check<ConfigError>(c.tokens >= 1, "generate: --tokens ", c.tokens, "; wanted at least 1");
   check<ConfigError>(c.samples >= 1, "generate: --samples ", c.samples, "; wanted at least 1");
+  check<ConfigError>(!c.logprobs || (c.json && *c.logprobs >= 0),
+                     "generate: --logprobs N, from 0 on, is for --json");
   check<ConfigError>(c.threads >= 0, "generate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
   Config config = load_config(c.arguments);

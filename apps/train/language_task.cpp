@@ -2,6 +2,7 @@
 #include "gossamer/apps/train/language_task.h"
 
 #include <cmath>
+#include <deque>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/mix.h"
+#include "gossamer/data/text/examples.h"
 #include "gossamer/data/text/window_loader.h"
 #include "gossamer/models/language_file.h"
 #include "gossamer/models/lora_file.h"
@@ -39,7 +41,7 @@ data::TextSet open_training(const Config& c) {
   data::TextSet first = open_one(c, c.data.train[0]);
   if (c.data.train.size() == 1) return first;
   data::TextPart all;
-  std::vector<std::string> paths;
+  std::vector<std::string> paths, learnt;
   bool bytes_known = true;
   for (const std::string& path : c.data.train) {
     const data::TextSet set = open_one(c, path);
@@ -49,13 +51,23 @@ data::TextSet open_training(const Config& c) {
                      ": was made with another tokenizer than ", first.path,
                      "; tokenize it with --tokenizer ", first.path);
     if (set.val.empty()) continue;
-    paths.insert(paths.end(), set.val.tokens->paths().begin(), set.val.tokens->paths().end());
+    check<DataError>(paths.empty() || learnt.empty() == !set.val.learnt, set.path,
+                     ": only some of the texts hold examples, so their validation data do not fit "
+                     "together; name those to use (data.val=DIR), or none (data.val=none)");
+    const auto add = [](std::vector<std::string>& to, const data::TokenFiles& files) {
+      to.insert(to.end(), files.paths().begin(), files.paths().end());
+    };
+    add(paths, *set.val.tokens);
+    if (set.val.learnt) add(learnt, *set.val.learnt);
+    all.learnt_ids += set.val.learnt_ids;
     all.items += set.val.items;
     all.text_bytes += set.val.text_bytes;
     bytes_known = bytes_known && set.val.text_bytes > 0;
   }
   if (!paths.empty())
     all.tokens = std::make_shared<const data::TokenFiles>(paths, first.train.tokens->vocabulary());
+  if (!learnt.empty())
+    all.learnt = std::make_shared<const data::TokenFiles>(learnt, data::kLearntValues);
   if (!bytes_known) all.text_bytes = 0;
   first.val = std::move(all);
   first.path = paths_text(c.data.train);
@@ -63,12 +75,15 @@ data::TextSet open_training(const Config& c) {
 }
 
 std::vector<data::WindowSource> training_texts(const Config& c, const data::TextSet& first) {
-  std::vector<data::WindowSource> out{{first.train.tokens}};
+  const i64 length = c.data.length;
+  std::vector<data::WindowSource> out{data::window_source(first.train, length, true)};
   for (std::size_t i = 1; i < c.data.train.size(); ++i)
-    out.push_back({open_one(c, c.data.train[i]).train.tokens});
+    out.push_back(data::window_source(open_one(c, c.data.train[i]).train, length, true));
   for (std::size_t i = 0; i < c.data.weights.size(); ++i) out[i].weight = c.data.weights[i];
   return out;
 }
+
+bool of_examples(const data::WindowSource& text) { return text.examples != nullptr; }
 
 // Which ids these are: their number, and the tokenizer that made them.
 std::uint64_t identity(const data::TokenFiles& tokens, const data::Tokenizer* tokenizer,
@@ -78,12 +93,15 @@ std::uint64_t identity(const data::TokenFiles& tokens, const data::Tokenizer* to
       tokenizer ? tokenizer->hash() : 0);
 }
 
-nn::StepBatch batch_of(const data::WindowBatch& b) {
+// weight: of its mean loss in that of several batches; undefined: 1. [inputs, labels], then
+// [begins, positions] where documents are apart, then [weight].
+nn::StepBatch batch_of(const data::WindowBatch& b, const Tensor& weight = {}) {
   std::vector<Tensor> tensors{b.inputs, b.labels};
   if (b.begins.defined()) {
     tensors.push_back(b.begins);
     tensors.push_back(models::positions_in(b.begins));
   }
+  if (weight.defined()) tensors.push_back(weight);
   return {std::move(tensors), {}, b.inputs.shape()};
 }
 
@@ -129,7 +147,7 @@ std::vector<Counts> evaluate_in_batches(std::span<nn::Module* const> nets,
                                         i64 length, i64 batch, Device device,
                                         const TaskMetrics::Share& share) {
   const NoGrad no_grad;
-  data::WindowLoader loader(text.tokens, marks,
+  data::WindowLoader loader({data::window_source(text, length, false)}, marks,
                             {.batch = batch,
                              .length = length,
                              .epoch = data::in_order(share.part, share.parts),
@@ -175,10 +193,23 @@ class Data final : public TextData<data::WindowLoader> {
         texts_(training_texts(config, set)),
         pinned_(pinned) {
     check_tokenizer_of_init(config, set, notes_);
+    for (const data::WindowSource& text : texts_)
+      if (text.examples && text.examples->cut > 0)
+        notes_.push_back(
+            "data     " + text.learnt->paths()[0] + ": " + std::to_string(text.examples->cut) +
+            " examples are longer than data.length=" + std::to_string(config.data.length) +
+            "; only their beginnings are read");
   }
 
   i64 output_count() const override { return models::vocabulary_of(model); }
-  double epoch() const override { return static_cast<double>(ids()); }
+  // Of examples what their windows have room for.
+  double epoch() const override {
+    i64 all = 0;
+    for (const data::WindowSource& text : texts_)
+      all += text.examples ? static_cast<i64>(text.examples->windows.size()) * config_.data.length
+                           : text.tokens->size();
+    return static_cast<double>(all);
+  }
   std::string val_hash() const override {
     return fmt::format("{:016x}", identity(*val.tokens, set.tokenizer.get(), config_.data.length));
   }
@@ -195,6 +226,10 @@ class Data final : public TextData<data::WindowLoader> {
   std::vector<std::string> open_loader() override {
     loader_ = make_loader();
     return {};
+  }
+  void seek(const nn::Position& at, double progress) override {
+    ahead_.clear();  // an update begins there
+    TextData::seek(at, progress);
   }
   // With other weights or documents the place in the epoch, and in each text, means other windows.
   void check_resume(const ResumePoint& from) const override {
@@ -235,7 +270,8 @@ class Data final : public TextData<data::WindowLoader> {
     return all;
   }
   std::unique_ptr<data::WindowLoader> make_loader() const {
-    check<ConfigError>(config_.data.documents == "joined" || set.marks.end >= 0,
+    check<ConfigError>(config_.data.documents == "joined" || set.marks.end >= 0 ||
+                           std::ranges::all_of(texts_, of_examples),
                        "data.documents = ", config_.data.documents, ": the vocabulary of ",
                        set.path, " has no mark of the ends of documents; use joined");
     const data::WindowLoaderOptions options = loader_options();
@@ -258,12 +294,41 @@ class Data final : public TextData<data::WindowLoader> {
             .pinned = pinned_};
   }
   nn::DrawnBatch draw() override {
-    const data::WindowBatch batch = loader_->next();
-    return batch.inputs.defined() ? nn::DrawnBatch{batch_of(batch), {}} : nn::DrawnBatch();
+    if (ahead_.empty()) read_update();
+    nn::DrawnBatch batch = std::move(ahead_.front());
+    ahead_.pop_front();
+    return batch;
+  }
+  // An update is the mean over all its labels. Where batches differ in their number, the mean loss
+  // of each is weighed by it, so all of an update are read before the first is computed.
+  void read_update() {
+    const bool differ =
+        config_.data.documents == "separate" || std::ranges::any_of(texts_, of_examples);
+    const i64 count = differ ? config_.train.accumulate : 1;
+    if (count == 1) {
+      const data::WindowBatch batch = loader_->next();
+      ahead_.push_back(batch.inputs.defined() ? nn::DrawnBatch{batch_of(batch), {}}
+                                              : nn::DrawnBatch());
+      return;
+    }
+    std::vector<data::WindowBatch> batches;  // also the empty one of an epoch's end
+    i64 labelled = 0;
+    for (i64 read = 0; read < count; read += batches.back().inputs.defined()) {
+      batches.push_back(loader_->next());
+      labelled += batches.back().labelled;
+    }
+    for (const data::WindowBatch& b : batches) {
+      nn::DrawnBatch& drawn = ahead_.emplace_back();
+      if (!b.inputs.defined()) continue;
+      const float weight =
+          static_cast<float>(b.labelled * count) / static_cast<float>(std::max<i64>(labelled, 1));
+      drawn.batch = batch_of(b, Tensor::from(std::vector<float>{weight}, {1}));
+    }
   }
 
   const std::vector<data::WindowSource> texts_;
   const bool pinned_;
+  std::deque<nn::DrawnBatch> ahead_;  // of the update that is read
 };
 
 // --- the model
@@ -285,9 +350,12 @@ class Model final : public TextModel<models::LanguageNet, Data> {
   Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const override {
     const std::vector<Tensor>& in = batch.tensors;
     const auto smoothing = static_cast<float>(config_.optim.label_smoothing);
-    if (in.size() == 2) return static_cast<models::LanguageNet&>(net).loss(in[0], in[1], smoothing);
-    auto& llama = dynamic_cast<models::Llama&>(net);  // documents apart
-    return llama.loss_of(llama.hidden(in[0], in[2], in[3]), in[1], smoothing);
+    auto& language = static_cast<models::LanguageNet&>(net);
+    const bool apart = in.size() >= 4;
+    const Tensor hidden = apart ? dynamic_cast<models::Llama&>(net).hidden(in[0], in[2], in[3])
+                                : language.hidden(in[0]);
+    const Tensor loss = language.loss_of(hidden, in[1], smoothing);
+    return in.size() % 2 == 0 ? loss : mul(loss, in.back().reshape({}));
   }
   void run(nn::Module& net, const nn::StepBatch& batch) const override {
     static_cast<models::LanguageNet&>(net).hidden(batch.tensors[0].to(device_));
@@ -350,8 +418,7 @@ class Metrics final : public TaskMetrics {
  private:
   // A share of the text has as many bytes an id as all of it.
   TextScore score(const Score& s) const {
-    return text_score(s.loss,
-                      static_cast<double>(data_.val.tokens ? data_.val.tokens->size() - 1 : 0),
+    return text_score(s.loss, static_cast<double>(data_.val.labels()),
                       static_cast<double>(data_.val.text_bytes));
   }
 

@@ -200,6 +200,13 @@ std::string template_in(const Tokenizer::StoredFile& config) {
   return "";
 }
 
+const Known& known(const std::string& name) {
+  for (const Known& each : kKnown)
+    if (name == each.name) return each;
+  fail<ConfigError>("there is no chat template \"", printable(name), "\"; known are ",
+                    names_of_chats());
+}
+
 std::string name_of(const Tokenizer& tokenizer, std::int32_t mark) {
   std::string out;
   if (mark >= 0) tokenizer.decode(std::span(&mark, 1), out);
@@ -235,10 +242,9 @@ std::string chat_text(const std::string& name, const Tokenizer& tokenizer, Messa
                       bool answer) {
   const Conversation conversation{messages, answer, name_of(tokenizer, tokenizer.marks().begin),
                                   name_of(tokenizer, tokenizer.marks().end)};
-  for (const Known& each : kKnown)
-    if (name == each.name) return each.write(conversation);
-  fail<ConfigError>("there is no chat template \"", printable(name), "\"; known are ",
-                    names_of_chats());
+  return known(name).write(conversation);
 }
+
+void check_chat(const std::string& name) { known(name); }
 
 }  // namespace gossamer::data

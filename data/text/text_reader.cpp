@@ -62,7 +62,7 @@ void TextReader::each_document(FunctionRef<void(Document&&)> visit) {
   std::optional<Document> first;  // until it is known whether it is the only one
   i64 count = 0;
   each_document_of(options_.sources, false, [&](Document&& document) {
-    if (++count == 1 && options_.val_by == HeldOut::order) {
+    if (++count == 1 && options_.val_by == HeldOut::order && !options_.examples) {
       first = std::move(document);
       return;
     }
@@ -112,7 +112,7 @@ void TextReader::each_document_in(TextFile& file, bool val, FunctionRef<void(Doc
     }
     if (document.text.empty()) document.place = file.place();
     if (json) {
-      document.text = text_of_line(file, line);
+      document.text = options_.examples ? line : text_of_line(file, line);
       end();
       continue;
     }
@@ -181,6 +181,7 @@ void TextReader::each_pair_of(const std::vector<std::string>& sources,
 }
 
 bool TextReader::holds_json(const TextFile& file) const {
+  if (options_.examples) return true;
   return file.is_standard_input() ? !options_.field.empty() : is_json_lines(file.path());
 }
 

@@ -20,7 +20,7 @@ class TextReader {
       : options_(options), tick_(tick) {}
 
   struct Document {
-    std::string text, place;  // place: FILE:LINE where it begins
+    std::string text, place;  // of examples: the line of JSON; place: FILE:LINE where it begins
     bool val;
   };
   void each_document(FunctionRef<void(Document&&)> visit);

@@ -16,6 +16,7 @@
 #include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/text/examples.h"
 
 namespace gossamer::data {
 namespace {
@@ -113,6 +114,10 @@ TextIndex::Part decode_part(const Json& json, const std::string& name, bool pair
     part.target_files = in.files("target_files");
     part.target_tokens = in.number("target_tokens", 0);
   }
+  if (in.has("learnt_files")) {
+    part.learnt_files = in.files("learnt_files");
+    part.learnt = in.number("learnt", 0);
+  }
   part.items = in.number("items", 0);
   part.text_bytes = in.number("text_bytes", 0);
   return part;
@@ -126,6 +131,10 @@ Json encode_part(const TextIndex::Part& part, bool pairs) {
   if (pairs) {
     json["target_files"] = part.target_files;
     json["target_tokens"] = part.target_tokens;
+  }
+  if (!part.learnt_files.empty()) {
+    json["learnt_files"] = part.learnt_files;
+    json["learnt"] = part.learnt;
   }
   return json;
 }
@@ -148,6 +157,9 @@ TextPart open_part(const fs::path& folder, const TextIndex& index, const TextInd
   out.tokens = open_files(folder, part.files, index.vocabulary, part.tokens);
   if (index.pairs)
     out.targets = open_files(folder, part.target_files, index.vocabulary, part.target_tokens);
+  if (!part.learnt_files.empty())
+    out.learnt = open_files(folder, part.learnt_files, kLearntValues, part.tokens);
+  out.learnt_ids = part.learnt;
   out.items = part.items;
   out.text_bytes = part.text_bytes;
   return out;

@@ -18,11 +18,16 @@ struct TextPart {
   std::shared_ptr<const TokenFiles> tokens;
   // The translations of pairs: sentence i of both is a pair. Each ends with the end mark.
   std::shared_ptr<const TokenFiles> targets;
-  i64 items = 0;  // documents or pairs; 0: not known
+  // Of examples: a Learnt (examples.h) for each id; null: every id but the first is learnt.
+  std::shared_ptr<const TokenFiles> learnt;
+  i64 learnt_ids = 0;
+  i64 items = 0;  // documents, pairs or examples; 0: not known
   // UTF-8 of the text that is predicted (of pairs: the targets): bits per byte need it; 0: not
   // known
   i64 text_bytes = 0;
   bool empty() const { return !tokens; }
+  // Ids that a language model predicts.
+  i64 labels() const { return learnt ? learnt_ids : tokens ? tokens->size() - 1 : 0; }
 };
 
 struct TextSet {
@@ -47,8 +52,8 @@ bool is_text_set(const std::string& path);
 // What index.json says, as it is written.
 struct TextIndex {
   struct Part {
-    std::vector<std::string> files{}, target_files{};  // names in the folder
-    i64 tokens = 0, target_tokens = 0, items = 0, text_bytes = 0;
+    std::vector<std::string> files{}, target_files{}, learnt_files{};  // names in the folder
+    i64 tokens = 0, target_tokens = 0, learnt = 0, items = 0, text_bytes = 0;
   };
   // What it was made of, for people: the tokenizer and the split as they were named, the files or
   // folders of text, and other options of tokenize() by their names.

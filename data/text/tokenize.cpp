@@ -18,6 +18,7 @@
 #include "gossamer/data/files.h"
 #include "gossamer/data/text/byte_pairs.h"
 #include "gossamer/data/text/characters.h"
+#include "gossamer/data/text/examples.h"
 #include "gossamer/data/text/marks.h"
 #include "gossamer/data/text/split_words.h"
 #include "gossamer/data/text/text_reader.h"
@@ -65,6 +66,7 @@ TextIndex::Made made_of(const TokenizeOptions& o) {
   if (o.separator != unsaid.separator) say("separator", o.separator);
   if (!o.field.empty()) say("field", o.field);
   if (o.max_length > 0) say("max_length", std::to_string(o.max_length));
+  if (o.examples) say("examples", o.chat.empty() ? "true" : o.chat);
   if (o.marks) say("marks", "true");
   if (o.any_bytes) say("any_bytes", "true");
   return made;
@@ -114,6 +116,7 @@ class Tokenizing {
                        "tokenize: the vocabulary lacks one of the marks <s>, </s> and <pad>, "
                        "which pairs need; use bpe:N");
     find_marks_around();
+    if (options_.examples) find_chat();
     for (Part* part : {&train_, &val_}) {
       const std::string name = part == &val_ ? "val" : "train";
       const auto open = [&](std::optional<TokenWriter>& writer, const std::string& prefix) {
@@ -121,6 +124,9 @@ class Tokenizing {
       };
       open(part->source, pairs_ ? name + "-source" : name);
       if (pairs_) open(part->target, name + "-target");
+      if (options_.examples)
+        part->learnt.emplace(path(name + "-learnt"), options_.format, kLearntValues,
+                             options_.shard_tokens);
     }
     if (pairs_)
       reader_.each_pair([this](TextReader::Pair&& pair) { add(std::move(pair)); });
@@ -143,13 +149,14 @@ class Tokenizing {
  private:
   struct Part {
     TextIndex::Part index;
-    std::optional<TokenWriter> source, target;
+    std::optional<TokenWriter> source, target, learnt;
   };
-  // A piece of a document, or both sides of a pair.
+  // A piece of a document, an example, or both sides of a pair.
   struct Work {
     std::string source, target, place;
     bool val, begins, ends;  // a document, so that marks belong around it
     std::vector<std::int32_t> ids, target_ids;
+    ExampleIds example{};
   };
 
   // A document stands in its tokenizer's frame, and ends with the end mark in any case; so does a
@@ -163,13 +170,22 @@ class Tokenizing {
     if (marks_.end >= 0 && (after_.empty() || after_.back() != marks_.end))
       after_.push_back(marks_.end);
   }
+  // Which template writes conversations; without one an example with messages is an error.
+  void find_chat() {
+    chat_ = options_.chat;
+    try {
+      if (chat_.empty()) chat_ = chat_of(*tokenizer_);
+    } catch (const DataError& error) {  // whose code gives way to that of the line
+      no_chat_ = std::string(error.what()).substr(std::string(code::nothing).size());
+    }
+  }
   std::string path(const std::string& name) const {
     return (fs::path(options_.folder) / name).string();
   }
   void add(TextReader::Document&& document) {
     const std::string_view text = document.text;
     for (std::size_t at = 0, end = 0; at < text.size(); at = end) {
-      end = text.size() - at <= kPiece || !tokenizer_->can_cut_at_words()
+      end = text.size() - at <= kPiece || !tokenizer_->can_cut_at_words() || options_.examples
                 ? text.size()
                 : word_boundary(text, at + kPiece);
       add(Work{std::string(text.substr(at, end - at)),
@@ -223,6 +239,7 @@ class Tokenizing {
   }
 
   void encode(Work& work) const {
+    if (options_.examples) return encode_example_of(work);
     try {
       const auto encode = options_.marks ? &Tokenizer::encode_with_marks : &Tokenizer::encode;
       (*tokenizer_.*encode)(work.source, work.ids);
@@ -232,8 +249,20 @@ class Tokenizing {
     }
   }
 
+  void encode_example_of(Work& work) const {
+    const Example example = example_in_json(work.source, work.place);
+    check<DataError>(example.messages.empty() || !chat_.empty(), code::not_understood, work.place,
+                     ": ", no_chat_);
+    try {
+      work.example = encode_example(example, *tokenizer_, chat_);
+    } catch (const ConfigError& error) {  // roles that the template does not take
+      fail<DataError>(code::not_understood, work.place, ": ", error.what());
+    }
+  }
+
   void write(Work& work) {
     Part& part = work.val ? val_ : train_;
+    if (options_.examples) return write_example(part, work.example);
     if (work.begins) work.ids.insert(work.ids.begin(), before_.begin(), before_.end());
     if (work.ends) work.ids.insert(work.ids.end(), after_.begin(), after_.end());
     if (pairs_) {
@@ -251,11 +280,20 @@ class Tokenizing {
     part.index.text_bytes += static_cast<i64>(pairs_ ? work.target.size() : work.source.size());
   }
 
+  static void write_example(Part& part, const ExampleIds& example) {
+    part.source->add(example.ids);
+    part.learnt->add(example.learnt);
+    part.index.learnt += example.labels;
+    part.index.items += 1;
+    part.index.text_bytes += example.text_bytes;
+  }
+
   void store() {
     for (const auto& file : tokenizer_->files()) write_file(path(file.name), file.bytes);
     for (Part* part : {&train_, &val_}) {
       part->index.tokens = part->source->size();
       part->index.files = part->source->close();
+      if (part->learnt) part->index.learnt_files = part->learnt->close();
       if (!pairs_) continue;
       part->index.target_tokens = part->target->size();
       part->index.target_files = part->target->close();
@@ -278,6 +316,7 @@ class Tokenizing {
   std::shared_ptr<const Tokenizer> tokenizer_;
   Marks marks_;
   std::vector<std::int32_t> before_, after_;  // around a document or a sentence
+  std::string chat_, no_chat_;                // the template of examples; why there is none
   Part train_, val_;
   std::vector<Work> works_;
   std::size_t held_ = 0;  // bytes in works_
@@ -305,6 +344,15 @@ void check_options(const TokenizeOptions& o) {
       "tokenize: the tokenizer ", o.tokenizer,
       " has its split in it; a split is for bpe:N and .tiktoken files");
   if (!o.split.empty()) named_pattern(o.split);
+  check<ConfigError>(!o.examples || !reads_twice(o), "tokenize: tokenizer ", o.tokenizer,
+                     ": examples are for a model that was trained, so name its tokenizer");
+  check<ConfigError>(
+      !o.examples || (o.targets.empty() && o.field.empty() && !o.marks && o.max_length == 0),
+      "tokenize: examples are JSON lines of a known form; leave targets, fields, marks and a limit "
+      "of their length out");
+  check<ConfigError>(o.chat.empty() || o.examples,
+                     "tokenize: a chat template is for examples with messages");
+  if (!o.chat.empty()) check_chat(o.chat);
   check<ConfigError>(o.val_fraction >= 0 && o.val_fraction < 1, "tokenize: validation fraction ",
                      o.val_fraction, "; from 0 to below 1 is possible");
   check<ConfigError>(o.val_fraction == 0 || o.val_sources.empty(),

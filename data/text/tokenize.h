@@ -37,6 +37,10 @@ struct TokenizeOptions {
   // Of JSON lines (json_lines.h): the field with the text; empty: "text". Standard input holds JSON
   // lines if it is given.
   std::string field{};
+  // The files are JSON lines of examples (examples.h). chat: the template of those with messages;
+  // empty: the tokenizer's.
+  bool examples = false;
+  std::string chat{};
   i64 max_length = 0;  // pairs with a longer side, in ids with the mark, are left out; 0: none
   TokenFormat format = TokenFormat::llmc;
   i64 shard_tokens = 100'000'000;

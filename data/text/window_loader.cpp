@@ -14,6 +14,7 @@
 #include "gossamer/data/loader/epoch.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/batch_tensor.h"
+#include "gossamer/data/text/examples.h"
 
 namespace gossamer::data {
 namespace {
@@ -90,7 +91,8 @@ constexpr std::size_t kMostTexts = std::size_t{1} << 16;
 
 // A text as this worker reads it.
 struct Source {
-  std::shared_ptr<const TokenFiles> tokens;
+  std::shared_ptr<const TokenFiles> tokens, learnt;
+  std::shared_ptr<const ExampleWindows> examples;  // null: windows of equal lengths
   i64 first = 0;           // where its ids begin, if all texts lie behind each other
   Range range{};           // the ids of this worker
   i64 windows = 0;         // in it
@@ -118,17 +120,23 @@ struct WindowLoader::Impl {
       if (e.share == Share::documents && e.world > 1)
         ranges = ranges_of_documents(*text.tokens, marks, e.world);
       Source s{.tokens = std::move(text.tokens),
+               .learnt = std::move(text.learnt),
+               .examples = std::move(text.examples),
                .first = ids_of_all,
                // two texts of one length do not come in one order
                .seed = sources.empty() ? e.seed : mix(e.seed, sources.size())};
       s.range = ranges[ranges.size() == 1 ? 0 : static_cast<std::size_t>(e.rank)];
-      s.windows = s.taken = windows_of(*s.tokens, s.range);
+      const auto windows_in = [&](const Range& range) {
+        return s.examples ? static_cast<i64>(s.examples->windows.size())
+                          : windows_of(*s.tokens, range);
+      };
+      s.windows = s.taken = windows_in(s.range);
       check<DataError>(s.windows > 0 || texts.size() == 1, "windows: text ", sources.size() + 1,
                        " of ", texts.size(), " has ", s.tokens->size(),
                        " ids, not enough for a window of ", o.length,
                        "; leave it out, or use shorter windows");
       for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
-        of_ranks[rank] += windows_of(*s.tokens, ranges[ranges.size() == 1 ? 0 : rank]);
+        of_ranks[rank] += windows_in(ranges[ranges.size() == 1 ? 0 : rank]);
       ids_of_all += s.tokens->size();
       sources.push_back(std::move(s));
     }
@@ -154,6 +162,11 @@ struct WindowLoader::Impl {
                        " texts; use 1 … ", kMostTexts);
     for (const WindowSource& text : texts) {
       check<ConfigError>(text.tokens != nullptr, "windows: no text");
+      check<ConfigError>(!text.learnt == !text.examples &&
+                             (!text.learnt || text.learnt->size() == text.tokens->size()),
+                         "windows: examples need to say of each id whether it is learnt");
+      check<ConfigError>(!text.learnt || o.epoch.share != Share::documents || o.epoch.world == 1,
+                         "windows: examples are shared out as windows, not as documents");
       check<ConfigError>(!o.weighted || (text.weight > 0 && std::isfinite(text.weight)),
                          "windows: a text of weight ", text.weight,
                          "; weights are above 0, as 0.7 and 0.3");
@@ -165,9 +178,11 @@ struct WindowLoader::Impl {
     check_epoch_options("windows", o.epoch, true);
     check<ConfigError>(!o.weighted || o.epoch.shuffle,
                        "windows: texts by weights come in a random order");
-    check<ConfigError>(o.documents == Documents::joined || marks.end >= 0,
-                       "windows: the documents cannot be kept apart, because the vocabulary has no "
-                       "mark of their ends; join them");
+    const auto is_text = [](const WindowSource& text) { return !text.learnt; };
+    check<ConfigError>(
+        o.documents == Documents::joined || marks.end >= 0 || std::ranges::none_of(texts, is_text),
+        "windows: the documents cannot be kept apart, because the vocabulary has no "
+        "mark of their ends; join them");
   }
 
   // The last id of a text is a label only.
@@ -203,7 +218,7 @@ struct WindowLoader::Impl {
   Pass pass_of(const Source& s, i64 number) const {
     const EpochOptions& e = options.epoch;
     Pass pass{.number = number, .offset = 0, .order = {}};
-    if (e.shuffle && e.drop_last)
+    if (e.shuffle && e.drop_last && !s.examples)
       pass.offset = Rng(mix(s.seed, 0x6f6666736574 /* "offset" */),
                         mix(static_cast<std::uint64_t>(number), own_rank()))
                         .below(static_cast<std::uint32_t>(options.length));
@@ -248,10 +263,16 @@ struct WindowLoader::Impl {
       if (e.share == Share::parts && i % e.world != e.rank) continue;
       Pass& pass = passes[text];
       if (pass.number != place / s.windows) pass = pass_of(s, place / s.windows);
-      order.push_back(s.first + s.range.begin + pass.offset +
-                      pass.order[static_cast<std::size_t>(place % s.windows)] * options.length);
+      const i64 window = pass.order[static_cast<std::size_t>(place % s.windows)];
+      order.push_back(s.first + (s.examples
+                                     ? s.examples->windows[static_cast<std::size_t>(window)].begin
+                                     : s.range.begin + pass.offset + window * options.length));
     }
     known_epoch = epoch;
+  }
+
+  static i64 end_of_window(const Source& s, i64 begin) {
+    return std::ranges::lower_bound(s.examples->windows, begin, {}, &ExampleWindow::begin)->end;
   }
 
   // Writes a window and its labels; returns how many labels are ids.
@@ -261,13 +282,15 @@ struct WindowLoader::Impl {
     const Source& s = *found;
     const i64 length = options.length, begin = at - s.first;
     // An id behind the window is its last label.
-    const i64 inputs = std::min(length, s.range.end - begin);
+    const i64 inputs =
+        std::min(length, (s.examples ? end_of_window(s, begin) : s.range.end) - begin);
     const i64 held = std::min(inputs + 1, s.tokens->size() - begin);
     ids.assign(static_cast<std::size_t>(length + 1), kNoLabel);
     s.tokens->read(begin, std::span(ids).first(static_cast<std::size_t>(held)));
     std::copy_n(ids.begin(), length, input);
     std::copy_n(ids.begin() + 1, length, label);
     std::replace(input, input + length, kNoLabel, 0);
+    if (s.examples) return read_learnt(s, begin, inputs, held, input, label, begins);
     if (!begins) return held - 1;
     i64 labelled = 0;
     std::int32_t document = 0;
@@ -282,6 +305,27 @@ struct WindowLoader::Impl {
     return labelled;
   }
 
+  // The same of examples: what is behind the window's last one is no input, and belongs to none.
+  i64 read_learnt(const Source& s, i64 at, i64 inputs, i64 held, std::int32_t* input,
+                  std::int32_t* label, std::int32_t* begins) {
+    learnt.assign(static_cast<std::size_t>(options.length + 1),
+                  static_cast<std::int32_t>(Learnt::no));
+    s.learnt->read(at, std::span(learnt).first(static_cast<std::size_t>(held)));
+    i64 labelled = 0;
+    std::int32_t example = 0;
+    for (i64 i = 0; i < options.length; ++i) {
+      const bool is_behind = i >= inputs;
+      const auto role = [&](i64 id) { return Learnt{learnt[static_cast<std::size_t>(id)]}; };
+      if (is_behind) input[i] = 0;
+      if (is_behind || role(i + 1) != Learnt::yes) label[i] = kNoLabel;
+      labelled += label[i] != kNoLabel;
+      if (i == inputs || (!is_behind && role(i) == Learnt::first))
+        example = static_cast<std::int32_t>(i);
+      if (begins) begins[i] = example;
+    }
+    return labelled;
+  }
+
   WindowLoaderOptions options;
   Marks marks;
   std::vector<Source> sources;
@@ -291,8 +335,16 @@ struct WindowLoader::Impl {
   Position position;
   i64 known_epoch = -1;    // of what follows
   std::vector<i64> order;  // where each window begins, if all texts lie behind each other
-  std::vector<std::int32_t> ids;
+  std::vector<std::int32_t> ids, learnt;
 };
+
+WindowSource window_source(const TextPart& part, i64 length, bool packed) {
+  WindowSource out{.tokens = part.tokens, .weight = 1, .learnt = part.learnt, .examples = {}};
+  if (part.learnt)
+    out.examples =
+        std::make_shared<const ExampleWindows>(windows_of_examples(*part.learnt, length, packed));
+  return out;
+}
 
 WindowLoader::WindowLoader(std::vector<WindowSource> texts, Marks marks,
                            WindowLoaderOptions options)

@@ -20,11 +20,19 @@ constexpr std::int32_t kNoLabel = -1;
 enum class Documents { joined, separate };
 Documents parse_documents(const std::string& name);  // ConfigError: neither joined nor separate
 
+struct ExampleWindows;  // examples.h
+
 // A text, and its part of an epoch among several.
 struct WindowSource {
   std::shared_ptr<const TokenFiles> tokens;
   double weight = 1;
+  // Of examples: a Learnt for each id, so that labels are ids that are learnt; and their windows,
+  // which hold whole examples, with room behind them.
+  std::shared_ptr<const TokenFiles> learnt = {};
+  std::shared_ptr<const ExampleWindows> examples = {};
 };
+// Of training or validation data. packed: see windows_of_examples().
+WindowSource window_source(const TextPart&, i64 length, bool packed);
 
 struct WindowLoaderOptions {
   i64 batch = 8;    // windows
@@ -43,9 +51,11 @@ struct WindowLoaderOptions {
 
 struct WindowBatch {
   Tensor inputs;  // i32 [N, length]; undefined: the epoch is over
-  Tensor labels;  // i32 [N, length]: the next ids, or kNoLabel behind the end of the text
-  // Documents::separate: i32 [N, length], where in its window the document of each id begins. An
-  // end mark has no label then, because what follows is another document.
+  // i32 [N, length]: the next ids, or kNoLabel behind the end of the text and for ids of examples
+  // that are not learnt
+  Tensor labels;
+  // Documents::separate: i32 [N, length], where in its window the document or example of each id
+  // begins. An end mark has no label then, because what follows is another document.
   Tensor begins;
   i64 labelled = 0;  // labels that are ids
 };

@@ -66,6 +66,54 @@ TEST_F(LanguageMore, StopsPenaltiesAndPromptsAsJson) {
   }
 }
 
+TEST_F(LanguageMore, TheLogarithmsOfProbabilitiesAreThoseOfTheModel) {
+  ASSERT_EQ(run(small({"train.epochs=4"})).code, 0);
+  const auto made = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", "runs/t", "--prompt", "the cat", "--json"});
+    return run(more);
+  };
+  // as many ids as the model sees, and one more that is only predicted
+  const Result r =
+      made({"--tokens", "10", "--temperature", "2", "--seed", "5", "--logprobs", "99"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json all = Json::parse(r.out);
+  ASSERT_EQ(all["logprobs"].size(), 10u);
+  std::string text = "the cat";
+  for (std::size_t i = 0; i < 10; ++i) {
+    const Json& each = all["logprobs"][i];
+    EXPECT_EQ(each["id"], all["ids"][7 + i]);
+    text += each["text"].get<std::string>();
+    double sum = 0, before = 0;
+    bool found = false;
+    for (const Json& other : each["top"]) {
+      const double log_p = other["logprob"];
+      EXPECT_LE(log_p, before);
+      sum += std::exp(before = log_p);
+      if (other["id"] != each["id"]) continue;
+      found = true;
+      EXPECT_NEAR(log_p, each["logprob"], 1e-5);
+    }
+    EXPECT_TRUE(found);
+    EXPECT_NEAR(sum, 1, 1e-4) << "99 are more than there are";
+  }
+  EXPECT_EQ(all["text"], text);
+  // the likeliest id each time
+  const Result greedy = made({"--tokens", "10", "--temperature", "0", "--logprobs", "1"});
+  ASSERT_EQ(greedy.code, 0) << greedy.err;
+  for (const Json& each : Json::parse(greedy.out)["logprobs"]) {
+    ASSERT_EQ(each["top"].size(), 1u);
+    EXPECT_EQ(each["top"][0]["id"], each["id"]);
+  }
+  const Result none = made({"--tokens", "2", "--logprobs", "0"});
+  EXPECT_FALSE(Json::parse(none.out)["logprobs"][0].contains("top"));
+  const Result long_one = made({"--tokens", "11", "--logprobs", "1"});
+  EXPECT_EQ(long_one.code, 2);
+  EXPECT_THAT(long_one.err, HasSubstr("more than the 16 ids that the model sees at once"));
+  const Result plain = run({"generate", "runs/t", "--logprobs", "1"});
+  EXPECT_EQ(plain.code, 2);
+  EXPECT_THAT(plain.err, HasSubstr("is for --json"));
+}
+
 TEST(TextStream, HoldsBackWhatMayBecomeAStop) {
   TextStream stream(true, {"<end>", "ndx"});
   stream.begin("a<e");

@@ -108,13 +108,15 @@ const std::vector<Section>& sections() {
        input,
        {},
        "grep -q perplexity runs/shakespeare-char/report.html"},
-      {"Adapter",
-       "apps/text/README.md",
-       "## Fine-tuning with an adapter",
-       "ln -s language own\n"
+      {"Tuning",
+       "apps/text/tuning.md",
+       "# Fine-tuning: examples and adapters",
        "gossamer train task=language model.name=llama model.layers=1 model.width=16 "
-       "model.heads=2 data.train=own train.batch=2 train.epochs=1 run.name=base\n"
-       "mv runs/base SmolLM2-135M\n",
+       "model.heads=2 data.train=language train.batch=2 train.epochs=1 run.name=base\n"
+       "mv runs/base SmolLM2-135M\n"
+       "for i in $(seq 60); do\n"
+       "  echo '{\"prompt\": \"the cat\", \"completion\": \" sat on the mat.\"}'\n"
+       "done > own.jsonl\n",
        {"lora_rank", "train.batch=2 train.epochs=1"},
        "gossamer eval runs/own/model-adapter data.val=own"},
       {"Translating",

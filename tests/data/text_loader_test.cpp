@@ -379,7 +379,11 @@ class Pairs : public TextLoaders {
       target.insert(target.end(), static_cast<std::size_t>(i * 3 % 7), 20'000 + i);
       target.push_back(2);
     }
-    return {stored("source", source, 100), stored("target", target, 100), n, 0};
+    TextPart part;
+    part.tokens = stored("source", source, 100);
+    part.targets = stored("target", target, 100);
+    part.items = n;
+    return part;
   }
 };
 

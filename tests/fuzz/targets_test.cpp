@@ -126,7 +126,11 @@ std::vector<std::uint8_t> seed_of(std::string_view target, Rng& rng) {
     return bytes_of("\2" + std::string(std::istreambuf_iterator<char>(in), {}));
   }
   if (target == "token_files" && rng.below(2))
-    return bytes_of(data::encode_text_index({.vocabulary = 300, .train = {.files = {"a.bin"}}}));
+    return bytes_of(data::encode_text_index(
+        {.vocabulary = 300, .train = {.files = {"a.bin"}, .learnt_files = {"b.bin"}}}));
+  if (target == "text_file" && rng.below(3) == 0)
+    return bytes_of(R"({"messages": [{"role": "user", "content": "a"},)"
+                    R"( {"role": "assistant", "content": "b"}]})");
   if (target == "text_file" && rng.below(2))  // zstd of "a\nb"
     return {40, 181, 47, 253, 4, 88, 25, 0, 0, 97, 10, 98, 142, 78, 108, 119};
   if (target == "text_file")  // gzip of "a\nb"

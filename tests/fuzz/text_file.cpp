@@ -1,7 +1,7 @@
 // Fuzz target of files of text: any bytes give lines, which together are the file, or a DataError;
-// as a line of JSON they give text or a question, or a DataError.
+// as a line of JSON they give text, a question or an example, or a DataError.
 //
-// sources: text_file inflate json_lines choices utf8 files printable nesting
+// sources: text_file inflate json_lines choices examples_json utf8 files printable nesting
 // sources: file_names
 // libraries: -lz -lzstd
 #include "gossamer/data/text/text_file.h"
@@ -17,6 +17,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/utf8.h"
 #include "gossamer/data/text/choices.h"
+#include "gossamer/data/text/examples.h"
 #include "gossamer/data/text/inflate.h"
 #include "gossamer/data/text/json_lines.h"
 
@@ -35,6 +36,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const Choices choices = choices_in_json(bytes, "line");
     if (choices.endings.size() < 2 || choices.right >= choices.endings.size()) std::abort();
+  } catch (const gossamer::DataError&) {
+  }
+  try {
+    const Example example = example_in_json(bytes, "line");
+    if (example.messages.empty() && example.completion.empty()) std::abort();
+    if (!example.messages.empty() && example.messages[0].role == "assistant") std::abort();
   } catch (const gossamer::DataError&) {
   }
   std::ofstream(path, std::ios::binary) << bytes;
