@@ -9,11 +9,11 @@ namespace {
 
 void add_course(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand(
-      "course", "Eight units to learn from, with exercises that are checked: gossamer course");
+      "course", "Units to learn from, with exercises that are checked: gossamer course");
   CourseCommand& c = run_on(a, course, code);
   const auto unit = [&](const char* what, const char* about) {
     CLI::App& b = *a.add_subcommand(what, about);
-    b.add_option("unit", c.unit, "its number, 1 to 8")->required();
+    b.add_option("unit", c.unit, "its number, as `gossamer course` lists it")->required();
     b.callback([&c, what] { c.what = what; });
     add_json(b, c.json);
     return &b;

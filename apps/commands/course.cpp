@@ -25,14 +25,16 @@ fs::path exercise_of(const CourseUnit& unit) {
 
 int list(bool json) {
   std::vector<JsonObject> rows;
-  if (!json) fmt::print("A course in eight units. A unit is a page to read and a file to fill.\n");
+  if (!json)
+    fmt::print("A course in {} units. A unit is a page to read and a file to fill.\n",
+               course_units().size());
   for (const CourseUnit& unit : course_units()) {
     const std::string file = exercise_of(unit).string();
     rows.emplace_back()
         .add("unit", unit.number)
         .add("title", std::string(unit.title))
         .add("file", file);
-    if (!json) fmt::print("  {}  {:<34} {}\n", unit.number, unit.title, file);
+    if (!json) fmt::print("  {:>2}  {:<34} {}\n", unit.number, unit.title, file);
   }
   if (json)
     fmt::print("{{\"units\": {}}}\n", json_text(rows));
@@ -142,7 +144,7 @@ int grade_all(const CourseCommand& c) {
         fmt::print("{},{},{},{},{}\n", csv_cell(g.student), unit.number, csv_cell(title), g.result,
                    csv_cell(g.why));
       else
-        fmt::print("{:<20} {}  {:<34} {}{}{}\n", g.student, unit.number, title, g.result,
+        fmt::print("{:<20} {:>2}  {:<34} {}{}{}\n", g.student, unit.number, title, g.result,
                    g.why.empty() ? "" : ": ", g.why);
       std::fflush(stdout);
     }

@@ -123,7 +123,7 @@ CourseResult check_exercise(const CourseUnit& unit, const fs::path& file, const 
   const std::size_t test = own.find(kTestMark);
   const auto line = std::count(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(test), '\n');
   make_course_folder(folder);
-  put(folder / "check.h", course_check_header());
+  for (const CourseHeader& header : course_headers()) put(folder / header.name, header.text);
   put(folder / "CMakeLists.txt", kProject);
   put(folder / "unit.cpp",
       "#line 1 \"" + file.filename().string() + "\"\n" + given.substr(0, given.find(kTestMark)) +

@@ -1,5 +1,5 @@
-// The course: eight units, each a page and a file of C++ with a hole and a test. They are part of
-// the program, as embed.cmake has put them there.
+// The course: units, each a page and a file of C++ with a hole and a test. They are part of the
+// program, as embed.cmake has put them there.
 #pragma once
 
 #include <filesystem>
@@ -21,8 +21,11 @@ std::span<const CourseUnit> course_units();
 const CourseUnit& course_unit(int number);
 // A module of lectures, in Markdown.
 std::string_view course_for_lecturers();
-// check.h, which exercises include.
-std::string_view course_check_header();
+// Headers that exercises include.
+struct CourseHeader {
+  std::string_view name, text;
+};
+std::span<const CourseHeader> course_headers();
 
 // In an exercise: the line behind which the test begins.
 inline constexpr std::string_view kTestMark = "// ---- The test";

@@ -1,5 +1,6 @@
-# cmake -DOUT=FILE -P embed.cmake: the pages and exercises of units/, their solutions, check.h and
-# the page for lecturers as strings of the program. The title of a unit is the heading of its page.
+# cmake -DOUT=FILE -P embed.cmake: the pages and exercises of units/, their solutions, the
+# headers of their tests, and the page for lecturers as strings of the program. The title of a unit
+# is the heading of its page.
 set(folder ${CMAKE_CURRENT_LIST_DIR})
 set(units "")
 file(GLOB pages ${folder}/units/*.md)
@@ -17,7 +18,13 @@ foreach(path ${pages})
      R\"code(${solution})code\"},
 ")
 endforeach()
-file(READ ${folder}/check.h check)
+set(headers "")
+foreach(path ${folder}/check.h ${folder}/units/workers.h)
+  get_filename_component(name ${path} NAME)
+  file(READ ${path} header)
+  string(APPEND headers "    {\"${name}\", R\"code(${header})code\"},
+")
+endforeach()
 file(READ ${folder}/lecturer.md lecturer)
 file(WRITE ${OUT} "// Written by apps/course/embed.cmake.
 #include \"gossamer/apps/course/course.h\"
@@ -30,8 +37,10 @@ ${units}  };
   return all;
 }
 
-std::string_view course_check_header() {
-  return R\"code(${check})code\";
+std::span<const CourseHeader> course_headers() {
+  static constexpr CourseHeader all[] = {
+${headers}  };
+  return all;
 }
 
 std::string_view course_for_lecturers() {

@@ -1,4 +1,5 @@
 // What simulated workers can train on, and what comes of it over time.
+// Threads: any.
 #pragma once
 
 #include <optional>

@@ -10,6 +10,7 @@
 
 #include <gmock/gmock.h>
 
+#include "apps/course_fillings.h"
 #include "apps/program.h"
 
 namespace gossamer::apps {
@@ -19,181 +20,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-// Code that is put before the line of an exercise that contains `before`.
-struct Part {
-  std::string before, code;
-};
-using Filling = std::vector<Part>;
-struct Wrong {
-  Filling filling;
-  std::string hint;  // a part of it
-};
-
-// Right values of unit 1, recorded with what is kept and what is captured.
-Filling swish(const std::string& kept, const std::string& captured) {
-  return {{"return y;", R"(
-  for (std::size_t k = 0; k < x.span<float>().size(); ++k)
-    y.span<float>()[k] = x.span<float>()[k] / (1 + std::exp(-x.span<float>()[k]));
-  record("swish", y, {x}, )" +
-                            kept + ", " + captured +
-                            R"((const Tensor& g, const std::vector<Tensor>&) -> Grads {
-    return {Tensor::zeros(g.shape())};
-  });)"}};
-}
-
-// An exchange of unit 8 that goes well, and what becomes of each element of x.
-std::string exchange_of_unit_8(const std::string& session, const std::string& mixed) {
-  return R"(
-    int powers = 0;
-    while (1 << powers < group_.size()) ++powers;
-    group_.payload().exchange(group_.rank() ^ (1 << (done_ % powers)), )" +
-         session + R"(, params_.values(), received_, {}, Seconds(5));
-    while (group_.control().next(Seconds(5)).kind != Event::Kind::exchanged) {
-    }
-    const auto x = params_.values().span<float>(), other = received_.span<float>();
-    for (std::size_t k = 0; k < x.size(); ++k) )" +
-         mixed;
-}
-
-// A filling of unit 7: the edges that are left, new ones, and what all together are scaled to.
-std::string healed_of_unit_7(const std::string& new_edges, const std::string& sum) {
-  return R"(
-  for (const Edge& e : graph.edges)
-    if (e.a != dead && e.b != dead) healed.edges.push_back(e);
-  const std::vector<int> left = graph.neighbours(dead);)" +
-         new_edges + R"(
-  double rates = 0;
-  for (const Edge& e : healed.edges) rates += e.rate;
-  for (Edge& e : healed.edges) e.rate *= )" +
-         sum + " / rates;";
-}
-const char* const kOneToTheNext = R"(
-  for (std::size_t k = 0; k + 1 < left.size(); ++k)
-    if (healed.rate(left[k], left[k + 1]) == 0)
-      healed.edges.push_back({left[k], left[k + 1], 1});)";
-const char* const kSumOfUnit7 = "rate_of_a_worker * alive / 2";
-
-const std::map<int, std::vector<Wrong>>& wrong_fillings() {
-  static const std::map<int, std::vector<Wrong>> all{
-      {1,
-       {{{{"return y;", R"(
-  for (std::size_t k = 0; k < x.span<float>().size(); ++k)
-    y.span<float>()[k] = x.span<float>()[k] / (1 + std::exp(-x.span<float>()[k]));)"}},
-         "nothing is on the tape"},
-        {{{"return y;", R"(
-  for (std::size_t k = 0; k < x.span<float>().size(); ++k)
-    y.span<float>()[k] = x.span<float>()[k] / (1 + std::exp(-x.span<float>()[k]));
-  record("swish", y, {x}, {x}, [](const Tensor& g, const std::vector<Tensor>& kept) -> Grads {
-    Tensor dx = Tensor::empty(g.shape());
-    for (std::size_t k = 0; k < g.span<float>().size(); ++k) {
-      const float v = kept[0].span<float>()[k], s = 1 / (1 + std::exp(-v));
-      dx.span<float>()[k] = s + v * s * (1 - s);
-    }
-    return {dx};
-  });)"}},
-         "what comes back is g dy/dx"},
-        {swish("{x}", "[y]"), "the closure captures y"},
-        {swish("{x, y}", "[]"), "s can be computed again"},
-        {swish("{}", "[x]"), "it keeps nothing"}}},
-      {2,
-       {{{{"return w;", R"(
-  for (int i = 0; i < graph.n; ++i) {
-    const auto mine = graph.neighbours(i);
-    w(i, i) = 1.0 / (1.0 + static_cast<double>(mine.size()));
-    for (const int j : mine) w(i, j) = w(i, i);
-  })"}},
-         "both ends of an edge must use the same weight"},
-        {{{"return w;", R"(
-  for (int i = 0; i < graph.n; ++i)
-    for (const int j : graph.neighbours(i)) w(i, j) = .1, w(i, i) = 1;)"}},
-         "W(i, i) is 1 minus the rest of row i"},
-        {{{"return w;", R"(
-  for (int i = 0; i < graph.n; ++i)
-    for (const int j : graph.neighbours(i))
-      w(i, j) = 1.0 / static_cast<double>(
-                          std::max(graph.neighbours(i).size(), graph.neighbours(j).size()));)"}},
-         "W(i, i) is 0: 1 + degree, not degree"}}},
-      {3,
-       {{{{"return chi;", "chi.one = 1 / symmetric_eigenvalues(laplacian(graph))[0];"}},
-         "take the second"},
-        {{{"return chi;", "chi.one = 1 / symmetric_eigenvalues(laplacian(graph))[1];"}},
-         "the largest over all edges"}}},
-      {4,
-       {{{{"(void)x, (void)twin, (void)eta, (void)dt;", "x += eta * (twin - x) * dt;"}},
-         "what x gains the twin loses"},
-        {{{"(void)x, (void)twin, (void)eta, (void)dt;", R"(
-  const double move = eta * (twin - x) * dt;
-  x += move, twin -= move;)"}},
-         "right for a small dt only"},
-        {{{"return numbers;", R"(
-  numbers.eta = 1 / (2 * std::sqrt(chi1 * chi2));)"},
-          {"(void)x, (void)twin, (void)eta, (void)dt;", R"(
-  const double c = (1 + std::exp(-2 * eta * dt)) / 2, s = 1 - c, before = x;
-  x = c * x + s * twin, twin = s * before + c * twin;)"},
-          {"(void)x, (void)twin, (void)d, (void)alpha_tilde;",
-           "x -= d / 2, twin -= alpha_tilde * d;"}},
-         "sqrt(chi1 / chi2) / 2"}}},
-      {5,
-       {{{{"(void)x, (void)twin, (void)d, (void)late", "x -= d / 2, twin -= alpha_tilde * d;"}},
-         "would have drifted too"},
-        {{{"(void)x, (void)twin, (void)d, (void)late", R"(
-  const double s = (1 + std::exp(-2 * eta * late)) / 2, c = 1 - s;
-  if (late == 0) {
-    x -= d / 2, twin -= alpha_tilde * d;
-    return;
-  }
-  x -= (c / 2 + s * alpha_tilde) * d, twin -= (s / 2 + c * alpha_tilde) * d;)"}},
-         "c and s have changed places"}}},
-      {6,
-       {{{{"(void)self, (void)peer;", "if (peer >= 0) return true;"},
-          {"(void)self, (void)from;",
-           "if (self.asked < 0 && self.paired < 0) return Answer::yes;"}},
-         "They wait in a circle"},
-        {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"},
-          {"(void)self, (void)from;", "if (self.paired < 0) return Answer::yes;"}},
-         "While it waits (asked != -1) it must say later"},
-        {{{"(void)self, (void)peer;", "if (peer > self.rank) return true;"}},
-         "which is free and says later"}}},
-      {7,
-       {{{{"return healed;", healed_of_unit_7("", kSumOfUnit7)}},
-         "join the neighbours of the dead worker"},
-        {{{"return healed;", healed_of_unit_7(kOneToTheNext, "rates")}},
-         "multiply all by what is missing"},
-        {{{"return healed;", healed_of_unit_7(kOneToTheNext, "alive / 2.0")}},
-         "rate_of_a_worker is 2 here"},
-        {{{"return healed;", healed_of_unit_7(R"(
-  for (const int a : left)
-    for (const int b : left)
-      if (a < b && healed.rate(a, b) == 0) healed.edges.push_back({a, b, 1});)",
-                                              kSumOfUnit7)}},
-         "join them one to the next"},
-        {{{"return healed;", R"(
-  for (int a = 0; a < graph.n; ++a)
-    for (int b = a + 1; b < graph.n; ++b)
-      if (a != dead && b != dead && !graph.neighbours(a).empty() && !graph.neighbours(b).empty())
-        healed.edges.push_back({a, b, rate_of_a_worker / (alive - 1)});)"}},
-         "and one of the two had no edge with"}}},
-      {8,
-       {{{{"++done_;", "optimizer_.step(static_cast<float>(learning_rate));"}},
-         "the workers are where they were"},
-        {{{"++done_;", R"(
-    const int peer = group_.rank() ^ 1;
-    group_.payload().exchange(peer, static_cast<std::uint64_t>(done_), params_.values(), received_,
-                              {}, Seconds(5));
-    while (group_.control().next(Seconds(5)).kind != Event::Kind::exchanged) {
-    }
-    const auto x = params_.values().span<float>(), other = received_.span<float>();
-    for (std::size_t k = 0; k < x.size(); ++k) x[k] = (x[k] + other[k]) / 2;)"}},
-         "k grows by one each step"},
-        {{{"++done_;", "optimizer_.step(static_cast<float>(learning_rate));" +
-                           exchange_of_unit_8("7", "x[k] = (x[k] + other[k]) / 2;")}},
-         "session 7 of workers"},
-        {{{"++done_;",
-           exchange_of_unit_8("static_cast<std::uint64_t>(done_)", "x[k] = other[k];")}},
-         "each worker holds what its peer held"}}}};
-  return all;
-}
 
 std::string filled(const CourseUnit& unit, const Filling& filling) {
   std::string text(unit.exercise);
@@ -257,7 +83,13 @@ TEST_P(Course, ItsRightFillingPassesAndWrongOnesFailWithAHint) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, Course, ::testing::Range(1, 9));
+std::vector<int> numbers_of_units() {
+  std::vector<int> out;
+  for (const CourseUnit& unit : course_units()) out.push_back(unit.number);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Units, Course, ::testing::ValuesIn(numbers_of_units()));
 
 // A word as a number, if it is one, with the text around it ("0.0567," and "n^2" keep what is
 // not).
@@ -329,13 +161,13 @@ TEST_P(CoursePage, ItsCommandsPrintWhatItShows) {
     EXPECT_THAT(std::string(unit.page), HasSubstr(part));
 }
 
-INSTANTIATE_TEST_SUITE_P(Units, CoursePage, ::testing::Range(1, 9));
+INSTANTIATE_TEST_SUITE_P(Units, CoursePage, ::testing::ValuesIn(numbers_of_units()));
 
 using CourseProgram = ProgramTest;
 
 TEST_F(CourseProgram, ListsItsUnitsAndOverwritesNothing) {
   const Json list = Json::parse(run({"course", "--json"}).out);
-  ASSERT_EQ(list["units"].size(), 8u);
+  ASSERT_EQ(list["units"].size(), course_units().size());
   EXPECT_THAT(run({"course"}).out, HasSubstr("8  A method of your own"));
   const std::string file = list["units"][1]["file"];
   write_text(folder / file, "// mine\n");
@@ -346,9 +178,10 @@ TEST_F(CourseProgram, ListsItsUnitsAndOverwritesNothing) {
 }
 
 TEST_F(CourseProgram, NamesAUnitAndAFileThatDoNotExist) {
-  const Result unit = run({"course", "start", "9"});
+  const std::string last = std::to_string(course_units().size());
+  const Result unit = run({"course", "start", "99"});
   EXPECT_EQ(unit.code, 2);
-  EXPECT_THAT(unit.err, HasSubstr("there is no unit 9; there are 1 to 8"));
+  EXPECT_THAT(unit.err, HasSubstr("there is no unit 99; there are 1 to " + last));
   const Result file = run({"course", "check", "2"});
   EXPECT_EQ(file.code, 2);
   EXPECT_THAT(file.err, HasSubstr("`gossamer course start 2` writes it"));
@@ -431,7 +264,7 @@ TEST_F(CourseProgram, GradesTheFilesOfAllStudents) {
   EXPECT_THAT(csv.out, AllOf(HasSubstr("Ada,2,Gossip matrices,passed,\n"),
                              HasSubstr("Bo,2,Gossip matrices,wrong,"),
                              HasSubstr("Bo,8,A method of your own,missing,")));
-  EXPECT_EQ(std::ranges::count(csv.out, '\n'), 1 + 3 * 8);
+  EXPECT_EQ(std::ranges::count(csv.out, '\n'), 1 + 3 * std::ssize(course_units()));
   EXPECT_FALSE(fs::exists(folder / "all/Ada/build")) << "nothing is written to a student's folder";
   EXPECT_THAT(run({"course", "grade", "none"}).err, HasSubstr("a folder for each student"));
 }

@@ -5,6 +5,9 @@ import math
 from dataclasses import dataclass
 from typing import Callable
 
+import numpy
+
+import learning
 import theory
 
 cached = functools.cache
@@ -83,6 +86,23 @@ def parameters_of_resnet8():
     convolutions = [(3, 16), (16, 16), (16, 16), (16, 32), (32, 32), (32, 64), (64, 64)]
     count = sum(9 * a * b + 2 * b for a, b in convolutions) + 64 * 10 + 10
     return 4 * count / 1e6
+
+
+# What `gossamer simulate quadratic` prints in its last line.
+SAYS = "mean from time # on: loss #, (x - mean)^2 #; in all # gradients, # exchanges"
+
+
+def without_noise(distance):
+    """That line for 500 steps of 8 workers with 8 values each, and rate .05."""
+    return [500 / 3, learning.settling(8, 8, .05, 167, 500), distance, 8 * 500, 8 * 500]
+
+
+def own_steps(period):
+    return learning.of_own_steps(16, 64, .02, period, 97, 480)
+
+
+def replicas():
+    return learning.choco(.05, .4, learning.pulls(8, 8))
 
 
 FACTS = [
@@ -164,6 +184,35 @@ FACTS = [
     Fact("course 7_faults", "chain of 15 workers, # edges",
          lambda: [len(theory.graph("chain", 15))]),
     Fact("course 7_faults", "budget # images = 6 epochs", lambda: [6 * 512]),
+    Fact("course 9_learning_rate", "The best γ for their mean model is #",
+         lambda: [learning.best_rate(100, 16)]),
+    Fact("course 9_learning_rate", "100 # 100 #",
+         lambda: [(learning.loss_of_mean(gamma, 100, 16, 64), .03) for gamma in (.0429, .02)]),
+    Fact("course 9_learning_rate", f"{SAYS} {SAYS}",
+         lambda: [v for n in (16, 64) for v in
+                  (300 / 3, (learning.loss_of_mean(.1, 10**4, n, 64), .05),
+                   (learning.noise_distance(.1, n), .02), 300 * n, 300 * n)]),
+    Fact("course 10_unlike", "The model ends # above",
+         lambda: [learning.above_the_minimum(8, 2, 8, 3, 10)]),
+    Fact("course 10_unlike", "from time 400 on: loss #, (x - mean)^2",
+         lambda: [(learning.above_the_minimum(8, 2, 8, 3, 10), .05)]),
+    Fact("course 10_unlike", f"without and with tracking: {SAYS}",
+         lambda: without_noise(learning.apart(learning.ring(8), .05, learning.pulls(8, 8)))),
+    Fact("course 11_own_steps", "their mean (x - x̄)² is #", lambda: [own_steps(8)[1]]),
+    Fact("course 11_own_steps", SAYS, lambda: [97, *own_steps(8), 16 * 480, 15 * 480 / 8]),
+    Fact("course 11_own_steps", f"less than four times as much: {SAYS} {SAYS}",
+         lambda: [v for period in (8, 32) for v in
+                  (97, (numpy.mean([learning.loss_of_mean(.02, t, 16, 64)
+                                    for t in range(97, 481)]), .05),
+                   (learning.of_own_noise(.02, period, 16), .03), 16 * 480, 15 * 480 / period)]),
+    Fact("course 12_compression", "(x - mean)² settles at #", lambda: [replicas()]),
+    Fact("course 12_compression", f"{SAYS} {SAYS}",
+         lambda: [*without_noise(learning.apart(learning.ring(8), .05, learning.pulls(8, 8))),
+                  *without_noise(replicas())]),
+    Fact("course 12_compression", f"its own mirror image: {SAYS} {SAYS}",
+         lambda: [v for radius in (math.inf, .1) for v in
+                  (500 / 3, *learning.with_a_liar(learning.pulls(8, 8), .05, radius, 500),
+                   8 * 500, 8 * 500)]),
 ]
 
 # What a page sets, so that there is nothing to compute.
@@ -179,6 +228,12 @@ SET = [
     ("course 5_late", "one of # MB about one"),
     ("course 5_late", "a very long wait, and # times with"),
     ("course 6_pairing", "3 waits for #"),
+    ("course 9_learning_rate", "What is it for # steps"),
+    ("course 9_learning_rate", "Now # steps"),
+    ("course 11_own_steps", "r = # and μ = #"),
+    ("course 11_own_steps", "Lemma #"),
+    ("course 12_compression", "κ = #"),
+    ("course 12_compression", "lets a worker send # in"),
 ]
 
 # Of workers that pair by messages: nothing here repeats that protocol. tests/apps/course_test.cpp
@@ -188,5 +243,6 @@ OF_THE_PROTOCOL = [
     ("lesson waits", "the loss ends # above the minimum, not #"),
     ("course 5_late", "decays at # +- 0.0024"),
     ("course 5_late", "decays at # +- 0.0025"),
+    ("course 10_unlike", "loss 0.04603, (x - mean)^2 #; in all # gradients, # exchanges"),
     ("course 5_late", "# exchanges per gradient, # % with the partner of the time before"),
 ]
