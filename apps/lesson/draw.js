@@ -32,8 +32,9 @@ const shown = (v, digits = 4) => {
 
 // A picture that is as wide as the page and drawn anew when that changes. draw(svg, width, height)
 // fills an empty svg. What can be dragged is put into stage.handles = [{key, x, y, label,
-// value, move(x, y), press(), step(dx, dy)}]: move by the pointer, press by a tap or Enter, step by
-// arrow keys. value: what is told of it, a number or the two of a point. The picture can be saved,
+// value, range, unit, move(x, y), press(), step(dx, dy)}]: move by the pointer, press by a tap or
+// Enter, step by arrow keys. value: what is told of it, a number, with the two between which it can
+// be and a word that follows it, or the two of a point. The picture can be saved,
 // and what axes().line drew; a table behind it has the same numbers.
 class Stage {
   constructor(root, height, draw, label) {
@@ -80,7 +81,9 @@ class Stage {
                                    "aria-label": place ? `${h.label}: ${place}` : h.label,
                                    ...(typeof h.value === "number" ?
                                        {role: "slider", "aria-valuenow": shown(h.value),
-                                        "aria-valuetext": shown(h.value)} :
+                                        "aria-valuemin": shown(h.range[0]),
+                                        "aria-valuemax": shown(h.range[1]),
+                                        "aria-valuetext": `${shown(h.value)} ${h.unit}`} :
                                        {role: "button"})});
       this.svg.append(spot);
       if (h.key === focused) spot.focus();
@@ -184,13 +187,18 @@ const controls = root => {
   return {
     box,
     slider(text, {min, max, step = 1, value, show = String}, changed) {
-      const output = make("output", {}, show(value));
+      const output = make("output", {});
       const input = make("input", {type: "range", min, max, step, value});
-      input.addEventListener("input", () => {
+      const tell = () => {  // what is told of it is what is shown, with its unit
         output.textContent = show(+input.value);
+        input.setAttribute("aria-valuetext", output.textContent);
+      };
+      tell();
+      input.addEventListener("input", () => {
+        tell();
         changed(+input.value);
       });
-      input.put = v => { input.value = v; output.textContent = show(+input.value); };
+      input.put = v => { input.value = v; tell(); };
       return labelled(text, input, output);
     },
     choice(text, options, value, changed) {

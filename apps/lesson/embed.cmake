@@ -1,13 +1,13 @@
 # cmake -DOUT=FILE -P embed.cmake: joins lesson.html and what it names, its styles and scripts, into
 # one page. FILE.html: the page; FILE.cpp: the same as a string of the program, and what other pages
-# need of it to show a run.
+# need of it: colours, and what shows a run.
 set(folder ${CMAKE_CURRENT_LIST_DIR})
 function(inside tag file out)
   file(READ ${folder}/${file} text)
   set(${out} "<${tag}>\n${text}</${tag}>" PARENT_SCOPE)
 endfunction()
 file(READ ${folder}/lesson.html page)
-foreach(name lesson player)
+foreach(name palette lesson player)
   inside(style ${name}.css text)
   string(REPLACE "<link rel=\"stylesheet\" href=\"${name}.css\">" "${text}" page "${page}")
 endforeach()
@@ -17,6 +17,7 @@ foreach(script ${scripts})
   inside(script ${name} text)
   string(REPLACE "${script}" "${text}" page "${page}")
 endforeach()
+file(READ ${folder}/palette.css palette)
 inside(style player.css player_style)
 inside(script draw.js player_draw)
 inside(script player.js player_run)
@@ -30,6 +31,10 @@ namespace gossamer::apps {
 
 std::string_view lesson_page() {
   return R\"lesson(${page})lesson\";
+}
+
+std::string_view page_palette() {
+  return R\"lesson(${palette})lesson\";
 }
 
 std::string_view lesson_player() {

@@ -8,8 +8,11 @@ namespace gossamer::apps {
 
 std::string_view lesson_page();  // HTML
 
-// The part of that page that shows a run, style and scripts, for a page with the colours of
-// report/html.h. That page's own script calls player(element).open(text of a trace, name).
+// CSS: the colours of all pages as variables, light and dark.
+std::string_view page_palette();
+
+// The part of that page that shows a run, style and scripts, for a page with that palette. That
+// page's own script calls player(element).open(text of a trace, name).
 std::string_view lesson_player();
 
 }  // namespace gossamer::apps

@@ -41,7 +41,8 @@ const player = root => {
                     shown(end, 3)));
     disc(svg, at(now), height - 26, 8, colour(2));
     stage.handles.push({key: "now", x: at(now), y: height - 26, radius: 10, label: "time",
-                        value: now,
+                        value: now, range: [0, end],
+                        unit: run.trace ? "seconds" : "of time",
                         move: p => put((p - left) / (width - left - right) * end),
                         step: d => put(now + d * end / 100)});
   }, "events of the run over time");

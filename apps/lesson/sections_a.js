@@ -35,6 +35,7 @@ sections.two = root => {
       svg.append(make("text", {x: at(v), y: i ? y + 66 : y + 86, "text-anchor": "middle",
                                class: "strong"}, `x${"₁₂"[i]} = ${shown(v, 3)}`));
       stage.handles.push({key: `x${i}`, x: at(v), y, radius: 14, label: `worker ${i + 1}`, value: v,
+                          range: [low, high], unit: "is its number",
                           move: p => put(i, value(p)), step: d => put(i, x[i] + d / 10)});
     });
   }, "two workers on a line of numbers");
@@ -179,7 +180,8 @@ sections.clocks = root => {
     svg.append(make("line", {x1: at(until), x2: at(until), y1: 4, y2: height - 24,
                              stroke: colour(1), "stroke-width": 2}));
     stage.handles.push({key: "now", x: at(until), y: height - 24, radius: 10, label: "time",
-                        value: until, move: p => put((p - left) / (width - left - right) * length),
+                        value: until, range: [0, length], unit: "of time",
+                        move: p => put((p - left) / (width - left - right) * length),
                         step: d => put(until + d / 4)});
     disc(svg, at(until), height - 24, 8, colour(1));
   }, "lanes of workers over time");

@@ -119,7 +119,7 @@ sections.decay = root => {
       }
     }
     stage.handles.push({key: "end", x: of.right, y: of.bottom, radius: 9, label: "length of time",
-                        value: length,
+                        value: length, range: [10, 1000], unit: "of time",
                         move: p => stretch(length * (p - of.left) / (of.right - of.left)),
                         step: d => stretch(length * (1 + d / 10))});
     disc(svg, of.right, of.bottom, 7, colour(2));
@@ -233,14 +233,16 @@ sections.late = root => {
     mark(begin + delay, "answer", of.top + 44);
     orders.forEach(([, shade], kind) => of.line(all[kind].time, all[kind].x,
         {stroke: shade, "stroke-width": kind === 1 ? 4 : 2.5}));
-    const grip = (name, t, y, label, put) => {
+    const grip = (name, t, y, label, range, put) => {
       disc(svg, of.px(t), y, 9, name === "u" ? colour(3) : colour(1));
-      stage.handles.push({key: name, x: of.px(t), y, radius: 10, label, value: t,
+      stage.handles.push({key: name, x: of.px(t), y, radius: 10, label, value: t, range,
+                          unit: "of time",
                           move: p => put(of.back.x(p)), step: d => put(t + d / 10)});
     };
-    grip("u", gradientAt, of.bottom - 34, "time of the gradient", t => { gradientAt = t; show(); });
+    grip("u", gradientAt, of.bottom - 34, "time of the gradient", [0, 9.5],
+         t => { gradientAt = t; show(); });
     grip("answer", begin + delay, of.bottom - 12, "time of the answer",
-         t => { delay = t - begin; show(); });
+         [begin, begin + 8], t => { delay = t - begin; show(); });
   }, "x of worker 1 over time, by three orders of events");
   key(root, orders);
   const table = numbers(root), c = controls(root);

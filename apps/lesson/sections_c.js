@@ -32,6 +32,7 @@ sections.waits = root => {
     disc(svg, x, y, 6, colour(3));
     const row = (height - 50) / n;
     stage.handles.push({key: "slow", x, y, radius: 9, label: "which worker is slow", value: who,
+      range: [0, n - 1], unit: "is the worker",
       move: (_, to) => choose(Math.round((to - 14 - thick / 2) / row)),
       step: (_, dy) => choose(dy > 0 ? (who + n - 1) % n : (who + 1) % n),
       press: () => choose((who + 1) % n)});
@@ -102,6 +103,7 @@ sections.noise = root => {
     disc(svg, of.px(from), of.bottom, 8, colour(2));
     stage.handles.push({key: "from", x: of.px(from), y: of.bottom, radius: 10,
                         label: "where the mean over time begins", value: from,
+                        range: [0, length - 10], unit: "of time",
                         move: p => put(of.back.x(p)), step: d => put(from + 5 * d)});
   }, "distance between workers over time");
   key(root, methods.map(m => [m[1], m[2]]));
@@ -164,7 +166,7 @@ sections.control = root => {
                              "stroke-width": 2, "stroke-dasharray": "6 5"}));
     disc(svg, of.right - 4, y, 8, colour(2));
     stage.handles.push({key: "target", x: of.right - 4, y, radius: 10, label: "the target",
-                        value: fraction,
+                        value: fraction, range: [.05, .95], unit: "of what was measured",
                         move: (_, p) => put(of.back.y(p) / plateau),
                         step: (dx, dy) => put(fraction + (dx + dy) / 20)});
   }, "distance between workers after each step");

@@ -38,7 +38,7 @@ sections.scaling = root => {
                              "stroke-dasharray": "3 4"}));
     disc(svg, x, of.bottom, 8, colour(2));
     stage.handles.push({key: "n", x, y: of.bottom, radius: 10, label: "number of workers",
-                        value: 16 * 2 ** at,
+                        value: sizes[at], range: [16, 1024], unit: "workers",
                         move: p => put(Math.round(Math.log2(of.back.x(p) / 16))),
                         step: d => put(at + d)});
   }, "exchanges until all agree to a millionth, by number of workers");

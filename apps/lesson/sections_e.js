@@ -36,7 +36,8 @@ sections.learning = root => {
     of.line(gammas, curve.map(r => r.worker), {stroke: colour(1)});
     disc(svg, of.px(rate), of.bottom, 8, colour(2));
     stage.handles.push({key: "rate", x: of.px(rate), y: of.bottom, radius: 10,
-                        label: "the learning rate", value: rate, move: p => put(of.back.x(p)),
+                        label: "the learning rate", value: rate,
+                        range: [lowest, highest], unit: "is γ", move: p => put(of.back.x(p)),
                         step: d => put(rate * 1.1 ** d)});
   }, "loss by learning rate");
   const second = new Stage(root, 220, (svg, width, height) => {
@@ -194,7 +195,7 @@ sections.local = root => {
                              "stroke-dasharray": "3 4"}));
     disc(svg, x, of.bottom, 8, colour(2));
     stage.handles.push({key: "budget", x, y: of.bottom, radius: 10, label: "what may be sent",
-                        value: budget,
+                        value: budget, range: [0, most], unit: "models",
                         move: p => put(of.back.x(p)), step: d => put(budget + d)});
   }, "loss by what was sent");
   key(root, methods.map(m => [m[1], m[2]]));

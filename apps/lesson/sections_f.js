@@ -41,7 +41,8 @@ sections.compress = root => {
   const first = both((stage, of) => {
     disc(stage.svg, of.right, of.bottom, 8, colour(2));
     stage.handles.push({key: "end", x: of.right, y: of.bottom, radius: 10, label: "steps shown",
-                        value: end, move: x => put(end + (x - of.right) / 4),
+                        value: end, range: [20, steps], unit: "steps",
+                        move: x => put(end + (x - of.right) / 4),
                         step: d => put(end + 10 * d)});
   }, () => runs, shades);
   key(root, methods.map(m => [m[1], m[2]]));
@@ -62,7 +63,8 @@ sections.compress = root => {
     const y = of.py(lying);
     disc(stage.svg, of.left, y, 8, colour(2));
     stage.handles.push({key: "lie", x: of.left, y, radius: 10, label: "what worker 0 sends",
-                        value: lying, step: (dx, dy) => lie(lying * 1.3 ** (dx + dy)),
+                        value: lying, range: [.01, 50], unit: "in all values",
+                        step: (dx, dy) => lie(lying * 1.3 ** (dx + dy)),
                         move: (x, p) => lie(10 ** (
                             5 * (of.bottom - p) / (of.bottom - of.top) - 3))});
   }, () => three, shades2);

@@ -20,9 +20,9 @@ constexpr i64 kMostImages = i64{1} << 40;
 std::string bar(double share, int colour) {
   if (!std::isfinite(share)) return "<span class=\"soft\">none</span>";
   return fmt::format(
-      "<div class=\"bar\"><i style=\"width:{:.1f}%;background:var(--c{})\"></i><span>{:.1f} "
+      "<div class=\"bar\"><i style=\"width:{:.1f}%;background:{}\"></i><span>{:.1f} "
       "%</span></div>",
-      100 * share, colour, 100 * share);
+      100 * share, curve_colour(colour), 100 * share);
 }
 
 std::string bars(const ClassReport& report, const std::vector<ClassResult>& results,
@@ -101,9 +101,9 @@ std::string matrix(const ClassReport& report) {
                                          report.classes[static_cast<std::size_t>(p.predicted)]);
     svg += fmt::format(
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
-        "style=\"fill:var(--c{})\" fill-opacity=\"{:.2f}\"><title>{}</title></rect>",
-        at(p.predicted), at(p.label), cell - 1, cell - 1, p.label == p.predicted ? 0 : 1,
-        0.12 + 0.6 * share, html_escape(text));
+        "style=\"fill:{}\" fill-opacity=\"{:.2f}\"><title>{}</title></rect>",
+        at(p.predicted), at(p.label), cell - 1, cell - 1,
+        curve_colour(p.label == p.predicted ? 0 : 1), 0.12 + 0.6 * share, html_escape(text));
     if (n <= 10 && p.images < 1000)
       svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"a m n\">{}</text>",
                          at(p.predicted) + cell / 2, at(p.label) + cell / 2 + 4, p.images);

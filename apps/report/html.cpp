@@ -3,18 +3,13 @@
 
 #include <fmt/format.h>
 
+#include "gossamer/apps/lesson/page.h"
+
 namespace gossamer::apps {
 namespace {
 
-// The colours of curves are variables, so that the dark page has lighter ones.
-const char* const kStyle = R"(<style>
-:root{color-scheme:light dark;--text:#1d1d1f;--soft:#6a6a70;--line:#dedee3;--paper:#fff;
---box:#f5f5f7;--c0:#2a6fbb;--c1:#c8553d;--c2:#2f8a55;--c3:#8a5fb0;--c4:#a87900;--c5:#2a9494;
---c6:#c2488d;--c7:#777}
-@media(prefers-color-scheme:dark){:root{--text:#e6e6ea;--soft:#9a9aa2;--line:#38383d;
---paper:#161618;--box:#222225;--c0:#6aa9ef;--c1:#ef8a73;--c2:#63c48c;--c3:#bd97e0;--c4:#dcb03c;
---c5:#5cc9c9;--c6:#ee86bf;--c7:#aaa}}
-body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:1.5em auto;padding:0 1em;
+const char* const kStyle =
+    R"(body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:1.5em auto;padding:0 1em;
 color:var(--text);background:var(--paper)}
 h1{margin-bottom:0}h2{margin:1.6em 0 .4em}
 .lead{font-size:1.15em;margin:.3em 0}.soft{color:var(--soft)}.bad{color:var(--c1)}
@@ -43,7 +38,7 @@ td:first-child code{overflow-wrap:normal}details{margin:.6em 0}summary{cursor:po
 .cards tr{display:grid;grid-template-columns:repeat(3,1fr);border-bottom:1px solid var(--line)}
 .cards td{border:0}.cards td::before{content:attr(data-of);display:block;color:var(--soft);
 font-size:11px}}
-</style>)";
+)";
 
 // With more columns, a row becomes a card on a telephone: each value below its column's name.
 constexpr std::size_t kMostColumns = 5;
@@ -81,7 +76,9 @@ std::string data_address(const std::string& type, std::span<const std::byte> byt
   return out;
 }
 
-std::string html_style() { return kStyle; }
+std::string html_style() { return "<style>\n" + std::string(page_palette()) + kStyle + "</style>"; }
+
+std::string curve_colour(int k) { return fmt::format("var(--c{})", k % kCurveColours); }
 
 std::string html_page(const std::string& title, const std::string& body, PageMay may) {
   return std::string(
@@ -91,7 +88,7 @@ std::string html_page(const std::string& title, const std::string& body, PageMay
              " content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'") +
          (may == PageMay::show ? "" : "; script-src 'unsafe-inline'") +
          (may == PageMay::fetch ? "; connect-src 'self'" : "") + "\"><title>" + html_escape(title) +
-         " - Gossamer</title>" + kStyle + "<h1>" + html_escape(title) + "</h1>" + body +
+         " - Gossamer</title>" + html_style() + "<h1>" + html_escape(title) + "</h1>" + body +
          "</html>\n";
 }
 

@@ -16,6 +16,10 @@ std::string data_address(const std::string& type, std::span<const std::byte>);
 // <style> of all pages; a file with nothing but a picture takes it too.
 std::string html_style();
 
+// Of curve k, as CSS has it: "var(--c0)" … After kCurveColours they come again.
+inline constexpr int kCurveColours = 6;
+std::string curve_colour(int k);
+
 // What a page may do in a browser: show itself, run its own scripts, or also fetch from where it
 // came from.
 enum class PageMay { show, run, fetch };

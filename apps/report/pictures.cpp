@@ -15,7 +15,6 @@ namespace {
 
 constexpr double kWidth = 340, kLeft = 42, kRight = 290;  // the drawing lies between the two
 constexpr double kTop = 26, kBottom = 188;
-constexpr int kColours = 8;
 
 Points thin(const Points& in, std::size_t limit) {
   if (in.size() <= limit) return in;
@@ -74,6 +73,11 @@ std::vector<double> decade_ticks(double low, double high) {
   return out;
 }
 
+// A mark of the picture, in its colour, for what is said below it.
+std::string sign(int colour, const char* mark) {
+  return fmt::format("<span style=\"color:{}\"><b>{}</b></span>", curve_colour(colour), mark);
+}
+
 // The last values stand beside the curves; moved apart where they would overlap.
 std::string last_values(std::vector<std::pair<double, const Curve*>> ends, bool logarithmic) {
   std::ranges::sort(ends, {}, [](const auto& e) { return e.first; });
@@ -86,7 +90,7 @@ std::string last_values(std::vector<std::pair<double, const Curve*>> ends, bool 
   for (const auto& [y, curve] : ends) {
     const double v = curve->points.back().second;
     out += label(kRight + 5, y + 4, "", logarithmic ? power_text(v) : short_number(v),
-                 fmt::format(" style=\"fill:var(--c{})\"", curve->colour % kColours));
+                 fmt::format(" style=\"fill:{}\"", curve_colour(curve->colour)));
   }
   return out;
 }
@@ -95,8 +99,12 @@ std::string legend(const std::vector<Curve>& curves) {
   std::string out;
   for (const Curve& c : curves)
     if (!c.faint && !c.points.empty() && !c.name.empty())
-      out += fmt::format("<span style=\"color:var(--c{})\"><b>{}</b> {}</span> &ensp;",
-                         c.colour % kColours, c.dots ? "●" : "—", html_escape(c.name));
+      out +=
+          fmt::format("<span style=\"color:{}\"><b>{}</b> {}</span> &ensp;", curve_colour(c.colour),
+                      c.dots                     ? "●"
+                      : c.colour < kCurveColours ? "—"
+                                                 : "┄",
+                      html_escape(c.name));
   return out.empty() ? "" : "<figcaption>" + out + "</figcaption>";
 }
 
@@ -230,13 +238,13 @@ std::string chart_svg(const ChartText& text, std::vector<Curve>& curves) {
     if (c.points.empty()) continue;
     if (c.dots) {
       for (const auto& [x, y] : c.points)
-        svg +=
-            fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" style=\"fill:var(--c{})\"/>",
-                        px(x), py(y), c.colour % kColours);
+        svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" style=\"fill:{}\"/>",
+                           px(x), py(y), curve_colour(c.colour));
     } else {
       svg += fmt::format(
-          "<polyline fill=\"none\" style=\"stroke:var(--c{})\" stroke-width=\"{}\"{} points=\"",
-          c.colour % kColours, c.faint ? 1 : 1.8, c.faint ? " opacity=\".3\"" : "");
+          "<polyline fill=\"none\" style=\"stroke:{}\" stroke-width=\"{}\"{}{} points=\"",
+          curve_colour(c.colour), c.faint ? 1 : 1.8, c.faint ? " opacity=\".3\"" : "",
+          c.colour < kCurveColours ? "" : " stroke-dasharray=\"6 3\"");
       for (const auto& [x, y] : c.points) svg += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
       svg += "\"><title>" + html_escape(c.name) + "</title></polyline>";
     }
@@ -270,7 +278,7 @@ std::string chart_file(const std::vector<std::pair<ChartText, std::vector<Curve>
       if (!c.faint && !c.points.empty() && !c.name.empty()) {
         y += kLine;
         out += label(kLeft, y - 4, "", (c.dots ? "● " : "— ") + c.name,
-                     fmt::format(" style=\"fill:var(--c{})\"", c.colour % kColours));
+                     fmt::format(" style=\"fill:{}\"", curve_colour(c.colour)));
       }
     y += kLine;
   }
@@ -300,9 +308,9 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges,
     const auto [x2, y2] = at(e.b, radius);
     const bool poor = e.requested > 0 && e.rate < dist::kEnoughOfRate * e.requested;
     svg += fmt::format(
-        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" style=\"stroke:var(--c{})\" "
+        "<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" style=\"stroke:{}\" "
         "stroke-width=\"{:.2f}\"{}><title>{}</title></line>",
-        x1, y1, x2, y2, poor ? 1 : 0, most > 0 ? 0.5 + 4 * e.rate / most : 0.5,
+        x1, y1, x2, y2, curve_colour(poor ? 1 : 0), most > 0 ? 0.5 + 4 * e.rate / most : 0.5,
         e.rate > 0 ? "" : " stroke-dasharray=\"3 4\"", html_escape(e.text));
     if (edges.size() <= 16) {  // beside the line
       const double length = std::hypot(x2 - x1, y2 - y1), side = 13 / std::max(1.0, length);
@@ -323,7 +331,8 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges,
   const bool asked = std::ranges::any_of(edges, [](const auto& e) { return e.requested > 0; });
   return "<figure>" + head("exchanges per gradient on each edge", lowest + 5) + svg +
          "</svg><figcaption>thicker: more" +
-         (asked ? fmt::format("; red: less than {} of the requested rate", dist::kEnoughOfRate)
+         (asked ? fmt::format("; {}: less than {} of the requested rate", sign(1, "—"),
+                              dist::kEnoughOfRate)
                 : "") +
          "</figcaption></figure>";
 }
@@ -341,8 +350,9 @@ std::string bars_picture(const std::string& title, const std::vector<std::string
       const double wide = rows[i][k] * (right - kLeft);
       svg += fmt::format(
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.0f}\" "
-          "style=\"fill:var(--c{})\"><title>{}: {:.1f} %</title></rect>",
-          x, y, wide, thick, k, html_escape(names[k]), 100 * rows[i][k]);
+          "style=\"fill:{}\"><title>{}: {:.1f} %</title></rect>",
+          x, y, wide, thick, curve_colour(static_cast<int>(k)), html_escape(names[k]),
+          100 * rows[i][k]);
       x += wide;
     }
   }
@@ -351,8 +361,8 @@ std::string bars_picture(const std::string& title, const std::vector<std::string
                  fmt::format("{} %", percent));
   std::string key;
   for (std::size_t k = 0; k < names.size(); ++k)
-    key += fmt::format("<span style=\"color:var(--c{})\"><b>■</b> {}</span> &ensp;", k,
-                       html_escape(names[k]));
+    key += fmt::format("<span style=\"color:{}\"><b>■</b> {}</span> &ensp;",
+                       curve_colour(static_cast<int>(k)), html_escape(names[k]));
   return "<figure>" + head(title, y + 20) + svg + "</svg><figcaption>" + key +
          "</figcaption></figure>";
 }
@@ -399,17 +409,19 @@ std::string timeline(const RunRecord& run) {
   for (const Mark& m : run.marks) {
     const int colour = m.kind == "joined"    ? 2
                        : m.kind == "inject"  ? 4
-                       : m.kind == "refused" ? 7
+                       : m.kind == "refused" ? 5
                                              : 1;
     svg += fmt::format(
-        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" style=\"fill:var(--c{})\"><title>{}</title>"
+        "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\" style=\"fill:{}\"><title>{}</title>"
         "</circle>",
-        px(m.time), rows[m.worker], colour,
+        px(m.time), rows[m.worker], curve_colour(colour),
         html_escape(fmt::format("{:.1f} s: {} {}", m.time, m.kind, m.what)));
   }
   return "<figure>" + svg + times(run.seconds, y + 22, "s") +
-         "</svg><figcaption>a line while it was alive; red: lost, green: back, orange: injected, "
-         "grey: refused</figcaption></figure>";
+         fmt::format(
+             "</svg><figcaption>a line while it was alive; {} lost, {} back, {} injected, {} "
+             "refused</figcaption></figure>",
+             sign(1, "●"), sign(2, "●"), sign(4, "●"), sign(5, "●"));
 }
 
 }  // namespace gossamer::apps

@@ -17,7 +17,7 @@ using Points = std::vector<std::pair<double, double>>;
 struct Curve {
   std::string name{};
   Points points{};
-  int colour = 0;      // of the page's eight
+  int colour = 0;      // as curve_colour() has it; after those curves are dashed
   bool dots = false;   // single measurements, not joined by a line; so is a curve of one point
   bool faint = false;  // in the background: without its last value and its entry in the legend
 };

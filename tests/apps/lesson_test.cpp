@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 
 #include "apps/browser.h"
+#include "gossamer/apps/lesson/page.h"
+#include "gossamer/apps/report/html.h"
 
 namespace gossamer::apps {
 namespace {
@@ -345,6 +347,9 @@ TEST_F(Lesson, ItsColoursCanBeToldApartByAllEyes) {
         }
   }
   EXPECT_EQ(palettes, 2);
+  // Reports have the same.
+  EXPECT_THAT(html_style(), HasSubstr(std::string(page_palette())));
+  EXPECT_THAT(page, HasSubstr(std::string(page_palette())));
 }
 
 TEST_F(Lesson, CanBeReadOnATelephone) {

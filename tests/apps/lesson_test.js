@@ -82,8 +82,16 @@
                                    s.endsWith("</svg>")).length;
     report.csv = saved.filter(s => s.startsWith("data:text/csv") && s.includes("curve,x,y")).length;
     report.points = Math.max(...saved.map(s => s.split("\n").length));
-    report.nameless = [...root.querySelectorAll(".handle[role=slider]")].filter(
-        h => !h.getAttribute("aria-label") || !h.getAttribute("aria-valuenow")).length;
+    // What can be dragged to a number says which, with its limits, in words too; and so do sliders.
+    report.nameless = [...root.querySelectorAll(".handle[role=slider]")].filter(h => {
+      const [least, now, most] = ["min", "now", "max"].map(of =>
+          parseFloat(h.getAttribute(`aria-value${of}`)));
+      const said = h.getAttribute("aria-valuetext");
+      return !h.getAttribute("aria-label") || !(least <= now && now <= most) ||
+          !/^\S+ \S/.test(said) || said.includes("undefined");
+    }).length + sliders.filter(s =>
+        s.getAttribute("aria-valuetext") !== s.closest("label").querySelector("output").textContent
+    ).length;
     // a table behind each picture that has curves
     const stages = [...root.querySelectorAll(".stage")];
     const behind = [...root.querySelectorAll("details.behind")];
