@@ -229,6 +229,9 @@ std::string onnx_bytes(const std::vector<NamedTensor>& state, const ModelHeader&
                        const OnnxOptions& options) {
   const auto resnet = resnet_of(state);
   check<ConfigError>(resnet.has_value(), header.model, ": only ResNets can be written as ONNX");
+  check<ConfigError>(resnet->norm == ResNetNorm::batch, header.model,
+                     ": only ResNets with batch norm can be written as ONNX; a safetensors file "
+                     "takes this one");
   const Preprocessing& pictures = header.pictures;
   const i64 channels = pictures.channels();
   const bool bytes = options.input == OnnxInput::bytes;

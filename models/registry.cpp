@@ -11,13 +11,14 @@ namespace gossamer::models {
 
 // The table: each family is defined in its own file.
 Family resnet_family();
+Family vgg_family();
 Family gpt2_family();
 Family llama_family();
 Family transformer_family();
 
 const std::vector<Family>& families() {
-  static const auto& rows = *new std::vector<Family>{resnet_family(), gpt2_family(), llama_family(),
-                                                     transformer_family()};
+  static const auto& rows = *new std::vector<Family>{resnet_family(), vgg_family(), gpt2_family(),
+                                                     llama_family(), transformer_family()};
   return rows;
 }
 

@@ -7,6 +7,7 @@
 
 #include "gossamer/models/model_file.h"
 #include "gossamer/models/registry.h"
+#include "gossamer/nn/group_norm.h"
 #include "gossamer/nn/inference.h"
 
 namespace gossamer::models {
@@ -19,7 +20,35 @@ struct BlockShape {
   i64 in, width, out;
   int stride;
   bool pad_shortcut, zero_scale;
+  ResNetNorm norm;
 };
+
+// The norm after a convolution. It is a child of the module that it belongs to, of which this is
+// one of three forms; the others are null.
+struct NormLayer {
+  BatchNorm* batch = nullptr;
+  nn::GroupNorm* group = nullptr;
+  nn::EvoNorm* evo = nullptr;
+
+  // relu(norm(x)), or what takes its place
+  Tensor activated(const Tensor& x) const {
+    if (batch) return batch->apply(x, true);
+    return evo ? evo->forward(x) : relu(group->forward(x));
+  }
+  // without the nonlinearity; not of an EvoNorm
+  Tensor alone(const Tensor& x) const { return batch ? batch->forward(x) : group->forward(x); }
+};
+
+// add(layer) makes the norm a child. activates: a nonlinearity follows.
+template <class Add>
+NormLayer make_norm(ResNetNorm norm, i64 channels, bool activates, bool zero_scale, Add add) {
+  if (norm == ResNetNorm::batch)
+    return {.batch = &add(BatchNorm(channels, {.zero_scale = zero_scale}))};
+  const i64 groups = norm == ResNetNorm::group ? 2 : std::min<i64>(32, channels);
+  const nn::GroupNormLayerOptions options{.groups = groups, .zero_scale = zero_scale};
+  if (norm == ResNetNorm::evo && activates) return {.evo = &add(nn::EvoNorm(channels, options))};
+  return {.group = &add(nn::GroupNorm(channels, options))};
+}
 
 // The part that both kinds of block share: the sum at the end.
 class Block : public nn::Module {
@@ -29,34 +58,45 @@ class Block : public nn::Module {
   void add_shortcut() {
     if (!changes() || shape_.pad_shortcut) return;
     nn::Sequential down;
-    down.push(Conv2d(shape_.in, shape_.out, {.kernel = 1, .stride = shape_.stride}))
-        .push(BatchNorm(shape_.out));
+    down.push(Conv2d(shape_.in, shape_.out, {.kernel = 1, .stride = shape_.stride}));
     projection_ = &static_cast<Conv2d&>(down[0]);
-    projection_norm_ = &static_cast<BatchNorm&>(down[1]);
+    projection_norm_ =
+        make_norm(shape_.norm, shape_.out, false, false, [&]<class Norm>(Norm norm) -> Norm& {
+          return static_cast<Norm&>(down.push(std::move(norm))[1]);
+        });
     add("downsample", std::move(down));
   }
-  // relu(bn(y) + shortcut(x))
-  Tensor join(BatchNorm& bn, const Tensor& y, const Tensor& x) {
-    if (projection_) return batch_norm_sum(bn.of(y), projection_norm_->of(projection_->forward(x)));
-    return bn.apply(y, true, changes() ? subsample_pad(x, shape_.stride, shape_.out) : x);
+  NormLayer add_norm(const char* name, i64 channels, bool activates = true) {
+    return make_norm(shape_.norm, channels, activates, !activates && shape_.zero_scale,
+                     [&]<class Norm>(Norm norm) -> Norm& { return add(name, std::move(norm)); });
   }
-  // The same of y = last(before_last).
-  int fold_join(nn::FoldedSteps& steps, Conv2d& last, const BatchNorm& bn, int before_last,
+  // relu(norm(y) + shortcut(x))
+  Tensor join(const NormLayer& norm, const Tensor& y, const Tensor& x) {
+    if (norm.batch && projection_)
+      return batch_norm_sum(norm.batch->of(y), projection_norm_.batch->of(projection_->forward(x)));
+    const Tensor shortcut = projection_ ? projection_norm_.alone(projection_->forward(x))
+                            : changes() ? subsample_pad(x, shape_.stride, shape_.out)
+                                        : x;
+    if (norm.batch) return norm.batch->apply(y, true, shortcut);
+    return relu(gossamer::add(norm.alone(y), shortcut));
+  }
+  // The same of y = last(before_last), of batch norms.
+  int fold_join(nn::FoldedSteps& steps, Conv2d& last, const NormLayer& norm, int before_last,
                 int x) const {
     int shortcut = x;
     if (projection_)
-      shortcut = steps.conv(x, *projection_, *projection_norm_, false);
+      shortcut = steps.conv(x, *projection_, *projection_norm_.batch, false);
     else if (changes())
       shortcut = steps.apply(
           x, [s = shape_](const Tensor& t) { return subsample_pad(t, s.stride, s.out); });
-    return steps.conv(before_last, last, bn, true, shortcut);
+    return steps.conv(before_last, last, *norm.batch, true, shortcut);
   }
 
  private:
   bool changes() const { return shape_.stride != 1 || shape_.in != shape_.out; }
   BlockShape shape_;
   Conv2d* projection_ = nullptr;
-  BatchNorm* projection_norm_ = nullptr;
+  NormLayer projection_norm_;
 };
 
 // 3x3, 3x3.
@@ -66,24 +106,24 @@ class Basic : public Block {
       : Block(s),
         conv1_(
             add("conv1", Conv2d(s.in, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
-        bn1_(add("bn1", BatchNorm(s.width))),
+        bn1_(add_norm("bn1", s.width)),
         conv2_(add("conv2", Conv2d(s.width, s.out, {.kernel = 3, .padding = 1}))),
-        bn2_(add("bn2", BatchNorm(s.out, {.zero_scale = s.zero_scale}))) {
+        bn2_(add_norm("bn2", s.out, false)) {
     add_shortcut();
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor y = bn1_.apply(conv1_(x), true);
+    const Tensor y = bn1_.activated(conv1_(x));
     return join(bn2_, conv2_(y), x);
   }
   int fold(nn::FoldedSteps& steps, int x) override {
-    return fold_join(steps, conv2_, bn2_, steps.conv(x, conv1_, bn1_, true), x);
+    return fold_join(steps, conv2_, bn2_, steps.conv(x, conv1_, *bn1_.batch, true), x);
   }
 
  private:
   Conv2d& conv1_;
-  BatchNorm& bn1_;
+  NormLayer bn1_;
   Conv2d& conv2_;
-  BatchNorm& bn2_;
+  NormLayer bn2_;
 };
 
 // 1x1, 3x3, 1x1. The 3x3 convolution has the stride ("v1.5", as torchvision). In the paper the
@@ -93,30 +133,30 @@ class Bottleneck : public Block {
   explicit Bottleneck(const BlockShape& s)
       : Block(s),
         conv1_(add("conv1", Conv2d(s.in, s.width, {.kernel = 1}))),
-        bn1_(add("bn1", BatchNorm(s.width))),
+        bn1_(add_norm("bn1", s.width)),
         conv2_(add("conv2",
                    Conv2d(s.width, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
-        bn2_(add("bn2", BatchNorm(s.width))),
+        bn2_(add_norm("bn2", s.width)),
         conv3_(add("conv3", Conv2d(s.width, s.out, {.kernel = 1}))),
-        bn3_(add("bn3", BatchNorm(s.out, {.zero_scale = s.zero_scale}))) {
+        bn3_(add_norm("bn3", s.out, false)) {
     add_shortcut();
   }
   Tensor forward(const Tensor& x) override {
-    const Tensor y = bn2_.apply(conv2_(bn1_.apply(conv1_(x), true)), true);
+    const Tensor y = bn2_.activated(conv2_(bn1_.activated(conv1_(x))));
     return join(bn3_, conv3_(y), x);
   }
   int fold(nn::FoldedSteps& steps, int x) override {
-    const int y = steps.conv(steps.conv(x, conv1_, bn1_, true), conv2_, bn2_, true);
+    const int y = steps.conv(steps.conv(x, conv1_, *bn1_.batch, true), conv2_, *bn2_.batch, true);
     return fold_join(steps, conv3_, bn3_, y, x);
   }
 
  private:
   Conv2d& conv1_;
-  BatchNorm& bn1_;
+  NormLayer bn1_;
   Conv2d& conv2_;
-  BatchNorm& bn2_;
+  NormLayer bn2_;
   Conv2d& conv3_;
-  BatchNorm& bn3_;
+  NormLayer bn3_;
 };
 
 nn::Conv2dOptions stem(const ResNetOptions& o) {
@@ -130,7 +170,9 @@ class ResNet : public nn::Module {
       : channels_(o.channels),
         imagenet_stem_(o.imagenet_stem),
         conv1_(add("conv1", Conv2d(o.channels, o.widths[0], stem(o)))),
-        bn1_(add("bn1", BatchNorm(o.widths[0]))) {
+        bn1_(make_norm(o.norm, o.widths[0], true, false, [&]<class Norm>(Norm norm) -> Norm& {
+          return add("bn1", std::move(norm));
+        })) {
     const i64 expansion = o.bottleneck ? 4 : 1;
     i64 in = o.widths[0];
     for (std::size_t stage = 0; stage < o.blocks.size(); ++stage) {
@@ -142,7 +184,8 @@ class ResNet : public nn::Module {
                                width * expansion,
                                stage > 0 && i == 0 ? 2 : 1,
                                o.pad_shortcut,
-                               o.zero_init_residual};
+                               o.zero_init_residual,
+                               o.norm};
         if (o.bottleneck)
           layer.push(Bottleneck(shape));
         else
@@ -160,13 +203,19 @@ class ResNet : public nn::Module {
     // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
     Tensor x = conv1_(images);
     // [N, 56, 56, 64];   CIFAR as before
-    x = imagenet_stem_ ? batch_norm_pool(bn1_.of(x)) : bn1_.apply(x, true);
+    if (imagenet_stem_ && bn1_.batch)
+      x = batch_norm_pool(bn1_.batch->of(x));
+    else
+      x = bn1_.activated(x);
+    if (imagenet_stem_ && !bn1_.batch) x = max_pool2d(x, {3, 2, 1});
     // [N, 7, 7, 512 or 2048]
     for (nn::Sequential* layer : layers_) x = layer->forward(x);
     return fc_->forward(global_avg_pool(x));
   }
   int fold(nn::FoldedSteps& steps, int images) override {
-    int x = steps.conv(images, conv1_, bn1_, true);
+    // only a batch norm is constant factors, which a convolution can take in
+    if (!bn1_.batch) return Module::fold(steps, images);
+    int x = steps.conv(images, conv1_, *bn1_.batch, true);
     if (imagenet_stem_)
       x = steps.apply(x, [](const Tensor& t) { return max_pool2d(t, {3, 2, 1}); });
     for (nn::Sequential* layer : layers_) x = layer->fold(steps, x);
@@ -177,7 +226,7 @@ class ResNet : public nn::Module {
   i64 channels_;
   bool imagenet_stem_;
   Conv2d& conv1_;
-  BatchNorm& bn1_;
+  NormLayer bn1_;
   std::vector<nn::Sequential*> layers_;
   nn::Linear* fc_ = nullptr;
 };
@@ -220,6 +269,9 @@ std::optional<ResNetOptions> resnet_of(const std::vector<NamedTensor>& state) {
   o.pad_shortcut = extent("layer2.0.downsample.0.weight", 4, 0) == 0;
   o.channels = extent("conv1.weight", 4, 1);
   o.classes = extent("fc.weight", 2, 0);
+  o.norm = extent("bn1.v", 1, 0) > 0              ? ResNetNorm::evo
+           : extent("bn1.running_mean", 1, 0) > 0 ? ResNetNorm::batch
+                                                  : ResNetNorm::group;
   return o;
 }
 
@@ -237,13 +289,19 @@ Row imagenet(const char* name, std::vector<int> blocks, bool bottleneck) {
            224},
           {.blocks = std::move(blocks), .bottleneck = bottleneck}};
 }
-Row cifar(const char* name, int n) {
-  return {{name, "He et al. 2015, section 4.2, n = " + std::to_string(n), 10, 32},
+Row cifar(const char* name, int n, ResNetNorm norm = ResNetNorm::batch) {
+  return {{name,
+           "He et al. 2015, section 4.2, n = " + std::to_string(n) +
+               (norm == ResNetNorm::batch   ? ""
+                : norm == ResNetNorm::group ? ", group norm"
+                                            : ", EvoNorm-S0"),
+           10, 32},
           {.blocks = {n, n, n},
            .widths = {16, 32, 64},
            .imagenet_stem = false,
            .pad_shortcut = true,
-           .classes = 10}};
+           .classes = 10,
+           .norm = norm}};
 }
 
 const std::vector<Row>& table() {
@@ -259,6 +317,10 @@ const std::vector<Row>& table() {
       cifar("resnet20-cifar", 3),
       cifar("resnet32-cifar", 5),
       cifar("resnet56-cifar", 9),
+      cifar("resnet8-groupnorm-cifar", 1, ResNetNorm::group),
+      cifar("resnet20-groupnorm-cifar", 3, ResNetNorm::group),
+      cifar("resnet8-evonorm-cifar", 1, ResNetNorm::evo),
+      cifar("resnet20-evonorm-cifar", 3, ResNetNorm::evo),
   };
   return rows;
 }

@@ -12,6 +12,14 @@
 
 namespace gossamer::models {
 
+// What follows a convolution.
+//   batch   batch norm, then ReLU
+//   group   group norm in two groups (Wu and He 2018), then ReLU
+//   evo     EvoNorm-S0 (Liu et al. 2020) in place of both; before the sum of a block, where no ReLU
+//           follows the norm, group norm. Groups: 32, or each channel of fewer
+// The last two need no batch and have no running statistics.
+enum class ResNetNorm { batch, group, evo };
+
 struct ResNetOptions {
   std::vector<int> blocks{2, 2, 2, 2};
   std::vector<int> widths{64, 128, 256, 512};
@@ -21,7 +29,8 @@ struct ResNetOptions {
   bool pad_shortcut = false;
   i64 channels = 3;  // of the images
   i64 classes = 1000;
-  // last batch norm of each block starts at 0 (Goyal et al. 2017)
+  ResNetNorm norm = ResNetNorm::batch;
+  // last norm of each block starts at 0 (Goyal et al. 2017)
   bool zero_init_residual = false;
   bool operator==(const ResNetOptions&) const = default;
 };

@@ -35,7 +35,8 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr int kMostJobs = 256;
-constexpr int kFailed = 1;  // the exit code of a training run that has failed
+constexpr std::string_view kLocal = "local_";  // begins the scores of the workers' own models
+constexpr int kFailed = 1;                     // the exit code of a training run that has failed
 
 std::string text_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -107,6 +108,7 @@ class Runs {
   double number(const ComparedRun& run, const std::string& name) const {
     const Json all = result(run);
     if (all.empty()) return NAN;
+    if (e_.trains() && name.starts_with(kLocal)) return of_local_models(run, name);
     const auto found = all.find(name);
     if (found == all.end() || !(found->is_number() || found->is_null())) {
       std::vector<std::string> numbers;
@@ -115,6 +117,28 @@ class Runs {
       fail<ConfigError>("compare: a run has no number \"", name, "\"; it has ", listed(numbers));
     }
     return found->is_number() ? found->get<double>() : NAN;
+  }
+  // A score of the workers' own models, each on its share of the images, at its last evaluation on
+  // the way: the mean over the workers, in the unit of summary.json.
+  double of_local_models(const ComparedRun& run, const std::string& name) const {
+    const RunRecord record = read_run(folder_ / name_of(e_, run));
+    std::map<int, EvalRow> last;
+    for (const EvalRow& each : record.evals)
+      if (each.rank >= 0) last[each.rank] = each;
+    check<ConfigError>(!last.empty(), "compare: \"", name, "\" is of the workers' own models, and ",
+                       name_of(e_, run),
+                       " has evaluated none on the way; set eval.every, and "
+                       "leave eval.of=own");
+    std::vector<ScoreColumn> columns = score_columns(record.task);
+    columns.push_back({"loss", "loss", &EvalRow::loss, 1, ""});
+    const auto found = std::ranges::find(columns, name.substr(kLocal.size()), &ScoreColumn::name);
+    check<ConfigError>(found != columns.end(), "compare: the workers' own models have no score \"",
+                       name, "\"; they have ", listed(columns, ", ", [](const ScoreColumn& c) {
+                         return std::string(kLocal) + c.name;
+                       }));
+    double sum = 0;
+    for (const auto& [rank, row] : last) sum += row.*found->value / found->factor;
+    return sum / static_cast<double>(last.size());
   }
   // The loss over time of a simulation; the score over epochs of a training run.
   Points curve(const ComparedRun& run) const {

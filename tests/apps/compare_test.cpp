@@ -1,4 +1,7 @@
 // `gossamer compare`: what an experiment says, its figures, and runs that are made once.
+#include <map>
+#include <sstream>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
@@ -175,10 +178,12 @@ workers = 2
 seeds = 2
 measure = "top1"
 better = "more"
-also = ["bytes_sent"]
+also = ["bytes_sent", "local_top1"]
 baseline = "plain"
 [common]
 "data.train" = "s/train"
+"data.val" = "s/val"
+"eval.every" = 0.5
 "train.epochs" = 1
 "train.batch" = 8
 "train.device" = "cpu"
@@ -196,6 +201,19 @@ baseline = "plain"
   const double coded = all["rows"][0]["bytes_sent"], plain = all["rows"][1]["bytes_sent"];
   EXPECT_LT(coded, .3 * plain);
   EXPECT_TRUE(fs::exists(folder / "runs/compare/t/coded-1/summary.json"));
+  // the mean over runs of the mean over workers, each at its last evaluation
+  double sum = 0;
+  int workers = 0;
+  for (const char* name : {"plain-0", "plain-1"}) {
+    std::istringstream log(read_text(folder / "runs/compare/t" / name / "log.jsonl"));
+    std::map<int, double> last;
+    for (std::string line; std::getline(log, line);)
+      if (const Json row = Json::parse(line); row["event"] == "eval")
+        last[row["rank"].get<int>()] = row["top1"].get<double>();
+    for (const auto& [rank, top1] : last) sum += top1, ++workers;
+  }
+  EXPECT_EQ(workers, 4);
+  EXPECT_NEAR(all["rows"][1]["local_top1"].get<double>(), sum / 4, 1e-9);
   EXPECT_EQ(run({"compare", "t.toml"}).err, "");
 
   std::string text = read_text(folder / "t.toml");
@@ -207,6 +225,30 @@ baseline = "plain"
   EXPECT_FALSE(fs::exists(folder / "o"));
 }
 
+TEST_F(Compare, OfLocalModelsSaysWhenNoneWasEvaluated) {
+  const std::string text = R"(command = "train"
+workers = 2
+seeds = 1
+measure = "local_top1"
+better = "more"
+baseline = "plain"
+[common]
+"data.train" = "s/train"
+"data.val" = "s/val"
+"train.epochs" = 1
+"train.batch" = 8
+"train.device" = "cpu"
+"train.threads" = 1
+"eval.every" = 0
+[methods.plain]
+"train.method" = "dpsgd"
+)";
+  write_text(folder / "t.toml", text);
+  const Result none = run({"compare", "t.toml"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_THAT(none.err, HasSubstr("set eval.every"));
+}
+
 TEST(Experiments, OfTheseFoldersCanBeRead) {
   int found = 0;
   for (const auto& each : fs::directory_iterator(GOSSAMER_SOURCE_DIR "/apps/compare"))
@@ -214,7 +256,7 @@ TEST(Experiments, OfTheseFoldersCanBeRead) {
       EXPECT_FALSE(read_experiment(each.path().string()).about.empty());
       ++found;
     }
-  EXPECT_GE(found, 5);
+  EXPECT_GE(found, 6);
 }
 
 }  // namespace

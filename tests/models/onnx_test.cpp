@@ -122,6 +122,12 @@ TEST(Onnx, OtherModelsAndInputsAreErrors) {
   const std::vector<NamedTensor> state{{"wte.weight", Tensor::zeros({7, 4})}};
   EXPECT_THAT(error_of<ConfigError>([&] { onnx_bytes(state, header_for(kinds()[0]), {}); }),
               HasSubstr("only ResNets can be written as ONNX"));
+  ResNetOptions o = kinds()[2];
+  o.norm = ResNetNorm::evo;
+  EXPECT_THAT(error_of<ConfigError>([&] {
+                onnx_bytes(nn::in_file_layout(used_network(o)->state()), header_for(o), {});
+              }),
+              HasSubstr("only ResNets with batch norm can be written as ONNX"));
   EXPECT_EQ(onnx_input("--input", "unit"), OnnxInput::unit);
   EXPECT_EQ(error_of<ConfigError>([] { onnx_input("--input", "jpeg"); }),
             "--input jpeg: wanted normalized, unit or bytes");

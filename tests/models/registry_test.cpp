@@ -83,6 +83,19 @@ i64 count(const nn::Module& module) {
   return sum;
 }
 
+TEST(Registry, Vgg11HasThePublishedConvolutionsAndASmallHead) {
+  const auto net = models::make("vgg11-cifar");
+  // torchvision's vgg11 has 9,220,480 of them in its convolutions
+  EXPECT_EQ(count(*net), 9'220'480 + 512 * 10 + 10);
+  EXPECT_TRUE(net->buffers().empty());
+  const NoGrad no_grad;
+  EXPECT_EQ((*net)(Tensor::zeros({2, 33, 40, 3})).shape(), (Shape{2, 10}));
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                (*net)(Tensor::zeros({2, 31, 40, 3}));
+              }),
+              HasSubstr("32 x 32 pixels or more"));
+}
+
 TEST(Registry, MakesTextModelsOfAnySize) {
   const auto gpt2 = models::make(
       "gpt2",

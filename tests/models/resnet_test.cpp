@@ -1,6 +1,7 @@
 // Sizes, names and errors of the models.
 #include "gossamer/models/resnet.h"
 
+#include <cmath>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -28,11 +29,20 @@ std::set<std::string> names(const std::vector<NamedTensor>& tensors) {
 }
 
 TEST(ResNet, EveryModelHasThePublishedNumberOfParameters) {
-  const std::map<std::string, i64> wanted{
-      {"resnet18", 11'689'512},   {"resnet34", 21'797'672},    {"resnet50", 25'557'032},
-      {"resnet101", 44'549'160},  {"resnet152", 60'192'808},   {"resnet18-cifar", 11'173'962},
-      {"resnet8-cifar", 75'290},  {"resnet20-cifar", 269'722}, {"resnet32-cifar", 464'154},
-      {"resnet56-cifar", 853'018}};
+  const std::map<std::string, i64> wanted{{"resnet18", 11'689'512},
+                                          {"resnet34", 21'797'672},
+                                          {"resnet50", 25'557'032},
+                                          {"resnet101", 44'549'160},
+                                          {"resnet152", 60'192'808},
+                                          {"resnet18-cifar", 11'173'962},
+                                          {"resnet8-cifar", 75'290},
+                                          {"resnet20-cifar", 269'722},
+                                          {"resnet32-cifar", 464'154},
+                                          {"resnet56-cifar", 853'018},
+                                          {"resnet8-groupnorm-cifar", 75'290},
+                                          {"resnet20-groupnorm-cifar", 269'722},
+                                          {"resnet8-evonorm-cifar", 75'418},
+                                          {"resnet20-evonorm-cifar", 270'074}};
   std::set<std::string> seen;
   for (const models::ModelInfo& info : models::family_of("resnet18").models) {
     ASSERT_TRUE(wanted.contains(info.name)) << info.name;
@@ -117,6 +127,57 @@ TEST(ResNet, ZeroInitResidualStartsTheLastNormOfEachBlockAtZeroAndNoOther) {
       const bool last = name.ends_with("bn3.weight");
       EXPECT_EQ(tensor.as<float>()[0], last ? 0.f : 1.f) << name;
     }
+}
+
+// All kinds of block, stem and shortcut: an image's logits do not depend on the rest of the batch.
+TEST(ResNet, WithoutBatchNormNothingIsKeptOfABatch) {
+  const NoGrad no_grad;
+  for (const models::ResNetNorm norm : {models::ResNetNorm::group, models::ResNetNorm::evo})
+    for (const bool bottleneck : {false, true})
+      for (const bool cifar : {false, true}) {
+        nn::seed_initialisation(1);
+        const auto net = models::resnet({.blocks = {1, 2},
+                                         .widths = {8, 16},
+                                         .bottleneck = bottleneck,
+                                         .imagenet_stem = !cifar,
+                                         .pad_shortcut = cifar,
+                                         .classes = 5,
+                                         .norm = norm});
+        EXPECT_TRUE(net->buffers().empty());
+        EXPECT_EQ(names(net->state()).contains("layer2.0.bn1.v"), norm == models::ResNetNorm::evo);
+        EXPECT_FALSE(names(net->state()).contains("layer2.0.bn2.v") && !bottleneck);
+        Tensor x = nn::normal({3, 32, 32, 3}, 0, 1, nn::init_rng());
+        const Tensor all = (*net)(x), one = (*net)(x.slice(1, 2));
+        for (std::size_t k = 0; k < 5; ++k)
+          EXPECT_NEAR(all.span<float>()[5 + k], one.span<float>()[k], 1e-5f);
+      }
+}
+
+TEST(ResNet, EvoNormStandsWhereANonlinearityFollowsAndGroupNormElsewhere) {
+  const auto state = names(models::make("resnet8-evonorm-cifar")->state());
+  for (const char* name : {"bn1.v", "layer1.0.bn1.v", "layer3.0.bn1.v", "layer3.0.bn2.weight"})
+    EXPECT_TRUE(state.contains(name)) << name;
+  EXPECT_FALSE(state.contains("layer3.0.bn2.v"));
+  const auto net = models::make("resnet8-evonorm-cifar", {.zero_init_residual = true});
+  for (const auto& [name, tensor] : net->parameters())
+    if (name.ends_with(".weight") && tensor.rank() == 1)
+      EXPECT_EQ(tensor.as<float>()[0], name.ends_with("bn2.weight") ? 0.f : 1.f) << name;
+}
+
+TEST(ResNet, WithEvoNormTrainsInBfloat) {
+  nn::seed_initialisation(1);
+  const auto net = models::make("resnet8-evonorm-cifar");
+  FlatParams params(net->parameters(), net->buffers(), {.compute = DType::bf16});
+  const Tensor x = cast(nn::normal({2, 32, 32, 3}, 0, 1, nn::init_rng()), DType::bf16);
+  const Tensor logits = (*net)(x);
+  EXPECT_EQ(logits.dtype(), DType::bf16);
+  params.zero_grad();
+  cross_entropy(logits, Tensor::from(std::vector<std::int32_t>{1, 2}, {2})).backward();
+  for (const NamedTensor& g : params.windows(params.grads())) {
+    float sum = 0;
+    for (const float v : g.tensor.span<float>()) sum += std::fabs(v);
+    EXPECT_TRUE(std::isfinite(sum) && sum > 0) << g.name;
+  }
 }
 
 TEST(ResNet, TheSameSeedGivesTheSameWeightsAndAnotherSeedOthers) {

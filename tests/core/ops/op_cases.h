@@ -1,12 +1,13 @@
 // THE list of ops: each with shapes, inputs that keep away from kinks, and what is checked. The
 // tests of gradients, of 16 bits and of backend parity all walk it. A new op is one declaration in
-// core/ops.h or core/ops/rearrange.h, its formula, and one row here.
+// core/ops.h, core/ops/rearrange.h or core/ops/group_norm.h, its formula, and one row here.
 #pragma once
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "core/ops/group_norm_cases.h"
 #include "core/ops/op_case.h"
 #include "core/ops/text_cases.h"
 #include "gossamer/core/ops/normalize.h"
@@ -555,6 +556,7 @@ inline const std::vector<OpCase>& op_cases() {
     rows::norms(list);
     rows::averaged_norms(list);
     rows::norm_ends(list);
+    rows::group_norms(list);
     rows::text(list);
     return list;
   }();
