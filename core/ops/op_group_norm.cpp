@@ -41,8 +41,8 @@ struct Gated {
 
 struct Extent {
   i64 samples, pixels, cols, groups;
-  i64 cells() const { return samples * cols; }
-  i64 each() const { return cols / groups; }
+  GOSSAMER_HD i64 cells() const { return samples * cols; }
+  GOSSAMER_HD i64 each() const { return cols / groups; }
 };
 
 // --- sums over the pixels of each sample and channel
@@ -194,7 +194,7 @@ struct Means {
   Extent size;
   float* mean;
   GOSSAMER_HD void operator()(i64 group) const {
-    const i64 each = size.cols / size.groups, from = group * each;
+    const i64 each = size.each(), from = group * each;
     double total = 0;
     for (i64 i = from; i < from + each; ++i) total += static_cast<double>(sum[i]);
     const double n = static_cast<double>(each * size.pixels);
@@ -207,7 +207,7 @@ struct Inverses {
   float eps;
   float* inv;
   GOSSAMER_HD void operator()(i64 group) const {
-    const i64 each = size.cols / size.groups, from = group * each;
+    const i64 each = size.each(), from = group * each;
     double total = 0;
     for (i64 i = from; i < from + each; ++i) total += static_cast<double>(squares[i]);
     const double n = static_cast<double>(each * size.pixels);
@@ -221,13 +221,12 @@ struct Slopes {
   Extent size;
   float *slope, *offset;
   GOSSAMER_HD void operator()(i64 group) const {
-    const i64 each = size.cols / size.groups, from = group * each,
-              first = group % size.groups * each;
+    const i64 each = size.each(), from = group * each, first = group % size.groups * each;
     double up = 0, along = 0;
     for (i64 k = 0; k < each; ++k) {
       const double times = static_cast<double>(scale[first + k]);
       up += times * static_cast<double>(sums[from + k]);
-      along += times * static_cast<double>(sums[size.samples * size.cols + from + k]);
+      along += times * static_cast<double>(sums[size.cells() + from + k]);
     }
     const double n = static_cast<double>(each * size.pixels), i = static_cast<double>(inv[from]);
     for (i64 k = from; k < from + each; ++k) {
@@ -242,7 +241,7 @@ struct ChannelGrads {
   Extent size;
   float *dv, *d_scale, *d_shift;
   GOSSAMER_HD void operator()(i64 c) const {
-    const i64 cells = size.samples * size.cols;
+    const i64 cells = size.cells();
     double shift = 0, along = 0, gate = 0;
     for (i64 i = c; i < cells; i += size.cols) {
       const double times = static_cast<double>(inv[i]);

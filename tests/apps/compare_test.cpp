@@ -208,7 +208,8 @@ baseline = "plain"
     std::istringstream log(read_text(folder / "runs/compare/t" / name / "log.jsonl"));
     std::map<int, double> last;
     for (std::string line; std::getline(log, line);)
-      if (const Json row = Json::parse(line); row["event"] == "eval")
+      if (const Json row = Json::parse(line);
+          row["event"] == "eval" && row["of"] == "own model on its share")
         last[row["rank"].get<int>()] = row["top1"].get<double>();
     for (const auto& [rank, top1] : last) sum += top1, ++workers;
   }

@@ -5,10 +5,9 @@ differentiated by PyTorch.
 Run by hand with any PyTorch >= 1.10:  python3 tests/golden/group_norm.py
 """
 
-import json
 import pathlib
-import struct
 
+import tensor_file
 import torch
 import torch.nn.functional as F
 
@@ -48,22 +47,8 @@ for groups, channels in [(1, 6), (2, 8), (3, 12), (5, 5)]:
     case(f"evonorm_s0_{groups}", evonorm_s0(x, v, scale, shift, groups), x=x, v=v, scale=scale,
          shift=shift)
 
-header, offset, data = (
-    {"__metadata__": {"made_by": "tests/golden/group_norm.py, PyTorch " + torch.__version__}},
-    0,
-    b"",
-)
-for name, t in tensors.items():
-    raw = t.detach().float().contiguous().numpy().tobytes()
-    header[name] = {
-        "dtype": "F32",
-        "shape": list(t.shape),
-        "data_offsets": [offset, offset + len(raw)],
-    }
-    offset += len(raw)
-    data += raw
-text = json.dumps(header).encode()
-text += b" " * (-len(text) % 8)
-pathlib.Path(__file__).with_name("group_norm.safetensors").write_bytes(
-    struct.pack("<Q", len(text)) + text + data
+tensor_file.write(
+    pathlib.Path(__file__).with_name("group_norm.safetensors"),
+    {name: t.detach().float() for name, t in tensors.items()},
+    made_by="tests/golden/group_norm.py, PyTorch " + torch.__version__,
 )
