@@ -1,6 +1,7 @@
 // See gradient_step.h.
 #include "gossamer/nn/train/gradient_step.h"
 
+#include <memory>
 #include <utility>
 
 #include "gossamer/core/trace.h"
@@ -22,6 +23,16 @@ std::vector<Tensor> memory_of(const Module& net, const FlatParams& params) {
   return out;
 }
 
+// A step may have two graphs; why there are none is told once.
+GraphOptions telling_once(GraphOptions graphs) {
+  if (graphs.on_failure)
+    graphs.on_failure = [tell = std::move(graphs.on_failure),
+                         told = std::make_shared<bool>(false)](const std::string& why) {
+      if (!std::exchange(*told, true)) tell(why);
+    };
+  return graphs;
+}
+
 CapturedStep::Options captured(GraphOptions graphs, const Module& net, FlatParams& params) {
   if (graphs.capture) graphs.capture = with_ready_gradients(params, std::move(graphs.capture));
   return {.graphs = std::move(graphs), .counters = net.counters(), .fixed = memory_of(net, params)};
@@ -33,7 +44,7 @@ GradientStep::GradientStep(Parts parts, GraphOptions graphs, bool like_gpu)
     : parts_(std::move(parts)),
       inputs_(parts_.params.values().device(), like_gpu),
       losses_(parts_.params.values().device(), like_gpu),
-      first_graph_(captured(graphs, parts_.net, parts_.params)),
+      first_graph_(captured(graphs = telling_once(std::move(graphs)), parts_.net, parts_.params)),
       later_graph_(captured(std::move(graphs), parts_.net, parts_.params)),
       buffers_(counters_of(parts_.net)) {
   buffers_.push_back(parts_.params.buffers());

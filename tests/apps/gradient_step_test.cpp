@@ -271,13 +271,13 @@ TEST(StepGraph, LossesAreLookedAtWhenAskedFor) {
 }
 
 TEST(StepGraph, WhatCannotBeCapturedIsAnErrorOrALineOfTheLog) {
-  {
-    Training run(config_with(0, 0), "auto", true);
+  for (const int batches : {1, 2}) {
+    Training run(config_with(0, 0), "auto", true, batches);
     run.graphs.fails = "the work waits for the device";
-    for (i64 k = 0; k < 6; ++k) run.step(k);
-    ASSERT_EQ(run.said.size(), 1u);
+    for (i64 k = 0; k < 12; ++k) run.step(k);
+    ASSERT_EQ(run.said.size(), 1u) << batches;
     EXPECT_THAT(run.said[0], HasSubstr("the work waits for the device"));
-    EXPECT_EQ(*run.net->counters()[0].as<i64>(), 6) << "each batch counts once";
+    EXPECT_EQ(*run.net->counters()[0].as<i64>(), 12) << "each batch counts once";
   }
   {
     Training run(config_with(0, 0), "on", true);
