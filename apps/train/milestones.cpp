@@ -142,10 +142,12 @@ void Milestones::look(double seen) {
     const double next = std::min(evaluate_at_, measure_at_);
     // where one stops, all do
     if (seen < next || next >= plan_.total_samples || trainer_.patience.exhausted()) return;
-    if (evaluate_at_ <= measure_at_)
-      evaluate(seen);
-    else
+    // first what is measured: while all evaluate, gossip goes on without steps, and brings them
+    // closer
+    if (measure_at_ <= evaluate_at_)
       measure_consensus();
+    else
+      evaluate(seen);
   }
 }
 

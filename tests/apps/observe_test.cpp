@@ -352,12 +352,20 @@ TEST_F(Observe, ATraceThatIsCutShortGivesWhatItHolds) {
 }
 
 TEST_F(Observe, ARunOfSeveralWorkersShowsEverything) {
-  const Result r =
-      run(with_workers(3, {"train.epochs=24", "run.trace=true", "run.log_exchanges=true",
-                           "eval.consensus_every=8", "train.graph=complete"}));
+  const Result r = run(with_workers(
+      3, {"train.epochs=24", "run.trace=true", "run.log_exchanges=true", "eval.consensus_every=8",
+          "eval.every=8", "eval.of=mean", "train.graph=complete"}));
   ASSERT_EQ(r.code, 0) << r.out << r.err;
   const fs::path at = folder / "runs/t";
   const Json s = summary();
+
+  // While all evaluate, gossip brings them closer, so the distance is measured before.
+  int both = 0;
+  for (const Json& measured : events("consensus"))
+    for (const Json& e : events("eval"))
+      if (e["samples"] == measured["samples"])
+        EXPECT_LT(measured["time"].get<double>(), e["time"].get<double>()), ++both;
+  EXPECT_GT(both, 0);
 
   // Edges: what the log holds line by line is what the summary adds up.
   std::map<std::pair<int, int>, int> logged;  // (rank, peer) -> exchanges
