@@ -15,8 +15,8 @@ namespace gossamer::data {
 bool for_each_sample(i64 begin, i64 end, int threads,
                      FunctionRef<void(i64, std::vector<std::byte>&)> work,
                      FunctionRef<bool(i64)> tick) {
-  std::atomic<i64> next{begin}, done{0};
-  std::atomic<bool> stop{false};
+  // Samples are begun in their order, so all before one that fails were begun, and end.
+  std::atomic<i64> next{begin}, done{0}, limit{end};
   std::mutex mutex;
   std::condition_variable ended;
   std::exception_ptr error;
@@ -24,15 +24,18 @@ bool for_each_sample(i64 begin, i64 end, int threads,
   std::vector<std::jthread> workers;
   const auto run = [&] {
     std::vector<std::byte> buffer;
+    i64 i = next++;
     try {
-      for (i64 i = next++; i < end && !stop; i = next++) {
+      for (; i < limit; i = next++) {
         work(i, buffer);
         ++done;
       }
     } catch (...) {
       const std::scoped_lock lock(mutex);
-      if (!error) error = std::current_exception();
-      stop = true;
+      if (i < limit) {
+        error = std::current_exception();
+        limit = i;
+      }
     }
     const std::scoped_lock lock(mutex);
     --running;
@@ -54,7 +57,7 @@ bool for_each_sample(i64 begin, i64 end, int threads,
     while (!ended.wait_for(lock, std::chrono::milliseconds(100), [&] { return running == 0; })) {
       lock.unlock();
       if (!tick(done)) {
-        stop = true;
+        limit = begin;
         whole = false;
       }
       lock.lock();
