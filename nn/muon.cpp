@@ -26,7 +26,7 @@ Tensor orthogonal(const Tensor& x) {
   return tall ? transpose(y, 0, 1) : y;
 }
 
-Muon::Muon(FlatParams& params, MuonOptions options)
+Muon::Muon(FlatParams& params, const MuonOptions& options)
     : FlatOptimizer(params, options.weight_decay),
       match_rms_(options.match_rms),
       adam_for_(options.adam_for),

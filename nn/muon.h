@@ -24,7 +24,7 @@ Tensor orthogonal(const Tensor& x);
 // rest]. A range of update() holds whole ones; else it is an Error.
 class Muon final : public FlatOptimizer {
  public:
-  explicit Muon(FlatParams&, MuonOptions = {});
+  explicit Muon(FlatParams&, const MuonOptions& = {});
   void begin_step(const GradientScale& = {}) override;
   // {"momentum", "second_moment": f32 [size], {"steps", i64 [1]}}: of hidden matrices B and zero,
   // of the rest Adam's moments
