@@ -156,8 +156,7 @@ void each_key(C& c, F&& f) {
       Range::from_to(1, 1 << 20), of_text);
   key("data.weights", c.data.weights,
       "language: parts that the texts of data.train have in an epoch, e.g. [0.7, 0.3]; each is "
-      "read "
-      "to its end before it is read again; empty: every window of each, once",
+      "read to its end before it is read again; empty: every window of each, once",
       Range::above_zero().said("a number above 0 for each of data.train, or an empty list"),
       of_text);
   key("data.documents", c.data.documents,

@@ -42,6 +42,18 @@ std::vector<int> unfit_for_mean(const FlatParams& params, Group& group) {
   return out;
 }
 
+// A sentence: what of the workers `broken` is not finite, and whether the others' is too large.
+std::string ruined_sum(const char* what, const std::vector<int>& broken, bool others_too) {
+  const std::string why =
+      broken.empty() ? ", although each of them is: they are too large"
+                     : fmt::format(": those of worker(s) {} are not{}", fmt::join(broken, ", "),
+                                   others_too ? ", and those of the others are too large" : "");
+  return fmt::format(
+      "the sum of all workers' {} is not finite{}; all stop here, since each has the same sum. A "
+      "smaller learning rate, a longer warm-up or clipping of the gradient may help",
+      what, why);
+}
+
 // Statistics of all workers' activations together. Each saw N(m_i, v_i), so
 // mean = E m_i and var = E(v_i + m_i^2) - mean^2. The mean of the variances alone would lose the
 // spread of the means. fit: whether this worker's statistics may count: they do if they are finite.
@@ -153,13 +165,7 @@ FiniteSum finite_sum(const char* what, Group& group, FunctionRef<bool()> own_is_
   const bool some =
       !out.left_out.empty() && std::ssize(out.left_out) < group.collectives().members();
   if (some && sum(out)) return out;
-  out.ruined = fmt::format(
-      "the sum of all workers' {0} is not finite{1}; all stop here, since each has the same sum. A "
-      "smaller learning rate, a longer warm-up or clipping of the gradient may help",
-      what,
-      out.left_out.empty() || some
-          ? ", although each of them is: they are too large"
-          : fmt::format(": those of worker(s) {} are not", fmt::join(out.left_out, ", ")));
+  out.ruined = ruined_sum(what, out.left_out, some);
   return out;
 }
 

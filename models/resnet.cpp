@@ -50,6 +50,11 @@ NormLayer make_norm(ResNetNorm norm, i64 channels, bool activates, bool zero_sca
   return {.group = &add(nn::GroupNorm(channels, options))};
 }
 
+// of the norm behind convolution i, as ResNetNorm says
+std::string norm_name(ResNetNorm norm, int i) {
+  return (norm == ResNetNorm::batch ? "bn" : "norm") + std::to_string(i);
+}
+
 // The part that both kinds of block share: the sum at the end.
 class Block : public nn::Module {
  protected:
@@ -66,9 +71,11 @@ class Block : public nn::Module {
         });
     add("downsample", std::move(down));
   }
-  NormLayer add_norm(const char* name, i64 channels, bool activates = true) {
+  NormLayer add_norm(int i, i64 channels, bool activates = true) {
     return make_norm(shape_.norm, channels, activates, !activates && shape_.zero_scale,
-                     [&]<class Norm>(Norm norm) -> Norm& { return add(name, std::move(norm)); });
+                     [&]<class Norm>(Norm norm) -> Norm& {
+                       return add(norm_name(shape_.norm, i), std::move(norm));
+                     });
   }
   // relu(norm(y) + shortcut(x))
   Tensor join(const NormLayer& norm, const Tensor& y, const Tensor& x) {
@@ -106,9 +113,9 @@ class Basic : public Block {
       : Block(s),
         conv1_(
             add("conv1", Conv2d(s.in, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
-        bn1_(add_norm("bn1", s.width)),
+        bn1_(add_norm(1, s.width)),
         conv2_(add("conv2", Conv2d(s.width, s.out, {.kernel = 3, .padding = 1}))),
-        bn2_(add_norm("bn2", s.out, false)) {
+        bn2_(add_norm(2, s.out, false)) {
     add_shortcut();
   }
   Tensor forward(const Tensor& x) override {
@@ -133,12 +140,12 @@ class Bottleneck : public Block {
   explicit Bottleneck(const BlockShape& s)
       : Block(s),
         conv1_(add("conv1", Conv2d(s.in, s.width, {.kernel = 1}))),
-        bn1_(add_norm("bn1", s.width)),
+        bn1_(add_norm(1, s.width)),
         conv2_(add("conv2",
                    Conv2d(s.width, s.width, {.kernel = 3, .stride = s.stride, .padding = 1}))),
-        bn2_(add_norm("bn2", s.width)),
+        bn2_(add_norm(2, s.width)),
         conv3_(add("conv3", Conv2d(s.width, s.out, {.kernel = 1}))),
-        bn3_(add_norm("bn3", s.out, false)) {
+        bn3_(add_norm(3, s.out, false)) {
     add_shortcut();
   }
   Tensor forward(const Tensor& x) override {
@@ -171,7 +178,7 @@ class ResNet : public nn::Module {
         imagenet_stem_(o.imagenet_stem),
         conv1_(add("conv1", Conv2d(o.channels, o.widths[0], stem(o)))),
         bn1_(make_norm(o.norm, o.widths[0], true, false, [&]<class Norm>(Norm norm) -> Norm& {
-          return add("bn1", std::move(norm));
+          return add(norm_name(o.norm, 1), std::move(norm));
         })) {
     const i64 expansion = o.bottleneck ? 4 : 1;
     i64 in = o.widths[0];
@@ -203,11 +210,12 @@ class ResNet : public nn::Module {
     // [N, 112, 112, 64]; CIFAR [N, 32, 32, widths[0]]
     Tensor x = conv1_(images);
     // [N, 56, 56, 64];   CIFAR as before
-    if (imagenet_stem_ && bn1_.batch)
+    if (imagenet_stem_ && bn1_.batch) {
       x = batch_norm_pool(bn1_.batch->of(x));
-    else
+    } else {
       x = bn1_.activated(x);
-    if (imagenet_stem_ && !bn1_.batch) x = max_pool2d(x, {3, 2, 1});
+      if (imagenet_stem_) x = max_pool2d(x, {3, 2, 1});
+    }
     // [N, 7, 7, 512 or 2048]
     for (nn::Sequential* layer : layers_) x = layer->forward(x);
     return fc_->forward(global_avg_pool(x));
@@ -269,9 +277,9 @@ std::optional<ResNetOptions> resnet_of(const std::vector<NamedTensor>& state) {
   o.pad_shortcut = extent("layer2.0.downsample.0.weight", 4, 0) == 0;
   o.channels = extent("conv1.weight", 4, 1);
   o.classes = extent("fc.weight", 2, 0);
-  o.norm = extent("bn1.v", 1, 0) > 0              ? ResNetNorm::evo
-           : extent("bn1.running_mean", 1, 0) > 0 ? ResNetNorm::batch
-                                                  : ResNetNorm::group;
+  o.norm = extent("norm1.v", 1, 0) > 0        ? ResNetNorm::evo
+           : extent("norm1.weight", 1, 0) > 0 ? ResNetNorm::group
+                                              : ResNetNorm::batch;
   return o;
 }
 

@@ -16,8 +16,10 @@ namespace gossamer::models {
 //   batch   batch norm, then ReLU
 //   group   group norm in two groups (Wu and He 2018), then ReLU
 //   evo     EvoNorm-S0 (Liu et al. 2020) in place of both; before the sum of a block, where no ReLU
-//           follows the norm, group norm. Groups: 32, or each channel of fewer
-// The last two need no batch and have no running statistics.
+//           follows the norm, group norm (its authors' code has a gain and an offset alone there).
+//           Groups: 32, or each channel of fewer
+// The last two need no batch and have no running statistics. Names are torchvision's, "bn1" and so
+// on; theirs are "norm1" and so on.
 enum class ResNetNorm { batch, group, evo };
 
 struct ResNetOptions {

@@ -145,7 +145,7 @@ std::string LiveRuns::metrics() {
          &rate = family("learning_rate", "gauge", "Of a worker."),
          &distance = family("consensus_distance", "gauge", "A worker's estimate."),
          &exchanges = family("exchanges_total", "counter", "Exchanges of a worker with a peer."),
-         &failed = family("exchanges_failed_total", "counter", "Those of a worker that failed."),
+         &failed = family("exchanges_failed_total", "counter", "Failed exchanges of a worker."),
          &events = family("events_total", "counter", "Faults, returns and refusals, by kind.");
   for (const Live& each : runs_) {
     if (!each.run) continue;

@@ -1,5 +1,5 @@
-// exp and erf in f32 without a branch or a call, so that loops over them vectorise. The same
-// formulas on a CPU and on a GPU.
+// exp, erf and the sigmoid in f32 without a branch or a call, so that loops over them vectorise.
+// The same formulas on a CPU and on a GPU.
 #pragma once
 
 #include <cstdint>
@@ -47,5 +47,7 @@ GOSSAMER_HD inline float erf_of(float x) {
   q = q * s - 1.42647390514189e-02f;
   return t * p / q;
 }
+
+GOSSAMER_HD inline float sigmoid_of(float a) { return 1.0f / (1.0f + exp_of(-a)); }
 
 }  // namespace gossamer

@@ -27,14 +27,13 @@ struct Centred {
 struct Gated {
   static constexpr const char* name = "evonorm_s0";
   static constexpr bool gated = true;
-  GOSSAMER_HD static float gate(float z) { return 1.0f / (1.0f + exp_of(-z)); }
-  GOSSAMER_HD static float f(float x, float, float v) { return x * gate(v * x); }
+  GOSSAMER_HD static float f(float x, float, float v) { return x * sigmoid_of(v * x); }
   GOSSAMER_HD static float d(float x, float v) {
-    const float s = gate(v * x);
+    const float s = sigmoid_of(v * x);
     return s * (1.0f + v * x * (1.0f - s));
   }
   GOSSAMER_HD static float dv(float x, float v) {
-    const float s = gate(v * x);
+    const float s = sigmoid_of(v * x);
     return x * x * s * (1.0f - s);
   }
 };
@@ -189,16 +188,20 @@ bool in_eights(i64 cols, std::initializer_list<const Tensor*> tensors) {
 
 // --- from these to a group's numbers, which stand at each of its channels
 
+// The mean over the group's pixels and channels, of sums [N, C] from which `from` is its first one.
+GOSSAMER_HD inline double mean_of_group(const float* sums, i64 from, const Extent& size) {
+  double total = 0;
+  for (i64 i = from; i < from + size.each(); ++i) total += static_cast<double>(sums[i]);
+  return total / static_cast<double>(size.each() * size.pixels);
+}
 struct Means {
   const float* sum;
   Extent size;
   float* mean;
   GOSSAMER_HD void operator()(i64 group) const {
     const i64 each = size.each(), from = group * each;
-    double total = 0;
-    for (i64 i = from; i < from + each; ++i) total += static_cast<double>(sum[i]);
-    const double n = static_cast<double>(each * size.pixels);
-    for (i64 i = from; i < from + each; ++i) mean[i] = static_cast<float>(total / n);
+    const auto m = static_cast<float>(mean_of_group(sum, from, size));
+    for (i64 i = from; i < from + each; ++i) mean[i] = m;
   }
 };
 struct Inverses {
@@ -208,10 +211,7 @@ struct Inverses {
   float* inv;
   GOSSAMER_HD void operator()(i64 group) const {
     const i64 each = size.each(), from = group * each;
-    double total = 0;
-    for (i64 i = from; i < from + each; ++i) total += static_cast<double>(squares[i]);
-    const double n = static_cast<double>(each * size.pixels);
-    const float v = 1 / sqrtf(static_cast<float>(total / n) + eps);
+    const float v = 1 / sqrtf(static_cast<float>(mean_of_group(squares, from, size)) + eps);
     for (i64 i = from; i < from + each; ++i) inv[i] = v;
   }
 };
@@ -308,20 +308,9 @@ struct Backward {
   }
 };
 template <class F>
-struct InEights {
-  F f;
-  GOSSAMER_HD void operator()(i64 i) const {
-    const i64 across = f.size.cols / 8, r = i / across;
-    f.eight(r, 8 * (i - r * across));
-  }
-};
-template <class F>
 void run_elements(Device device, const F& f, bool whole) {
-  const i64 rows = f.size.samples * f.size.pixels;
-  if (whole && as_on_a_gpu(device))
-    for_each(device, rows * f.size.cols / 8, InEights<F>{f});
-  else
-    for_each_row(device, rows, f.size.cols, f);
+  for_each_row_in_eights(device, f.size.samples * f.size.pixels, f.size.cols, f,
+                         whole && as_on_a_gpu(device));
 }
 
 // --- the op

@@ -10,8 +10,6 @@ namespace {
 
 constexpr const char* kOp = "swiglu";
 
-GOSSAMER_HD inline float sigmoid_of(float a) { return 1.0f / (1.0f + exp_of(-a)); }
-
 // Row r of x is a and u side by side, `width` numbers each.
 template <class T>
 struct Swiglu {
@@ -71,20 +69,10 @@ struct SwigluBack {
 };
 
 template <class Formula>
-struct InEights {
-  Formula f;
-  GOSSAMER_HD void operator()(i64 i) const {
-    const i64 groups = f.width / 8, r = i / groups;
-    f.eight(r, 8 * (i - r * groups));
-  }
-};
-// A GPU reads rows in vectors of eight where all of them begin on 16 bytes.
-template <class Formula>
 void run(Device device, i64 rows, const Formula& f, std::initializer_list<const void*> starts) {
-  if (!device.is_cpu() && f.width % 8 == 0 && std::ranges::all_of(starts, aligned16))
-    for_each(device, rows * f.width / 8, InEights<Formula>{f});
-  else
-    for_each_row(device, rows, f.width, f);
+  const bool eights =
+      !device.is_cpu() && f.width % 8 == 0 && std::ranges::all_of(starts, aligned16);
+  for_each_row_in_eights(device, rows, f.width, f, eights);
 }
 
 }  // namespace

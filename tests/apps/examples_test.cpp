@@ -58,7 +58,6 @@ class Examples : public LanguageTest {
     more.insert(more.begin(), {"data.train=pairs", "data.length=40"});
     return small(std::move(more));
   }
-  std::string model() const { return read_text(folder / "runs/t/model.safetensors"); }
   // The mean loss of the learnt ids, each example by itself.
   double loss_by_hand(const std::string& model, const std::string& file) {
     const NoGrad off;
@@ -145,20 +144,8 @@ TEST_F(Examples, AnUpdateIsTheMeanOverTheLearntIdsOfAllItsBatches) {
 
 TEST_F(Examples, ResumedInTheMiddleOfAnEpochTheyGoOnBitForBit) {
   ASSERT_EQ(tokenize({"pairs.jsonl", "--out", "pairs"}).code, 0);
-  const auto command = tune({"data.val=none", "data.documents=separate", "train.batch=2",
-                             "train.accumulate=3", "run.checkpoint_every=0.4", "run.keep=99"});
-  ASSERT_EQ(run(command).code, 0);
-  const std::string whole = model();
-  std::vector<fs::path> checkpoints;
-  for (const auto& each : fs::directory_iterator(folder / "runs/t/checkpoints"))
-    checkpoints.push_back(each.path());
-  std::ranges::sort(checkpoints);
-  ASSERT_GE(checkpoints.size(), 3u);
-  for (std::size_t i = 1; i < checkpoints.size(); ++i) fs::remove_all(checkpoints[i]);
-  fs::remove(folder / "runs/t/model.safetensors");
-  const Result again = run({"train", "--resume", "runs/t"});
-  ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_EQ(model(), whole);
+  expect_resumes_bit_for_bit(
+      tune({"data.val=none", "data.documents=separate", "train.batch=2", "train.accumulate=3"}));
 }
 
 TEST_F(Examples, AnAdapterLearnsToAnswerInAChat) {

@@ -34,30 +34,10 @@ class Mixture : public LanguageTest {
     more.insert(more.begin(), {"model.name=llama", "data.train=dogs"});
     return small(std::move(more));
   }
-  std::string model(const std::string& run_name = "t") const {
-    return read_text(folder / "runs" / run_name / "model.safetensors");
-  }
   void expect_refused(const std::vector<std::string>& command, const std::string& says) {
     const Result r = run(command);
     EXPECT_EQ(r.code, 2) << r.out << r.err;
     EXPECT_THAT(r.err, HasSubstr(says));
-  }
-  // A run of two epochs that is stopped after one, and goes on, ends with the bits of a whole one.
-  void expect_resumes_bit_for_bit(std::vector<std::string> command) {
-    command.insert(command.end(), {"run.checkpoint_every=0.4", "run.keep=99"});
-    const Result r = run(command);
-    ASSERT_EQ(r.code, 0) << r.err;
-    const std::string whole = model();
-    std::vector<fs::path> checkpoints;
-    for (const auto& each : fs::directory_iterator(folder / "runs/t/checkpoints"))
-      checkpoints.push_back(each.path());
-    std::ranges::sort(checkpoints);
-    ASSERT_GE(checkpoints.size(), 3u);
-    for (std::size_t i = 1; i < checkpoints.size(); ++i) fs::remove_all(checkpoints[i]);
-    fs::remove(folder / "runs/t/model.safetensors");
-    const Result again = run({"train", "--resume", "runs/t"});
-    ASSERT_EQ(again.code, 0) << again.err;
-    EXPECT_EQ(model(), whole);
   }
 };
 

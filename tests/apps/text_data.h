@@ -117,6 +117,25 @@ class LanguageTest : public TextTest {
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
+  std::string model(const std::string& run_name = "t") const {
+    return read_text(folder / "runs" / run_name / "model.safetensors");
+  }
+  // A run that is stopped after its first checkpoint, and goes on, ends with the bits of a whole
+  // one.
+  void expect_resumes_bit_for_bit(std::vector<std::string> command) {
+    command.insert(command.end(), {"run.checkpoint_every=0.4", "run.keep=99"});
+    const Result r = run(command);
+    ASSERT_EQ(r.code, 0) << r.err;
+    const std::string whole = model();
+    const std::vector<std::string> labels = checkpoints();
+    ASSERT_GE(labels.size(), 3u);
+    for (std::size_t i = 1; i < labels.size(); ++i)
+      fs::remove_all(folder / "runs/t/checkpoints" / labels[i]);
+    fs::remove(folder / "runs/t/model.safetensors");
+    const Result again = run({"train", "--resume", "runs/t"});
+    ASSERT_EQ(again.code, 0) << again.err;
+    EXPECT_EQ(model(), whole);
+  }
   // After four epochs by two workers.
   double loss_of_two(std::vector<std::string> command, const std::string& method) {
     command.insert(command.end(), {"--workers", "2", "train.method=" + method, "train.epochs=4",

@@ -252,11 +252,13 @@ class Sums : public testing::TestWithParam<Summed> {
 INSTANTIATE_TEST_SUITE_P(Of, Sums,
                          testing::Values(Summed{"allreduce", "f32", 0},
                                          Summed{"local-sgd", "f32", 0}, Summed{"diloco", "f32", 0},
+                                         Summed{"diloco", "f32", 2}, Summed{"diloco", "int8", 2},
                                          Summed{"diloco", "int8", 0}, Summed{"diloco", "bf16", 0}),
                          [](const auto& of) {
                            std::string name = of.param.method;
                            std::erase(name, '-');
-                           return name + "_" + of.param.payload;
+                           return name + "_" + of.param.payload +
+                                  (of.param.delay > 0 ? "_later" : "");
                          });
 
 TEST_P(Sums, LeaveOutAWorkerWhoseValuesAreNotFinite) {

@@ -144,8 +144,8 @@ TEST(ResNet, WithoutBatchNormNothingIsKeptOfABatch) {
                                          .classes = 5,
                                          .norm = norm});
         EXPECT_TRUE(net->buffers().empty());
-        EXPECT_EQ(names(net->state()).contains("layer2.0.bn1.v"), norm == models::ResNetNorm::evo);
-        EXPECT_FALSE(names(net->state()).contains("layer2.0.bn2.v") && !bottleneck);
+        EXPECT_EQ(names(net->state()).contains("layer2.0.norm1.v"),
+                  norm == models::ResNetNorm::evo);
         Tensor x = nn::normal({3, 32, 32, 3}, 0, 1, nn::init_rng());
         const Tensor all = (*net)(x), one = (*net)(x.slice(1, 2));
         for (std::size_t k = 0; k < 5; ++k)
@@ -155,13 +155,24 @@ TEST(ResNet, WithoutBatchNormNothingIsKeptOfABatch) {
 
 TEST(ResNet, EvoNormStandsWhereANonlinearityFollowsAndGroupNormElsewhere) {
   const auto state = names(models::make("resnet8-evonorm-cifar")->state());
-  for (const char* name : {"bn1.v", "layer1.0.bn1.v", "layer3.0.bn1.v", "layer3.0.bn2.weight"})
+  for (const char* name :
+       {"norm1.v", "layer1.0.norm1.v", "layer3.0.norm1.v", "layer3.0.norm2.weight"})
     EXPECT_TRUE(state.contains(name)) << name;
-  EXPECT_FALSE(state.contains("layer3.0.bn2.v"));
+  EXPECT_FALSE(state.contains("layer3.0.norm2.v"));
   const auto net = models::make("resnet8-evonorm-cifar", {.zero_init_residual = true});
   for (const auto& [name, tensor] : net->parameters())
     if (name.ends_with(".weight") && tensor.rank() == 1)
-      EXPECT_EQ(tensor.as<float>()[0], name.ends_with("bn2.weight") ? 0.f : 1.f) << name;
+      EXPECT_EQ(tensor.as<float>()[0], name.ends_with("norm2.weight") ? 0.f : 1.f) << name;
+}
+
+// Without its running statistics a batch norm has the tensors of a group norm.
+TEST(ResNet, ABatchNormWithoutStatisticsIsNotTakenForAGroupNorm) {
+  std::vector<NamedTensor> state = in_file_layout(*models::make("resnet20-cifar"));
+  std::erase_if(state, [](const NamedTensor& t) {
+    return t.name.find("running") != t.name.npos || t.name.find("tracked") != t.name.npos;
+  });
+  ASSERT_TRUE(models::recognise(state).has_value());
+  EXPECT_EQ(models::recognise(state)->name, "resnet20-cifar");
 }
 
 TEST(ResNet, WithEvoNormTrainsInBfloat) {

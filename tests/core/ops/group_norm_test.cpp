@@ -7,58 +7,33 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "core/ops/golden_cases.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/compute.h"
-#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
+#include "support/error_of.h"
 #include "support/use_backend.h"
 
 namespace gossamer {
 namespace {
 
-Tensor golden(const std::string& name) {
-  static const SafeTensors file =
-      read_safetensors(GOSSAMER_SOURCE_DIR "/tests/golden/group_norm.safetensors");
-  const Tensor* t = file.find(name);
-  if (!t) throw std::runtime_error("golden/group_norm.safetensors has no " + name);
-  return t->clone();
-}
-
-void expect_close(const Tensor& got, const Tensor& want, const std::string& what) {
-  ASSERT_EQ(got.shape(), want.shape()) << what;
-  float top = 1;
-  for (const float v : want.span<float>()) top = std::max(top, std::fabs(v));
-  for (std::size_t i = 0; i < static_cast<std::size_t>(want.numel()); ++i)
-    ASSERT_NEAR(got.span<float>()[i], want.span<float>()[i], 2e-6f * top)
-        << what << ", element " << i;
-}
-
-void check_case(const std::string& name, const std::vector<std::string>& inputs,
-                const std::function<Tensor(const std::vector<Tensor>&)>& f) {
-  for (const std::string& form : backend_names()) {
-    SCOPED_TRACE(name + " on " + form);
-    const UseBackend use(form);
-    std::vector<Tensor> x;
-    for (const std::string& key : inputs) x.push_back(golden(name + "." + key).requires_grad());
-    const Tensor y = f(x);
-    expect_close(y.detach(), golden(name + ".y"), "y");
-    sum(mul(y, golden(name + ".g"))).backward();
-    for (std::size_t k = 0; k < x.size(); ++k)
-      expect_close(x[k].grad(), golden(name + ".d" + inputs[k]), "gradient of " + inputs[k]);
-  }
+const GoldenCases& golden() {
+  static const GoldenCases cases({"group_norm.safetensors"}, 1e-6f, 1e-6f, backend_names());
+  return cases;
 }
 
 TEST(GroupNorm, MatchesPyTorch) {
   for (const i64 groups : {1, 2, 3, 5})
-    check_case("group_norm_" + std::to_string(groups), {"x", "scale", "shift"},
-               [=](const auto& in) { return group_norm(in[0], in[1], in[2], {.groups = groups}); });
+    golden().check(
+        "group_norm_" + std::to_string(groups), {"x", "scale", "shift"},
+        [=](const auto& in) { return group_norm(in[0], in[1], in[2], {.groups = groups}); });
 }
 
 TEST(EvoNorm, MatchesItsEquationInPyTorch) {
   for (const i64 groups : {1, 2, 3, 5})
-    check_case(
+    golden().check(
         "evonorm_s0_" + std::to_string(groups), {"x", "v", "scale", "shift"},
         [=](const auto& in) { return evonorm_s0(in[0], in[1], in[2], in[3], {.groups = groups}); });
 }
@@ -129,29 +104,23 @@ TEST(GroupNorm, NoResultDependsOnTheNumberOfThreads) {
     EXPECT_TRUE(std::ranges::equal(one[k].span<float>(), three[k].span<float>())) << k;
 }
 
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const ShapeError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 TEST(GroupNorm, AndEvoNormRefuseWhatDoesNotFit) {
   const Tensor x = Tensor::zeros({2, 3, 6}), six = Tensor::zeros({6}), five = Tensor::zeros({5});
   using testing::HasSubstr;
-  EXPECT_THAT(error_of([&] { group_norm(x, six, six, {.groups = 4}); }),
+  EXPECT_THAT(error_of<ShapeError>([&] { group_norm(x, six, six, {.groups = 4}); }),
               HasSubstr("group_norm: 4 groups of 6 channels"));
-  EXPECT_THAT(error_of([&] { group_norm(x, six, six, {.groups = 0}); }), HasSubstr("0 groups"));
-  EXPECT_THAT(error_of([&] { group_norm(x, five, six); }), HasSubstr("scale is [5]"));
-  EXPECT_THAT(error_of([&] { group_norm(x, six, {}); }), HasSubstr("shift is"));
-  EXPECT_THAT(error_of([&] { group_norm(six, six, six); }), HasSubstr("two dimensions"));
-  EXPECT_THAT(error_of([&] { group_norm(x, six, six, {.eps = 0}); }), HasSubstr("eps is 0"));
-  EXPECT_THAT(error_of([&] { evonorm_s0(x, five, six, six); }),
+  EXPECT_THAT(error_of<ShapeError>([&] { group_norm(x, six, six, {.groups = 0}); }),
+              HasSubstr("0 groups"));
+  EXPECT_THAT(error_of<ShapeError>([&] { group_norm(x, five, six); }), HasSubstr("scale is [5]"));
+  EXPECT_THAT(error_of<ShapeError>([&] { group_norm(x, six, {}); }), HasSubstr("shift is"));
+  EXPECT_THAT(error_of<ShapeError>([&] { group_norm(six, six, six); }),
+              HasSubstr("two dimensions"));
+  EXPECT_THAT(error_of<ShapeError>([&] { group_norm(x, six, six, {.eps = 0}); }),
+              HasSubstr("eps is 0"));
+  EXPECT_THAT(error_of<ShapeError>([&] { evonorm_s0(x, five, six, six); }),
               HasSubstr("evonorm_s0: v is [5], input [2, 3, 6] wants f32 [6]"));
-  EXPECT_THAT(error_of([&] { evonorm_s0(x.to(DType::i32), six, six, six); }), HasSubstr("i32"));
+  EXPECT_THAT(error_of<ShapeError>([&] { evonorm_s0(x.to(DType::i32), six, six, six); }),
+              HasSubstr("i32"));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "gossamer/core/ops.h"
 #include "gossamer/core/parallel.h"
 #include "gossamer/core/random.h"
+#include "support/error_of.h"
 #include "support/stream_of.h"
 #include "support/use_backend.h"
 
@@ -38,24 +39,14 @@ void expect_near(const Tensor& got, const Tensor& want, float tolerance) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(want.numel()); ++i)
     ASSERT_NEAR(got.span<float>()[i], want.span<float>()[i], tolerance) << "element " << i;
 }
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const ShapeError& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 TEST(Embedding, NamesAnIdThatTheTableDoesNotHave) {
   const Tensor table = normal({5, 3}, 1);
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(error_of<ShapeError>([&] {
                 embedding(integers({1, 5, 0}), table);
               }),
               AllOf(HasSubstr("id 5"), HasSubstr("position 1"), HasSubstr("[0, 5)")));
-  EXPECT_THAT(error_of([&] { embedding(integers({-1}), table); }), HasSubstr("id -1"));
-  EXPECT_THAT(error_of([&] { embedding(normal({2}, 1), table); }), HasSubstr("i32"));
+  EXPECT_THAT(error_of<ShapeError>([&] { embedding(integers({-1}), table); }), HasSubstr("id -1"));
+  EXPECT_THAT(error_of<ShapeError>([&] { embedding(normal({2}, 1), table); }), HasSubstr("i32"));
 }
 
 // The head comes first in backward and writes the window; the rows are added to it where it lies.
@@ -176,17 +167,20 @@ TEST(Attention, DropsTheShareOfItsWeightsThatItIsTold) {
 
 TEST(Attention, RefusesWhatDoesNotFit) {
   const Tensor qkv = normal({2, 3, 12}, 1), q = normal({2, 3, 4}, 1), kv = normal({2, 5, 8}, 1);
-  EXPECT_THAT(error_of([&] { attention(qkv, {.heads = 3}); }), HasSubstr("9 heads"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(error_of<ShapeError>([&] { attention(qkv, {.heads = 3}); }), HasSubstr("9 heads"));
+  EXPECT_THAT(error_of<ShapeError>([&] {
                 attention(q.reshape({6, 4}), {});
               }),
               HasSubstr("[B, T, (H + 2 K) D]"));
-  EXPECT_THAT(error_of([&] {
+  EXPECT_THAT(error_of<ShapeError>([&] {
                 attention(q, normal({2, 5, 4}, 1), {});
               }),
               HasSubstr("[B, Tk, 2 K D]"));
-  EXPECT_THAT(error_of([&] { attention(qkv, {}, integers({1, 2, 3})); }), HasSubstr("i32 [2]"));
-  EXPECT_THAT(error_of([&] { attention(q, kv, {.causal = true, .first = 3}); }),
+  EXPECT_THAT(error_of<ShapeError>([&] {
+                attention(qkv, {}, integers({1, 2, 3}));
+              }),
+              HasSubstr("i32 [2]"));
+  EXPECT_THAT(error_of<ShapeError>([&] { attention(q, kv, {.causal = true, .first = 3}); }),
               HasSubstr("from position 3"));
 }
 
@@ -258,8 +252,9 @@ TEST(Losses, OfNoRowThatCountsAreZero) {
 TEST(Losses, NameALabelThatIsNeitherAClassNorIgnored) {
   const Tensor x = normal({2, 3}, 1), table = normal({4, 3}, 2);
   const auto loss = [&](CrossEntropyOptions o) { head_loss(x, table, integers({-1, 4}), o); };
-  EXPECT_THAT(error_of([&] { loss({}); }), AllOf(HasSubstr("label -1"), HasSubstr("row 0")));
-  EXPECT_THAT(error_of([&] { loss({.ignore = -1}); }),
+  EXPECT_THAT(error_of<ShapeError>([&] { loss({}); }),
+              AllOf(HasSubstr("label -1"), HasSubstr("row 0")));
+  EXPECT_THAT(error_of<ShapeError>([&] { loss({.ignore = -1}); }),
               AllOf(HasSubstr("label 4"), HasSubstr("row 1"), HasSubstr("[0, 4)")));
 }
 
