@@ -168,9 +168,11 @@ int simulate(const SimulateCommand&);
 std::string simulate_option(const std::string& setting);
 
 struct LessonCommand {
-  std::string section;  // only this one, as a page of its own; empty: all
+  std::string section;            // only this one, as a page of its own; empty: all
+  std::vector<std::string> runs;  // folders that the section `run` shows; empty: recorded ones
 };
-// Prints the page of apps/lesson. ConfigError: there is no such section; names those that are.
+// Prints the page of apps/lesson. ConfigError: there is no such section (names those that are); a
+// run with one worker, too few evaluations or no consensus distance. IoError: a folder is no run.
 int lesson(const LessonCommand&);
 
 // The units of apps/course. 1: what was checked is not right.

@@ -1,5 +1,5 @@
-# cmake -DOUT=FILE -P embed.cmake: joins lesson.html and what it names, its styles and scripts, into
-# one page. FILE.html: the page; FILE.cpp: the same as a string of the program, and what other pages
+# cmake -DOUT=FILE -P embed.cmake: joins lesson.html, its styles, scripts and recorded runs into one
+# page. FILE.html: the page; FILE.cpp: the same as a string of the program, and what other pages
 # need of it: colours, and what shows a run.
 set(folder ${CMAKE_CURRENT_LIST_DIR})
 function(inside tag file out)
@@ -17,6 +17,8 @@ foreach(script ${scripts})
   inside(script ${name} text)
   string(REPLACE "${script}" "${text}" page "${page}")
 endforeach()
+file(READ ${folder}/recorded.json recorded)
+string(REPLACE ">RECORDED<" ">\n${recorded}<" page "${page}")
 file(READ ${folder}/palette.css palette)
 inside(style player.css player_style)
 inside(script draw.js player_draw)

@@ -13,6 +13,7 @@
 namespace gossamer::apps {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -65,6 +66,58 @@ TEST_F(Lesson, ASectionIsAPageOfItsOwn) {
   const fs::path page = folder / "noise.html";
   write_text(page, r.out);
   look_at(page, "lesson-noise", false);
+}
+
+// The runs that a page shows.
+Json runs_on(const std::string& page) {
+  const std::string begin = "id=\"runs\">";
+  const std::size_t from = page.find(begin) + begin.size();
+  return Json::parse(page.substr(from, page.find("</script>", from) - from));
+}
+
+TEST_F(Lesson, ShowsRunsOfOnesOwnInTheirPlace) {
+  EXPECT_EQ(runs_on(run({"lesson"}).out)["yours"], false);
+  ASSERT_EQ(run(tiny({"--workers", "2", "eval.every=.25", "eval.consensus_every=.25"})).code, 0);
+  fs::rename(folder / "runs/t", folder / "runs/a<b");
+  const Result r = run({"lesson", "--section", "run", "--run", "runs/a<b", "--run", "runs/a<b"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_THAT(r.out, Not(HasSubstr("a<b"))) << "a name may hold the end of a script";
+  const Json all = runs_on(r.out);
+  EXPECT_EQ(all["yours"], true);
+  ASSERT_EQ(all["runs"].size(), 2u);
+  const Json& ours = all["runs"][1];
+  EXPECT_EQ(ours["name"], "a<b");
+  EXPECT_EQ(ours["workers"], 2);
+  const std::vector<Json> exact = ProgramTest::events("consensus", "a<b"),
+                          evals = ProgramTest::events("eval", "a<b");
+  ASSERT_EQ(exact.size(), 6u);  // two workers, at three quarters of the run
+  ASSERT_EQ(ours["exact"]["epoch"].dump(), "[0.25,0.5,0.75]");
+  for (const Json& e : exact) {
+    const std::size_t k = static_cast<std::size_t>(4 * e["epoch"].get<double>()) - 1;
+    EXPECT_NEAR(ours["exact"]["distance"][k].get<double>(), e["exact"].get<double>(), 1e-4);
+  }
+  ASSERT_EQ(ours["own"]["epoch"].size(), 3u);
+  double loss = 0;
+  for (const Json& e : evals)
+    if (e["of"] == "own model on its share") loss += e["loss"].get<double>() / 6;
+  double mean = 0;
+  for (const Json& of : ours["own"]["loss"]) mean += of.get<double>() / 3;
+  EXPECT_NEAR(mean, loss, 1e-4 * loss);
+  ASSERT_GT(ours["estimate"]["distance"].size(), 3u);
+
+  EXPECT_THAT(run({"lesson", "--run", "s"}).err,
+              HasSubstr("s holds no log.jsonl; give the folder"));
+  EXPECT_THAT(run({"lesson", "--section", "noise", "--run", "runs/a<b"}).err,
+              HasSubstr("lesson --section noise shows no runs"));
+  std::vector<std::string> many{"lesson"};
+  for (int k = 0; k < 7; ++k) many.insert(many.end(), {"--run", "runs/a<b"});
+  EXPECT_THAT(run(many).err, HasSubstr("at most 6 runs"));
+  ASSERT_EQ(run(tiny({"eval.every=.5"})).code, 0);
+  EXPECT_THAT(run({"lesson", "--run", "runs/t"}).err, HasSubstr("one worker has no distance"));
+  ASSERT_EQ(run(tiny({"--workers", "2"})).code, 0);
+  EXPECT_THAT(run({"lesson", "--run", "runs/t"}).err,
+              AllOf(HasSubstr("lesson --run runs/t: the log has 0 evaluations"),
+                    HasSubstr("train with eval.every")));
 }
 
 TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
@@ -124,7 +177,7 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   EXPECT_GT(std::stoi(opened("trace.json")["end"]["parts so far"].get<std::string>()), 10);
   EXPECT_EQ(found["opened"]["broken.json"]["wrong"], true);
 
-  EXPECT_EQ(found["sections"].size(), 16u);
+  EXPECT_EQ(found["sections"].size(), 17u);
   for (const auto& [name, s] : found["sections"].items()) {
     EXPECT_EQ(s["unreadable"], false) << name;
     ASSERT_GE(s["guesses"].size(), 3u) << name;
@@ -205,6 +258,22 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
     const double distance = simulated(own)["stationary_distance"].get<double>();
     EXPECT_NEAR(shown("local", (std::string(name) + ": (x − x̄)²").c_str()), distance,
                 1e-3 * distance);
+  }
+  // The section of real runs begins at half of the time of the last evaluation.
+  const Json recorded = runs_on(run({"lesson"}).out)["runs"];
+  double latest = 0;
+  for (const Json& each : recorded)
+    latest = std::max(latest, each["own"]["epoch"].back().get<double>());
+  for (const Json& each : recorded) {
+    const auto at_half = [&](const char* curve, const char* value) {
+      const std::vector<double> x = each[curve]["epoch"], y = each[curve][value];
+      std::size_t k = 0;  // the point before
+      while (x[k + 1] < latest / 2) ++k;
+      return y[k] + (y[k + 1] - y[k]) / (x[k + 1] - x[k]) * (latest / 2 - x[k]);
+    };
+    const std::string name = each["name"];
+    EXPECT_NEAR(shown("run", (name + ": top-1, %").c_str()), at_half("own", "top1"), .06);
+    EXPECT_NEAR(shown("run", (name + ": distance Ξ").c_str()), at_half("exact", "distance"), .0006);
   }
   // With nobody broken, for the numbers of which the section prints those of simulate.
   EXPECT_EQ(found["compressed"].size(), 4u);

@@ -46,7 +46,7 @@ def strings_of(script):
                             script, re.S):
         right = re.sub(r"\[([^\]]*)\], (\d)", right_one, call[1] or call[2])
         for text in re.findall(r'"((?:[^"\\]|\\.)*)"', right):
-            command = text.startswith(("gossamer ", "--", "train.", "apps/"))
+            command = text.startswith(("gossamer ", "--", "train.", "data.", "apps/"))
             said.append(f"`{text}`" if command else text)
     return re.sub(r"\s+", " ", "".join(t if t.endswith(" ") or t == "." else t + " "
                                        for t in said))

@@ -8,6 +8,7 @@ from typing import Callable
 import numpy
 
 import learning
+import recorded
 import theory
 
 cached = functools.cache
@@ -131,6 +132,8 @@ FACTS = [
          lambda: [(floor(16, True, 0), .005), (floor(16, False, 0), .005)]),
     Fact("lesson noise", "from time # on", lambda: [300 / 3]),
     Fact("lesson learning", "of which # times is", lambda: [8 / 2]),
+    Fact("lesson run", "the distance is # times as large, and at the end the workers' own models "
+         "have # % and not # %", recorded.of_unlike_data),
     Fact("lesson control", "Half of it is about # % of where 16 workers would settle, and # % "
          "with 32", lambda: [(100 * plateau(16), .03), (100 * plateau(32), .03)]),
     Fact("lesson death", "χ1 #, χ2 #", lambda: [*chi("ring", 11)]),
@@ -219,6 +222,7 @@ FACTS = [
 SET = [
     ("lesson control", "The first # steps only measure"),
     ("lesson control", "% with #"),
+    ("lesson run", "the two runs, 2 minutes each on # cores"),
     ("lesson scaling", "n grows from # to #"),
     ("lesson scaling", "star n², n^#, n; ring"),
     ("lesson death", "than one of #"),
