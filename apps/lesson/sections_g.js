@@ -6,9 +6,10 @@ sections.run = root => {
   root.append(make("p", {}, yours ?
       `These are your runs: ${runs.map(r => r.name).join(", ")}.` :
       "Eight workers were recorded twice. In the run alike all draw from the same pictures of " +
-      "ten shapes; in the run unlike each has other shares of the shapes, some hardly any of one."));
-  guess(root, "Both recorded runs make as many exchanges, with the same learning rates. Where are " +
-        "the workers further apart?",
+      "ten shapes; in the run unlike each has other shares of the shapes, some hardly any of " +
+      "one."));
+  guess(root, "Both recorded runs make as many exchanges, with the same learning rates. Where " +
+        "are the workers further apart?",
         ["where their data are alike", "where their data are unlike", "the same in both"], 1,
         "Gradients on other shapes pull elsewhere. On average over the run the distance is 2.4 " +
         "times as large, and at the end the workers' own models have 36 % and not 50 %. In both " +
