@@ -72,6 +72,8 @@ void add_lesson(CLI::App& app, int& code) {
       "lesson", "Decentralized training by hand: gossamer lesson > lesson.html");
   LessonCommand& c = run_on(a, lesson, code);
   a.add_option("--section", c.section, "one of its sections as a page of its own, such as decay");
+  a.add_option("--words", c.words,
+               "file of its words in another language: apps/lesson/words.json, translated");
   a.add_option("--run", c.runs,
                "runs/NAME of several workers, to show in the section `run`; may be repeated");
 }

@@ -170,9 +170,11 @@ std::string simulate_option(const std::string& setting);
 struct LessonCommand {
   std::string section;            // only this one, as a page of its own; empty: all
   std::vector<std::string> runs;  // folders that the section `run` shows; empty: recorded ones
+  std::string words;              // file of its words in another language; empty: English
 };
 // Prints the page of apps/lesson. ConfigError: there is no such section (names those that are); a
-// run with one worker, too few evaluations or no consensus distance. IoError: a folder is no run.
+// run with one worker, too few evaluations or no consensus distance; words that lack a text.
+// IoError: a folder is no run, a file cannot be read.
 int lesson(const LessonCommand&);
 
 // The units of apps/course. 1: what was checked is not right.

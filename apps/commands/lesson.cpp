@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <regex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -13,6 +16,7 @@
 #include "gossamer/apps/lesson/page.h"
 #include "gossamer/apps/report/run_record.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/listed.h"
 
 namespace gossamer::apps {
@@ -109,6 +113,22 @@ Json drawn(const std::string& folder) {
           {"estimate", curves(estimate, distance)}};
 }
 
+// Where the page has the element of data with this id: from, to.
+std::pair<std::size_t, std::size_t> data_of(const std::string& page, const std::string& id) {
+  const std::string begin = fmt::format("<script type=\"application/json\" id=\"{}\">", id);
+  const std::size_t from = page.find(begin) + begin.size();
+  return {from, page.find("</script>", from)};
+}
+
+std::string with_data(std::string page, const std::string& id, const Json& data) {
+  std::string text = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  // Nothing in it ends the element.
+  for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;)
+    text.replace(at, 1, "\\u003c");
+  const auto [from, to] = data_of(page, id);
+  return page.replace(from, to - from, "\n" + text + "\n");
+}
+
 // The page with these runs in the place of those that the program has.
 std::string with_runs(std::string page, const std::vector<std::string>& folders) {
   check<ConfigError>(folders.size() <= kMostRuns, "lesson --run: at most ", kMostRuns, " runs");
@@ -117,13 +137,61 @@ std::string with_runs(std::string page, const std::vector<std::string>& folders)
   Json all;
   all["yours"] = true;
   all["runs"] = std::move(runs);
-  std::string text = all.dump(-1, ' ', false, Json::error_handler_t::replace);
-  // Nothing in a name ends the element that holds it.
-  for (std::size_t at = 0; (at = text.find('<', at)) != std::string::npos;)
-    text.replace(at, 1, "\\u003c");
-  const std::string_view begin = "id=\"runs\">";
-  const std::size_t from = page.find(begin) + begin.size();
-  return page.replace(from, page.find("</script>", from) - from, "\n" + text + "\n");
+  return with_data(std::move(page), "runs", all);
+}
+
+// The {names} of a text, which may be a list of lines.
+std::set<std::string> values_in(const Json& text) {
+  static const std::regex name("\\{(\\w+)\\}");
+  std::set<std::string> out;
+  for (const Json& line : text.is_array() ? text : Json::array({text})) {
+    const std::string said = line;
+    for (std::sregex_iterator at(said.begin(), said.end(), name), end; at != end; ++at)
+      out.insert((*at)[1]);
+  }
+  return out;
+}
+
+bool is_text(const Json& v) {
+  return v.is_string() || (v.is_array() && std::ranges::all_of(v, [](const Json& line) {
+                             return line.is_string();
+                           }));
+}
+
+// Words of a file against those of the program: the same keys, and texts where these have texts.
+void check_words(const Json& ours, const Json& theirs, const std::string& file,
+                 const std::string& at) {
+  const auto need = [&](bool held, auto&&... what) {
+    check<ConfigError>(held, "lesson --words ", file, ": ", at, what...);
+  };
+  if (ours.is_object()) {
+    need(theirs.is_object(), at.empty() ? "no object of JSON" : " is no object");
+    const std::string in = at.empty() ? "" : at + ".";
+    for (const auto& [key, text] : ours.items()) {
+      check<ConfigError>(theirs.contains(key), "lesson --words ", file, ": ", in, key,
+                         " is missing");
+      check_words(text, theirs[key], file, in + key);
+    }
+    for (const auto& [key, text] : theirs.items())
+      check<ConfigError>(ours.contains(key), "lesson --words ", file, ": ", in, key,
+                         " is not a text of the lesson");
+    return;
+  }
+  need(is_text(theirs), " is neither a text nor a list of lines");
+  if (at.ends_with(".options"))
+    need(theirs.is_array() && theirs.size() == ours.size(), " has to be ", ours.size(), " texts");
+  for (const std::string& name : values_in(theirs))
+    need(values_in(ours).contains(name), " has a value {", name, "} that the lesson does not know");
+}
+
+// The page in another language.
+std::string with_words(std::string page, const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  check<IoError>(in.good(), "lesson --words ", file, ": cannot be read");
+  const Json theirs = parse_json<Json>(std::string(std::istreambuf_iterator<char>(in), {}));
+  const auto [from, to] = data_of(page, "words");
+  check_words(Json::parse(page.substr(from, to - from)), theirs, file, "");
+  return with_data(std::move(page), "words", theirs);
 }
 
 }  // namespace
@@ -132,6 +200,7 @@ int lesson(const LessonCommand& c) {
   check<ConfigError>(c.runs.empty() || c.section.empty() || c.section == "run", "lesson --section ",
                      c.section, " shows no runs: leave --run away, or take --section run");
   std::string page(lesson_page());
+  if (!c.words.empty()) page = with_words(std::move(page), c.words);
   if (!c.runs.empty()) page = with_runs(std::move(page), c.runs);
   if (!c.section.empty()) page = only(page, c.section);
   std::fwrite(page.data(), 1, page.size(), stdout);

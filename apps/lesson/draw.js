@@ -1,6 +1,14 @@
 // What the sections of the lesson share: elements, stages (pictures that can be dragged), controls,
 // numbers, questions, axes.
 "use strict";
+// All that the page says: words.json. A long text is a list of lines there, as no other list but
+// `options` is. {name} in a text stands for a value.
+const words = JSON.parse(document.getElementById("words").textContent, (name, value) =>
+    Array.isArray(value) && name !== "options" ? value.join(" ") : value);
+const shared = words.shared;
+const fill = (text, values) => text.replace(/\{(\w+)\}/g, (_, name) => values[name]);
+// What the engine's errors are, by their short names; the browser's own have none.
+const whyOf = (error, values) => fill(shared.errors[error.message] ?? error.message, values);
 const make = (tag, attributes = {}, ...children) => {
   const svg = ["svg", "g", "line", "circle", "path", "rect", "text", "polyline"].includes(tag);
   const e = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag)
@@ -13,6 +21,10 @@ const make = (tag, attributes = {}, ...children) => {
   e.append(...children);
   return e;
 };
+// A text as parts of an element: `code`, *stressed*.
+const prose = text => text.split(/(`[^`]+`|\*[^*]+\*)/).map(part =>
+    part.startsWith("`") ? make("code", {}, part.slice(1, -1)) :
+    part.startsWith("*") ? make("em", {}, part.slice(1, -1)) : part);
 const colour = k => `var(--c${k % 6})`;
 // Curves differ by dashes too, for those to whom two colours look alike.
 const dashes = ["none", "9 4", "2 4", "9 3 2 3", "5 3", "14 4"];
@@ -23,7 +35,7 @@ const dashOf = of => {
 
 // "0.0567", "13.137", "2.3e-16": so many significant digits
 const shown = (v, digits = 4) => {
-  if (v === null || v === undefined || Number.isNaN(v)) return "unknown";
+  if (v === null || v === undefined || Number.isNaN(v)) return shared.unknown;
   if (v === 0) return "0";
   const size = Math.abs(v);
   if (size < 1e-4 || size >= 1e6) return v.toExponential(Math.min(digits - 1, 2));
@@ -45,11 +57,11 @@ class Stage {
     this.svg = make("svg", {role: "group", "aria-label": label});
     this.box.append(this.svg);
     root.append(this.box, make("div", {class: "save"}, ...["svg", "png", "csv"].map(kind =>
-        make("button", {type: "button", "aria-label": `save as ${kind}: ${label}`,
+        make("button", {type: "button", "aria-label": fill(shared.saveAs, {kind, picture: label}),
                         onclick: () => save(this, kind)}, kind))));
     this.table = make("table", {});
     this.behind = make("details", {class: "behind"},
-                       make("summary", {}, `numbers of this picture: ${label}`), this.table);
+                       make("summary", {}, fill(shared.numbersOf, {picture: label})), this.table);
     this.behind.addEventListener("toggle", () => this.tell());
     root.append(this.behind);
     this.svg.addEventListener("pointerdown", e => this.down(e));
@@ -95,7 +107,7 @@ class Stage {
     this.behind.hidden = this.svg.curves.length === 0;
     if (!this.behind.open || this.behind.hidden) return;
     const row = (kind, cells) => make("tr", {}, ...cells.map(c => make(kind, {}, c)));
-    this.table.replaceChildren(row("th", ["curve", "x", "y"]),
+    this.table.replaceChildren(row("th", [shared.curve, "x", "y"]),
         ...this.svg.curves.flatMap(({xs, ys}, c) => {
       const every = Math.ceil(xs.length / 20);
       return [...xs.keys()].filter(k => k % every === 0 || k === xs.length - 1).map(k =>
@@ -227,17 +239,21 @@ const numbers = root => {
   };
 };
 
-// A question to guess first: options, the place of the right one, and what to say then.
-const guess = (root, question, options, right, because) => {
+// A question to guess first, with the place of the right option, and what to say then.
+const guess = (root, {question, options, because}, right) => {
   const answer = make("span", {class: "answer", role: "status"});
   const buttons = options.map((text, k) => make("button", {type: "button", "aria-pressed": "false",
     onclick: () => {
       buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(i === k)));
-      answer.textContent = (k === right ? "Yes. " : `No: ${options[right]}. `) + because;
+      const judged = k === right ? shared.yes : fill(shared.no, {right: options[right]});
+      answer.textContent = `${judged} ${because}`;
     }}, text));
-  root.append(make("div", {class: "guess"}, make("p", {}, make("b", {}, "Guess first. "), question),
+  root.append(make("div", {class: "guess"},
+                   make("p", {}, make("b", {}, shared.guessFirst), " ", question),
                    make("div", {}, ...buttons), answer));
 };
+// What to try, and how to check it with the program.
+const check = (root, text) => root.append(make("p", {class: "check"}, ...prose(text)));
 const key = (root, names) => root.append(make("div", {class: "key"}, ...names.map(([name, of]) =>
     make("span", {}, make("svg", {width: 34, height: 8, "aria-hidden": "true"},
          make("line", {x1: 0, x2: 34, y1: 4, y2: 4, stroke: of, "stroke-width": 4,

@@ -62,14 +62,14 @@ const Engine = (() => {
         for (let i = 0; i < n; ++i) add(i, (i + hop) % n);
     },
     hypercube: (n, add) => {
-      if (n & (n - 1)) throw new Error("a hypercube needs 2, 4, 8, 16, 32 or 64 workers");
+      if (n & (n - 1)) throw new Error("hypercube");
       for (let i = 0; i < n; ++i)
         for (let bit = 1; bit < n; bit *= 2) if (i < (i ^ bit)) add(i, i ^ bit);
     },
     torus: (n, add) => {
       let rows = 1;
       for (let r = 2; r * r <= n; ++r) if (n % r === 0) rows = r;
-      if (rows === 1 && n > 3) throw new Error(`${n} workers can't be laid out in rows`);
+      if (rows === 1 && n > 3) throw new Error("rows");
       const columns = n / rows;
       for (let row = 0; row < rows; ++row)
         for (let c = 0; c < columns; ++c) {
@@ -523,7 +523,7 @@ const Engine = (() => {
   function readEvents(text) {
     const lines = text.split("\n").filter(line => line.trim()).map(line => JSON.parse(line));
     const [head, ...rest] = lines;
-    if (!head || !head.edges || !head.workers) throw new Error("this is no file of --events");
+    if (!head || !head.edges || !head.workers) throw new Error("noEvents");
     return {head, start: rest.filter(e => e.event === "start"),
             events: rest.filter(e => e.event !== "start")};
   }

@@ -3,12 +3,13 @@
 "use strict";
 
 // What the parts of a trace are, by their names, in the colours of the section "who waits".
-const kinds = [["steps", /^step$/], ["waiting", /^wait |^meet$/], ["transfers", /^transfer$/],
-               ["other parts", /./]];
+const kinds = [[words.player.steps, /^step$/], [words.player.waiting, /^wait |^meet$/],
+               [words.player.transfers, /^transfer$/], [words.player.otherParts, /./]];
 const kindColours = [colour(0), colour(1), colour(4), colour(5)];
 
 // Adds a player to `root`: open(text, name) shows a file, and `more` is where its slider stands.
 const player = root => {
+  const say = words.player;
   let run = null, now = 0, end = 1, lanes = 0, title = "";
   const status = make("p", {class: "soft", role: "status"});
   const stage = new Stage(root, () => 60 + 22 * Math.min(lanes, 16), (svg, width, height) => {
@@ -40,24 +41,24 @@ const player = root => {
                make("text", {x: width - right, y: height - 8, "text-anchor": "end"},
                     shown(end, 3)));
     disc(svg, at(now), height - 26, 8, colour(2));
-    stage.handles.push({key: "now", x: at(now), y: height - 26, radius: 10, label: "time",
+    stage.handles.push({key: "now", x: at(now), y: height - 26, radius: 10, label: say.time,
                         value: now, range: [0, end],
-                        unit: run.trace ? "seconds" : "of time",
+                        unit: run.trace ? say.seconds : say.ofTime,
                         move: p => put((p - left) / (width - left - right) * end),
                         step: d => put(now + d * end / 100)});
-  }, "events of the run over time");
+  }, say.eventsOverTime);
   const values = new Stage(root, 180, (svg, width, height) => {
     if (run.trace) return;
     const all = run.state.flatMap(w => [w.x[0], w.twin ? w.twin[0] : w.x[0]]);
     const top = 1.1 * Math.max(1e-3, ...run.most ? [run.most] : all.map(Math.abs));
-    const of = axes(svg, width, height, {x: [-.5, lanes - .5], y: [-top, top], xName: "worker",
-                                         yName: "first coordinate of x and x̃"});
+    const of = axes(svg, width, height, {x: [-.5, lanes - .5], y: [-top, top], xName: say.worker,
+                                         yName: say.firstCoordinate});
     run.state.forEach((w, i) => {
       if (w.twin) svg.append(make("circle", {cx: of.px(i), cy: of.py(w.twin[0]), r: 5, fill: "none",
                                              stroke: colour(1), "stroke-width": 2}));
       svg.append(make("circle", {cx: of.px(i), cy: of.py(w.x[0]), r: 4, fill: colour(0)}));
     });
-  }, "x and x̃ of each worker at that time");
+  }, say.valuesThen);
   const legend = root.appendChild(make("div"));
   const table = numbers(root);
   root.append(status);
@@ -67,17 +68,17 @@ const player = root => {
     const past = run.events.filter(e => e.t <= now);
     if (run.trace) {
       const open = run.events.filter(e => e.t <= now && now < e.t + e.dur).map(e => e.name);
-      table.set({"time, seconds": shown(now, 4), "parts so far": String(past.length),
-                 "at this moment": [...new Set(open)].slice(0, 3).join(", ") || "nothing"});
+      table.set({[say.timeInSeconds]: shown(now, 4), [say.partsSoFar]: String(past.length),
+                 [say.atThisMoment]: [...new Set(open)].slice(0, 3).join(", ") || say.nothing});
     } else {
       run.state = run.start.map(s => ({x: s.x, twin: run.head.method === "adpsgd" ? null : s.x}));
       for (const e of past) {
         run.state[e.i] = {x: e.x, twin: e.twin};
         if (e.other_x) run.state[e.j] = {x: e.other_x, twin: e.other_twin};
       }
-      table.set({time: shown(now, 4), "events so far": String(past.length),
-                 "mean (x − x̄)²": shown(Engine.spread(run.state.map(w => w.x))),
-                 "engine − file": shown(run.difference, 2)});
+      table.set({[say.time]: shown(now, 4), [say.eventsSoFar]: String(past.length),
+                 [say.spread]: shown(Engine.spread(run.state.map(w => w.x))),
+                 [say.difference]: shown(run.difference, 2)});
     }
     stage.redraw();
     values.redraw();
@@ -88,18 +89,20 @@ const player = root => {
       run = isTrace ? readTrace(text) : Engine.replay(text);
       lanes = isTrace ? run.lanes : run.head.workers;
       end = isTrace ? run.end : run.head.time;
-      title = isTrace ? `${name}: a trace of ${lanes} processes` :
-          `${name}: ${run.head.workers} workers, ${run.head.graph}, ${run.head.method}`;
+      title = isTrace ? fill(say.traceOf, {name, processes: lanes}) :
+          fill(say.runOf, {name, workers: lanes,
+            graph: shared.graphs[run.head.graph] ?? run.head.graph,
+            method: shared.methods[run.head.method] ?? run.head.method});
       if (!isTrace) run.most = Math.max(...run.start.map(s => Math.abs(s.x[0])));
       status.textContent = title;
       status.className = "soft";
       legend.replaceChildren();
       key(legend, isTrace ? kinds.map(([name], k) => [name, kindColours[k]])
-                          : [["x", colour(0)], ["x̃", colour(1)]]);
+                          : [[say.x, colour(0)], [say.twin, colour(1)]]);
       values.box.style.display = isTrace ? "none" : "";
       put(end / 2);
     } catch (error) {
-      status.textContent = `${name}: ${error.message}`;
+      status.textContent = `${name}: ${whyOf(error, {})}`;
       status.className = "error";
     }
   };
@@ -109,7 +112,7 @@ const player = root => {
     const all = JSON.parse(text), list = Array.isArray(all) ? all : all.traceEvents;
     const parts = list.filter(e => e.ph === "X").sort((a, b) => a.ts - b.ts || b.dur - a.dur)
         .slice(0, 4000);
-    if (!parts.length) throw new Error("there is nothing with a duration in this trace");
+    if (!parts.length) throw new Error("noParts");
     const pids = [...new Set(parts.map(e => e.pid))].sort((a, b) => a - b), first = parts[0].ts;
     const events = parts.map(e => ({t: (e.ts - first) / 1e6, dur: e.dur / 1e6, name: e.name,
                                     i: pids.indexOf(e.pid),
@@ -117,7 +120,7 @@ const player = root => {
     return {trace: true, events, lanes: pids.length,
             end: events.reduce((most, e) => Math.max(most, e.t + e.dur), 0) || 1};
   };
-  const slider = c.slider("time", {min: 0, max: 1, step: .005, value: .5,
+  const slider = c.slider(say.time, {min: 0, max: 1, step: .005, value: .5,
                           show: v => shown(v * end, 3)}, v => { now = v * end; show(); });
   return {open, more: c.box};
 };

@@ -1,12 +1,12 @@
 // Sections of the lesson: two workers, graphs, clocks.
 "use strict";
 const sections = {};
+// Graphs as choices: their names in the program, and as the page says them.
+const graphsOf = names => names.map(name => [name, shared.graphs[name]]);
 
 sections.two = root => {
-  guess(root, "Two workers exchange with α = ¼. What happens to their mean?",
-        ["it moves a quarter of the way", "it stays", "it depends on who is larger"], 1,
-        "One adds what the other gives up: +αd and −αd. That holds for every α and every graph, " +
-        "so gossip never changes what the workers believe together.");
+  const say = words.sections.two;
+  guess(root, say.guess, 1);
   const start = [-3, 5];
   let x = [...start], alpha = .5, first = 1, count = 0;
   const trail = [];
@@ -24,7 +24,7 @@ sections.two = root => {
     svg.append(make("line", {x1: at(mean), x2: at(mean), y1: 26, y2: y + 24, stroke: colour(2),
                              "stroke-width": 2, "stroke-dasharray": "5 4"}),
                make("text", {x: at(mean), y: 18, "text-anchor": "middle", class: "strong"},
-                    `mean ${shown(mean)}`));
+                    fill(say.mean, {mean: shown(mean)})));
     x.forEach((v, i) => {  // where an exchange would put it
       svg.append(make("circle", {cx: at(v - alpha * (v - x[1 - i])), cy: y, r: 10, fill: "none",
                                  stroke: colour(i), "stroke-width": 2,
@@ -34,11 +34,12 @@ sections.two = root => {
       disc(svg, at(v), y, 14, colour(i), i + 1);
       svg.append(make("text", {x: at(v), y: i ? y + 66 : y + 86, "text-anchor": "middle",
                                class: "strong"}, `x${"₁₂"[i]} = ${shown(v, 3)}`));
-      stage.handles.push({key: `x${i}`, x: at(v), y, radius: 14, label: `worker ${i + 1}`, value: v,
-                          range: [low, high], unit: "is its number",
+      stage.handles.push({key: `x${i}`, x: at(v), y, radius: 14,
+                          label: fill(shared.worker, {worker: i + 1}),
+                          value: v, range: [low, high], unit: say.isItsNumber,
                           move: p => put(i, value(p)), step: d => put(i, x[i] + d / 10)});
     });
-  }, "two workers on a line of numbers");
+  }, say.picture);
   const table = numbers(root), c = controls(root);
   const put = (i, v) => {
     x[i] = Math.min(high, Math.max(low, Math.round(v * 10) / 10));
@@ -49,11 +50,12 @@ sections.two = root => {
   };
   const show = () => {
     stage.redraw();
-    table.set({"mean before": first, "mean now": (x[0] + x[1]) / 2,
-               "difference x₁ − x₂": x[0] - x[1], exchanges: String(count)});
+    table.set({[say.meanBefore]: first, [say.meanNow]: (x[0] + x[1]) / 2,
+               [say.differenceX1X]: x[0] - x[1], [say.exchanges]: String(count)});
   };
-  c.slider("α, the step", {min: 0, max: 1, step: .05, value: alpha}, v => { alpha = v; show(); });
-  c.button("Exchange", () => {
+  c.slider(say.alphaTheStep, {min: 0, max: 1, step: .05, value: alpha},
+           v => { alpha = v; show(); });
+  c.button(say.exchange, () => {
     const d = x[0] - x[1];
     trail.push([...x]);
     if (trail.length > 6) trail.shift();
@@ -61,10 +63,8 @@ sections.two = root => {
     ++count;
     show();
   }).dataset.test = "exchange";
-  c.button("Again", () => { x = [...start]; put(0, x[0]); });
-  root.append(make("p", {class: "check"}, "Dashed: where an exchange would put them. Check: α = ½ ",
-                   "makes both equal at once; with α = 1 they change places; the mean is the same ",
-                   "to the last digit. This is dist/gossip/a2cid2.h without the twin."));
+  c.button(say.again, () => { x = [...start]; put(0, x[0]); });
+  check(root, say.check);
   put(0, x[0]);
 };
 
@@ -77,10 +77,8 @@ const drawGraph = (svg, graph, places, paint = () => "var(--soft)") => {
 };
 
 sections.graphs = root => {
-  guess(root, "Which graph of 16 workers agrees fastest without acceleration, if each worker may " +
-        "make one exchange per unit of time?", ["the ring", "the star", "the complete graph"], 2,
-        "χ1 is 13.1 on the ring, 1.9 on the star and .94 on the complete graph. But the star's " +
-        "hub has to make 8 exchanges per unit of time.");
+  const say = words.sections.graphs;
+  guess(root, say.guess, 2);
   let name = "ring", n = 16, pairs = null, chosen = null, graph = null;
   const stage = new Stage(root, width => Math.min(380, width), (svg, width, height) => {
     const places = onCircle(n, width / 2, height / 2, height / 2 - 26);
@@ -90,10 +88,10 @@ sections.graphs = root => {
         k && k.resistances[i] > worst - 1e-9 ? colour(1) : "var(--soft)");
     places.forEach(([x, y], i) => {
       disc(svg, x, y, 13, i === chosen ? colour(1) : colour(0), i);
-      stage.handles.push({key: `w${i}`, x, y, radius: 13, label: `worker ${i}`,
+      stage.handles.push({key: `w${i}`, x, y, radius: 13, label: fill(shared.worker, {worker: i}),
                           press: () => press(i)});
     });
-  }, "the graph; press two workers to add or remove their edge");
+  }, say.picture);
   const note = make("p", {class: "soft", role: "status"});
   root.append(note);
   const table = numbers(root);
@@ -116,7 +114,7 @@ sections.graphs = root => {
       pairs = Engine.makeGraph(name, n).edges.map(e => [e.a, e.b, e.rate]);
       note.textContent = "";
     } catch (error) {
-      note.textContent = error.message + "; shown is the ring";
+      note.textContent = fill(say.shownIsTheRing, {why: whyOf(error, {workers: n})});
       pairs = Engine.makeGraph("ring", n).edges.map(e => [e.a, e.b, e.rate]);
     }
     const own = pairs.reduce((s, p) => s + p[2], 0) / pairs.length;
@@ -128,32 +126,28 @@ sections.graphs = root => {
     const whole = pairs.length && new Set(Engine.pieces(graph)).size === 1;
     const k = whole ? Engine.constants(graph) : null;
     stage.redraw();
-    if (!k) return table.set({"": "It falls apart: add edges until all are connected."});
+    if (!k) return table.set({"": say.itFallsApartAdd});
     const load = new Array(n).fill(0);
     for (const e of graph.edges) load[e.a] += e.rate, load[e.b] += e.rate;
-    table.set({edges: String(graph.edges.length), "λ₂ of the Laplacian": shown(k.lambda2),
-               "χ1 = 1/λ₂": shown(k.chi1, 5), χ2: shown(k.chi2), η: shown(k.eta),
-               α̃: shown(k.alphaTilde), "plain gossip needs ~ χ1": shown(k.chi1, 3),
-               "A2CiD2 needs ~ √(χ1 χ2)": shown(.5 / k.eta, 3),
-               "exchanges of the busiest": shown(Math.max(...load), 3)});
+    table.set({[say.edges]: String(graph.edges.length),
+               [say.lambda2OfTheLaplacian]: shown(k.lambda2),
+               [say.chi11Lambda2]: shown(k.chi1, 5), [say.chi2]: shown(k.chi2),
+               [say.eta]: shown(k.eta),
+               [say.alphaTilde]: shown(k.alphaTilde), [say.plainGossipNeedsChi1]: shown(k.chi1, 3),
+               [say.a2cid2NeedsRootChi1]: shown(.5 / k.eta, 3),
+               [say.exchangesOfTheBusiest]: shown(Math.max(...load), 3)});
   };
   const c = controls(root);
-  c.choice("graph", Engine.shapes.map(s => [s, s]), name, v => { name = v; reset(); });
-  c.slider("workers", {min: 3, max: 32, value: n}, v => { n = v; reset(); });
-  c.button("Undo all edits", reset);
-  root.append(make("p", {class: "check"}, "Red: the worst-placed edges, which set χ2. Check: ",
-                   make("code", {}, "gossamer graph ring 16"), " prints χ1 13.1371, χ2 .9375, ",
-                   "η .142474, α̃ 1.87169."));
+  c.choice(say.graph, graphsOf(Engine.shapes), name, v => { name = v; reset(); });
+  c.slider(say.workers, {min: 3, max: 32, value: n}, v => { n = v; reset(); });
+  c.button(say.undoAllEdits, reset);
+  check(root, say.check);
   reset();
 };
 
 sections.clocks = root => {
-  guess(root, "A ring of 8 workers runs for 8 units of time with Poisson clocks, one exchange " +
-        "per worker and unit. Each edge expects 8 · ½ = 4 exchanges. How many will the least " +
-        "used have?",
-        ["4", "about 3", "0, 1 or 2"], 2,
-        "Counts of a Poisson clock with mean 4 have deviation 2, and the least of eight is " +
-        "usually well below. Matchings use each edge of an even ring equally.");
+  const say = words.sections.clocks;
+  guess(root, say.guess, 2);
   let kind = "poisson", seed = 0, until = 8, n = 8, events = [];
   const length = 12;
   const stage = new Stage(root, 300, (svg, width, height) => {
@@ -179,12 +173,12 @@ sections.clocks = root => {
     }
     svg.append(make("line", {x1: at(until), x2: at(until), y1: 4, y2: height - 24,
                              stroke: colour(1), "stroke-width": 2}));
-    stage.handles.push({key: "now", x: at(until), y: height - 24, radius: 10, label: "time",
-                        value: until, range: [0, length], unit: "of time",
+    stage.handles.push({key: "now", x: at(until), y: height - 24, radius: 10, label: say.time,
+                        value: until, range: [0, length], unit: say.ofTime,
                         move: p => put((p - left) / (width - left - right) * length),
                         step: d => put(until + d / 4)});
     disc(svg, at(until), height - 24, 8, colour(1));
-  }, "lanes of workers over time");
+  }, say.picture);
   const bars = new Stage(root, 150, (svg, width, height) => {
     const counts = Array.from({length: n}, (_, i) =>
         events.filter(e => e.t <= until && edgeOf(e) === i).length);
@@ -201,7 +195,7 @@ sections.clocks = root => {
     const own = until / 2, y = height - 24 - (height - 46) * own / most;
     svg.append(make("line", {x1: 26, x2: width - 10, y1: y, y2: y, stroke: "var(--text)",
                              "stroke-dasharray": "4 4"}));
-  }, "exchanges of each edge until then");
+  }, say.picture2);
   const edgeOf = e => e.j - e.i > n / 2 ? n - 1 : e.i;
   const table = numbers(root), c = controls(root);
   const put = t => { until = Math.min(length, Math.max(0, t)); slider.put(until); show(); };
@@ -220,18 +214,14 @@ sections.clocks = root => {
     stage.redraw();
     bars.redraw();
     const count = events.filter(e => e.t <= until).length;
-    table.set({"exchanges so far": String(count), "per worker and time":
-               until > 0 ? shown(2 * count / n / until, 3) : "0", time: shown(until, 3)});
+    table.set({[say.exchangesSoFar]: String(count), [say.perWorkerAndTime]:
+               until > 0 ? shown(2 * count / n / until, 3) : "0", [say.time]: shown(until, 3)});
   };
-  c.choice("pairing", [["poisson", "Poisson clocks"], ["matching", "matchings"],
-                       ["rounds", "rounds with all neighbours"]], kind, v => { kind = v; run(); });
-  c.slider("seed", {min: 0, max: 50, value: seed}, v => { seed = v; run(); });
-  const slider = c.slider("time", {min: 0, max: length, step: .25, value: until},
+  c.choice(say.pairing, [["poisson", say.poissonClocks], ["matching", say.matchings],
+                       ["rounds", say.roundsWithAllNeighbours]], kind, v => { kind = v; run(); });
+  c.slider(say.seed, {min: 0, max: 50, value: seed}, v => { seed = v; run(); });
+  const slider = c.slider(say.time, {min: 0, max: length, step: .25, value: until},
                           v => { until = v; show(); });
-  root.append(make("p", {class: "check"}, "Dashed: what a Poisson clock of each edge expects. The ",
-                   "events of a seed are those of ", make("code", {},
-                   "gossamer simulate consensus --workers 8 --seed 0 --time 12 --seeds 1 " +
-                   "--events events.jsonl"), ". In rounds each worker makes two exchanges per ",
-                   "unit of time on a ring, and all wait for the slowest."));
+  check(root, say.check);
   run();
 };

@@ -2,10 +2,8 @@
 "use strict";
 
 sections.ball = root => {
-  guess(root, "η says how fast x and x̃ drift together. With ten times the η of theory, the " +
-        "workers agree …", ["ten times as fast", "more slowly", "as fast as before"], 1,
-        "x̃ is then tied to x and cannot run ahead: the ball is overdamped. With a tenth of η it " +
-        "swings for long: underdamped. In between is the fastest.");
+  const say = words.sections.ball;
+  guess(root, say.guess, 1);
   const graph = Engine.makeGraph("ring", 16), k = Engine.constants(graph);
   let scale = 0, tilde = k.alphaTilde, start = [1, 1];
   // On average an exchange moves the mode of eigenvalue l by -alpha l x and -alpha~ l x.
@@ -31,14 +29,15 @@ sections.ball = root => {
   };
   const length = 120, steps = 600;
   const stage = new Stage(root, width => Math.min(400, width), (svg, width, height) => {
-    const of = axes(svg, width, height, {x: [-1.6, 1.6], y: [-2.4, 2.4], xName: "x", yName: "x̃"});
+    const of = axes(svg, width, height, {x: [-1.6, 1.6], y: [-2.4, 2.4],
+                                         xName: say.x, yName: say.twin});
     svg.append(make("line", {x1: of.px(0), x2: of.px(0), y1: of.top, y2: of.bottom,
                              stroke: "var(--soft)"}),
                make("line", {x1: of.left, x2: of.right, y1: of.py(0), y2: of.py(0),
                              stroke: "var(--soft)"}),
                make("line", {x1: of.px(-1.6), x2: of.px(1.6), y1: of.py(-1.6), y2: of.py(1.6),
                              stroke: "var(--soft)", "stroke-dasharray": "3 4"}),
-               make("text", {x: of.px(1.5), y: of.py(1.65), "text-anchor": "end"}, "x̃ = x"));
+               make("text", {x: of.px(1.5), y: of.py(1.65), "text-anchor": "end"}, say.twinX));
     const all = path(length, steps);
     of.line(all.map(p => p[0]), all.map(p => p[1]), {stroke: colour(0)});
     const each = steps * 5 / length;  // a dot every 5 units of time
@@ -47,20 +46,20 @@ sections.ball = root => {
                                  fill: colour(0)}));
     disc(svg, of.px(start[0]), of.py(start[1]), 9, colour(1));
     stage.handles.push({key: "start", x: of.px(start[0]), y: of.py(start[1]), radius: 10,
-                        label: "the start", value: start,
+                        label: say.theStart, value: start,
                         move: (x, y) => put(of.back.x(x), of.back.y(y)),
                         step: (dx, dy) => put(start[0] + dx / 10, start[1] + dy / 10)});
-  }, "orbit of x and its twin");
+  }, say.picture);
   const curve = new Stage(root, 200, (svg, width, height) => {
-    const of = axes(svg, width, height, {x: [0, length], y: [-1.2, 1.6], xName: "time"});
+    const of = axes(svg, width, height, {x: [0, length], y: [-1.2, 1.6], xName: say.time});
     const all = path(length, steps), time = all.map((_, i) => i * length / steps);
     of.line(time, all.map(p => p[1]), {stroke: colour(1)});
     of.line(time, all.map(p => p[0]), {stroke: colour(0)});
     const plain = time.map(t => start[0] * Math.exp(-.5 * k.lambda2 * t));
     of.line(time, plain, {stroke: "var(--soft)", "stroke-dasharray": "4 4"});
-  }, "x and its twin over time");
-  key(root, [["x", colour(0)], ["twin x̃", colour(1)],
-             ["x without twin (AD-PSGD)", "var(--soft)"]]);
+  }, say.picture2);
+  key(root, [[say.x, colour(0)], [say.twinTwin, colour(1)],
+             [say.xWithoutTwinAD, "var(--soft)"]]);
   const table = numbers(root), c = controls(root);
   const put = (x, y) => {
     start = [Math.min(1.5, Math.max(-1.5, x)), Math.min(2.2, Math.max(-2.2, y))];
@@ -71,41 +70,39 @@ sections.ball = root => {
     curve.redraw();
     const m = flow(), r = roots(m);
     const critical = Math.abs(r.square) < .003 * m.eta;
-    table.set({η: shown(m.eta), α̃: shown(tilde),
-               "the ball is": critical ? "critically damped" : r.square < 0 ? "underdamped" :
-                                                                          "overdamped",
-               "x falls like e^(−st), s =": shown(-r.slowest, 3),
-               "without the twin, s =": shown(.5 * k.lambda2, 3)});
+    table.set({[say.eta]: shown(m.eta), [say.alphaTilde]: shown(tilde),
+               [say.theBallIs]: critical ? say.criticallyDamped : r.square < 0 ? say.underdamped :
+                                                                          say.overdamped,
+               [say.xFallsLikeE]: shown(-r.slowest, 3),
+               [say.withoutTheTwinS]: shown(.5 * k.lambda2, 3)});
   };
-  const eta = c.slider("η (times that of theory)", {min: -5, max: 5, step: .25, value: 0,
+  const eta = c.slider(say.etaTimesThatOf, {min: -5, max: 5, step: .25, value: 0,
                        show: v => `× ${shown(2 ** v, 3)}`}, v => { scale = v; show(); });
-  const step = c.slider("α̃", {min: .5, max: 6, step: .05, value: tilde, show: v => shown(v, 3)},
+  const step = c.slider(say.alphaTilde, {min: .5, max: 6, step: .05, value: tilde,
+                        show: v => shown(v, 3)},
                         v => { tilde = v; show(); });
-  c.button("As theory says", () => {
+  c.button(say.asTheorySays, () => {
     scale = 0;
     tilde = k.alphaTilde;
     eta.put(0);
     step.put(tilde);
     show();
   });
-  root.append(make("p", {class: "check"}, "Check: ring of 16, λ₂ = .07612, η = .1425, α̃ = 1.872. ",
-                   "On average dx = η(x̃ − x)dt − ½λx dt, dx̃ = η(x − x̃)dt − α̃λx dt; the ",
-                   "constants of theory put it close to critical damping. Single runs also feel ",
-                   "the chance of who meets whom (next section)."));
+  check(root, say.check);
   put(1, 1);
 };
 
 sections.decay = root => {
-  guess(root, "On a ring of 64 workers, how much faster does A2CiD2 agree than plain averaging, " +
-        "for the same number of exchanges?", ["2 times", "5 times", "12 times"], 2,
-        "(x − x̄)² falls at .0567 instead of .0048. On larger rings the factor grows with n.");
+  const say = words.sections.decay;
+  guess(root, say.guess, 2);
   let name = "ring", n = 16, seeds = 12, first = 0, seen = {a2cid2: true, adpsgd: true};
-  const methods = [["a2cid2", "A2CiD2", colour(0)], ["adpsgd", "AD-PSGD", colour(1)]];
+  const methods = [["a2cid2", shared.methods.a2cid2, colour(0)],
+                   ["adpsgd", shared.methods.adpsgd, colour(1)]];
   let runs = {}, length = 0, limits = [1e-6, 2];
   const exactly = new Map();
   const stage = new Stage(root, 340, (svg, width, height) => {
-    const of = axes(svg, width, height, {x: [0, length], y: limits, logY: true, xName: "time",
-                                         yName: "mean (x − x̄)²"});
+    const of = axes(svg, width, height, {x: [0, length], y: limits, logY: true, xName: say.time,
+                                         yName: say.meanXMeanSquared});
     for (const [method, , shade] of methods) {
       const r = runs[method];
       if (!r || !seen[method]) continue;
@@ -118,13 +115,13 @@ sections.decay = root => {
                 {stroke: "var(--text)", "stroke-dasharray": "6 5", "stroke-width": 1.5});
       }
     }
-    stage.handles.push({key: "end", x: of.right, y: of.bottom, radius: 9, label: "length of time",
-                        value: length, range: [10, 1000], unit: "of time",
+    stage.handles.push({key: "end", x: of.right, y: of.bottom, radius: 9, label: say.lengthOfTime,
+                        value: length, range: [10, 1000], unit: say.ofTime,
                         move: p => stretch(length * (p - of.left) / (of.right - of.left)),
                         step: d => stretch(length * (1 + d / 10))});
     disc(svg, of.right, of.bottom, 7, colour(2));
-  }, "distance between workers over time");
-  key(root, [...methods.map(m => [m[1], m[2]]), ["exact slope", "var(--text)"]]);
+  }, say.picture);
+  key(root, [...methods.map(m => [m[1], m[2]]), [say.exactSlope, "var(--text)"]]);
   const table = numbers(root), c = controls(root);
   const stretch = to => { length = Math.min(1000, Math.max(10, to)); run(); };
   // So long that plain averaging, at a rate of about 1 / χ1, shows what it does in the long run.
@@ -155,19 +152,19 @@ sections.decay = root => {
       }
       const mean = time.map((_, i) => all.reduce((sum, one) => sum + one[i] / seeds, 0));
       runs[method] = {time, all, mean, exact: exactly.get(id)};
-      values[`${title}: slope here`] = shown(slope(runs[method]), 3);
-      values[`${title}: exact`] = shown(exactly.get(id), 3);
+      values[fill(say.slopeHere, {method: title})] = shown(slope(runs[method]), 3);
+      values[fill(say.exact, {method: title})] = shown(exactly.get(id), 3);
     }
     const least = Math.min(...methods.flatMap(m => runs[m[0]].mean).filter(v => v > 0));
     limits = [10 ** Math.max(-16, Math.floor(Math.log10(least))), 3];
     table.set(values);
     stage.redraw();
   };
-  c.choice("graph", ["ring", "complete", "exponential", "star", "torus", "chain"].map(
-      s => [s, s]), name, v => { name = v; suit(); });
-  c.slider("workers", {min: 4, max: 64, step: 4, value: n}, v => { n = v; suit(); });
-  c.slider("runs", {min: 1, max: 40, value: seeds}, v => { seeds = v; run(); });
-  c.slider("first seed", {min: 0, max: 200, value: 0}, v => { first = v; run(); });
+  c.choice(say.graph, graphsOf(["ring", "complete", "exponential", "star", "torus", "chain"]), name,
+           v => { name = v; suit(); });
+  c.slider(say.workers, {min: 4, max: 64, step: 4, value: n}, v => { n = v; suit(); });
+  c.slider(say.runs, {min: 1, max: 40, value: seeds}, v => { seeds = v; run(); });
+  c.slider(say.firstSeed, {min: 0, max: 200, value: 0}, v => { first = v; run(); });
   for (const [method, title] of methods) {
     const b = c.button(title, () => {
       seen[method] = !seen[method];
@@ -176,25 +173,18 @@ sections.decay = root => {
     });
     b.setAttribute("aria-pressed", "true");
   }
-  root.append(make("p", {class: "check"}, "Drag the green dot to look further. Check: with 64 ",
-                   "workers the exact slopes are .0567 and .00481, as ",
-                   make("code", {}, "gossamer graph ring 64"), " prints; ",
-                   make("code", {}, "gossamer simulate consensus --workers 64"), " fits .0551. A ",
-                   "typical run agrees faster than the mean: the mean is carried by the few runs ",
-                   "whose exchanges came late. Take 4 workers to see it."));
+  check(root, say.check);
   suit();
 };
 
 sections.late = root => {
-  guess(root, "The gradient u comes between snapshot and answer. How much of it does the " +
-        "published order lose?", ["nothing", "half", "all of it"], 1,
-        "It makes x the mean of what it is, with the gradient, and of what it got, without. The " +
-        "other worker never hears of the lost half.");
+  const say = words.sections.late;
+  guess(root, say.guess, 1);
   let delay = 3, gradientAt = 2.5, u = 1, other = -1, eta = .15;
   const begin = 1, length = 10, numbersOf = () => ({eta, alphaTilde: 1.87});
   // x and x~ of worker 1 over time: at once, late and corrected, as published.
-  const orders = [["at once", colour(2)], ["late, corrected", colour(0)],
-                  ["late, as published", colour(1)]];
+  const orders = [[say.atOnce, colour(2)], [say.lateCorrected, colour(0)],
+                  [say.lateAsPublished, colour(1)]];
   const follow = kind => {
     const w = new Engine.Worker([1], numbersOf()), to = begin + delay;
     w.twin[0] = 1.6;
@@ -222,28 +212,28 @@ sections.late = root => {
   };
   let all = [];
   const stage = new Stage(root, 340, (svg, width, height) => {
-    const of = axes(svg, width, height, {x: [0, length], y: [-2.2, 2.2], xName: "time",
-                                         yName: "x of worker 1"});
+    const of = axes(svg, width, height, {x: [0, length], y: [-2.2, 2.2], xName: say.time,
+                                         yName: say.xOfWorker1});
     const mark = (t, text, y) => svg.append(
         make("line", {x1: of.px(t), x2: of.px(t), y1: of.top, y2: of.bottom,
                       stroke: "var(--soft)", "stroke-dasharray": "3 4"}),
         make("text", {x: of.px(t) + 4, y, class: "strong"}, text));
-    mark(begin, "snapshot", of.top + 12);
-    mark(gradientAt, "gradient", of.top + 28);
-    mark(begin + delay, "answer", of.top + 44);
+    mark(begin, say.snapshot, of.top + 12);
+    mark(gradientAt, say.gradient, of.top + 28);
+    mark(begin + delay, say.answer, of.top + 44);
     orders.forEach(([, shade], kind) => of.line(all[kind].time, all[kind].x,
         {stroke: shade, "stroke-width": kind === 1 ? 4 : 2.5}));
     const grip = (name, t, y, label, range, put) => {
       disc(svg, of.px(t), y, 9, name === "u" ? colour(3) : colour(1));
       stage.handles.push({key: name, x: of.px(t), y, radius: 10, label, value: t, range,
-                          unit: "of time",
+                          unit: say.ofTime,
                           move: p => put(of.back.x(p)), step: d => put(t + d / 10)});
     };
-    grip("u", gradientAt, of.bottom - 34, "time of the gradient", [0, 9.5],
+    grip("u", gradientAt, of.bottom - 34, say.timeOfTheGradient, [0, 9.5],
          t => { gradientAt = t; show(); });
-    grip("answer", begin + delay, of.bottom - 12, "time of the answer",
+    grip("answer", begin + delay, of.bottom - 12, say.timeOfTheAnswer,
          [begin, begin + 8], t => { delay = t - begin; show(); });
-  }, "x of worker 1 over time, by three orders of events");
+  }, say.picture);
   key(root, orders);
   const table = numbers(root), c = controls(root);
   const show = () => {
@@ -254,28 +244,20 @@ sections.late = root => {
     const apart = kind => Math.max(...[0, 1].map(m => Math.abs(end[kind][m] - end[0][m])));
     const without = (end[2][0] + end[2][1] - end[0][0] - end[0][1]) / 2;
     const [cosh, sinh] = Engine.mixOver(eta * delay);
-    table.set({"late, corrected: error at the end": shown(apart(1), 2),
-               "as published: error of x at the end": shown(Math.abs(end[2][0] - end[0][0]), 3),
-               "as published: (x + x̃)/2 is off by": shown(without, 3),
-               "x takes of the difference": shown(cosh * .5 + sinh * 1.87, 4),
-               "x̃ takes": shown(sinh * .5 + cosh * 1.87, 4)});
+    table.set({[say.lateCorrectedErrorAt]: shown(apart(1), 2),
+               [say.asPublishedErrorOf]: shown(Math.abs(end[2][0] - end[0][0]), 3),
+               [say.asPublishedXTwin]: shown(without, 3),
+               [say.xTakesOfThe]: shown(cosh * .5 + sinh * 1.87, 4),
+               [say.twinTakes]: shown(sinh * .5 + cosh * 1.87, 4)});
     wait.put(delay);
     stage.redraw();
   };
-  const wait = c.slider("delay of the answer", {min: 0, max: 8, step: .05, value: delay,
+  const wait = c.slider(say.delayOfTheAnswer, {min: 0, max: 8, step: .05, value: delay,
                         show: v => shown(v, 3)}, v => { delay = v; show(); });
-  c.slider("gradient u", {min: 0, max: 2, step: .1, value: u}, v => { u = v; show(); });
-  c.slider("η", {min: 0, max: .5, step: .01, value: eta}, v => { eta = v; show(); });
-  c.slider("snapshot of worker 2", {min: -2, max: 2, step: .1, value: other},
+  c.slider(say.gradientU, {min: 0, max: 2, step: .1, value: u}, v => { u = v; show(); });
+  c.slider(say.eta, {min: 0, max: .5, step: .01, value: eta}, v => { eta = v; show(); });
+  c.slider(say.snapshotOfWorker2, {min: -2, max: 2, step: .1, value: other},
            v => { other = v; show(); });
-  root.append(make("p", {class: "check"}, "Check: the corrected jump is (c½ + sα̃)d for x and ",
-                   "(s½ + cα̃)d for x̃ with c, s = (1 ± e^(−2ηΔ))/2, and its error is a rounding ",
-                   "error whenever the answer comes. The published order has another fault, which ",
-                   "needs no delay and which this picture does not show: it sends x as it was ",
-                   "last written, without the drift since (here x is written at the snapshot). A ",
-                   "ring of 64 where only exchanges write x then agrees at .009: ",
-                   make("code", {}, "gossamer simulate consensus --workers 64 --method published"),
-                   "; where x is half a gradient old at most (",
-                   make("code", {}, "--staleness .5"), "), at .017; A2CiD2 at .055."));
+  check(root, say.check);
   show();
 };

@@ -2,10 +2,8 @@
 "use strict";
 
 sections.scaling = root => {
-  guess(root, "On a ring, n grows from 16 to 1,024. How does the number of exchanges that " +
-        "synchronous rounds need grow?", ["with n", "with n²", "with n³"], 2,
-        "Each round is n exchanges, and the slowest wave needs about n² rounds. Acceleration " +
-        "takes the root of the rounds: n². So does A2CiD2, without rounds.");
+  const say = words.sections.scaling;
+  guess(root, say.guess, 2);
   const sizes = [16, 32, 64, 128, 256, 512, 1024];
   // What `gossamer simulate exchanges` prints for A2CiD2.
   const measured = {
@@ -14,8 +12,8 @@ sections.scaling = root => {
     complete: [416, 855, 1741, 3475, 6971, 13890, 28490]
   };
   let graph = "ring", at = 2;
-  const lines = [["synchronous rounds", colour(1)], ["accelerated (Chebyshev)", colour(4)],
-                 ["A2CiD2", colour(0)]];
+  const lines = [[say.synchronousRounds, colour(1)], [say.acceleratedChebyshev, colour(4)],
+                 [shared.methods.a2cid2, colour(0)]];
   const valuesOf = name => [sizes.map(n => Rounds.exchangesUntilAgreed(name, n, false)),
                             sizes.map(n => Rounds.exchangesUntilAgreed(name, n, true)),
                             measured[name]];
@@ -27,7 +25,7 @@ sections.scaling = root => {
   };
   const stage = new Stage(root, 340, (svg, width, height) => {
     const of = axes(svg, width, height, {x: [13, 1250], y: [10, 3e10], logX: true, logY: true,
-                                         xName: "workers", yName: "exchanges"});
+                                         xName: say.workers, yName: say.exchanges});
     valuesOf(graph).forEach((y, k) => {
       of.line(sizes, y, {stroke: lines[k][1]});
       y.forEach((v, i) => svg.append(make("circle", {cx: of.px(sizes[i]), cy: of.py(v),
@@ -37,39 +35,34 @@ sections.scaling = root => {
     svg.append(make("line", {x1: x, x2: x, y1: of.top, y2: of.bottom, stroke: "var(--soft)",
                              "stroke-dasharray": "3 4"}));
     disc(svg, x, of.bottom, 8, colour(2));
-    stage.handles.push({key: "n", x, y: of.bottom, radius: 10, label: "number of workers",
-                        value: sizes[at], range: [16, 1024], unit: "workers",
+    stage.handles.push({key: "n", x, y: of.bottom, radius: 10, label: say.numberOfWorkers,
+                        value: sizes[at], range: [16, 1024], unit: say.workers,
                         move: p => put(Math.round(Math.log2(of.back.x(p) / 16))),
                         step: d => put(at + d)});
-  }, "exchanges until all agree to a millionth, by number of workers");
+  }, say.picture);
   key(root, lines);
   const table = numbers(root), c = controls(root);
   const put = k => { at = Math.min(sizes.length - 1, Math.max(0, k)); slider.put(at); show(); };
   const show = () => {
-    const values = {workers: String(sizes[at])};
+    const values = {[say.workers]: String(sizes[at])};
     valuesOf(graph).forEach((y, k) => {
-      values[`${lines[k][0]}`] = shown(y[at], 4);
-      values[`${lines[k][0]}: power of n`] = shown(power(y), 3);
+      values[lines[k][0]] = shown(y[at], 4);
+      values[fill(say.powerOfN, {method: lines[k][0]})] = shown(power(y), 3);
     });
     table.set(values);
     stage.redraw();
   };
-  c.choice("graph", [["ring", "ring"], ["star", "star"], ["complete", "complete"]], graph,
+  c.choice(say.graph, graphsOf(["ring", "star", "complete"]), graph,
            v => { graph = v; show(); });
-  const slider = c.slider("workers", {min: 0, max: sizes.length - 1, value: at,
+  const slider = c.slider(say.workers, {min: 0, max: sizes.length - 1, value: at,
                           show: v => sizes[v]}, v => { at = v; show(); });
-  root.append(make("p", {class: "check"}, "Check: ", 
-                   make("code", {}, "gossamer simulate exchanges"), " prints this table (A2CiD2's ",
-                   "numbers are copied from it, the others are computed here). The paper's table: ",
-                   "star n², n^1.5, n; ring n³, n², n²; complete n², n², n."));
+  check(root, say.check);
   show();
 };
 
 sections.death = root => {
-  guess(root, "One worker of a ring of 12 dies, and the ring closes. What happens to χ1, the " +
-        "time that plain gossip needs?", ["it grows", "it falls a little", "gossip stops"], 1,
-        "A ring of 11 is a little faster to mix than one of 12. The dead worker's gradients stay " +
-        "in the models of the others.");
+  const say = words.sections.death;
+  guess(root, say.guess, 1);
   let name = "ring", n = 12, dead = [];
   let healed = null, whole = null;
   const stage = new Stage(root, width => Math.min(360, width), (svg, width, height) => {
@@ -80,11 +73,11 @@ sections.death = root => {
     places.forEach(([x, y], i) => {
       disc(svg, x, y, 13, dead[i] ? "var(--line)" : colour(0), i);
       stage.handles.push({key: `w${i}`, x, y, radius: 13,
-                          label: dead[i] ? `bring worker ${i} back` : `kill worker ${i}`,
+                          label: fill(dead[i] ? say.bringBack : say.kill, {worker: i}),
                           press: () => kill(i)});
     });
-  }, "the graph; press a worker to kill it, again to bring it back");
-  key(root, [["edge of the graph", "var(--soft)"], ["edge that heals it", colour(2)]]);
+  }, say.picture);
+  key(root, [[say.edgeOfTheGraph, "var(--soft)"], [say.edgeThatHealsIt, colour(2)]]);
   const table = numbers(root), c = controls(root);
   const kill = i => {
     dead[i] = !dead[i];
@@ -97,44 +90,36 @@ sections.death = root => {
     const a = Engine.constants(whole), b = Engine.constants(healed);
     const alive = n - dead.filter(d => d).length;
     const rates = healed.edges.reduce((sum, e) => sum + e.rate, 0);
-    table.set({alive: `${alive} of ${n}`, "χ1 before": shown(a.chi1),
-               "χ1 now": shown(b.chi1), "χ2 before": shown(a.chi2), "χ2 now": shown(b.chi2),
-               "η now": shown(b.eta), "α̃ now": shown(b.alphaTilde),
-               "exchanges per worker and time": shown(2 * rates / alive, 3)});
+    table.set({[say.alive]: fill(say.aliveOf, {alive, workers: n}), [say.chi1Before]: shown(a.chi1),
+               [say.chi1Now]: shown(b.chi1), [say.chi2Before]: shown(a.chi2),
+               [say.chi2Now]: shown(b.chi2),
+               [say.etaNow]: shown(b.eta), [say.alphaTildeNow]: shown(b.alphaTilde),
+               [say.exchangesPerWorkerAnd]: shown(2 * rates / alive, 3)});
     stage.redraw();
   };
-  c.choice("graph", Engine.shapes.filter(s => s !== "hypercube" && s !== "torus").map(s => [s, s]),
+  c.choice(say.graph, graphsOf(Engine.shapes.filter(s => s !== "hypercube" && s !== "torus")),
            name, v => { name = v; show(); });
-  c.slider("workers", {min: 3, max: 24, value: n}, v => { n = v; dead = []; show(); });
-  c.button("All alive", () => { dead = []; show(); });
-  root.append(make("p", {class: "check"}, "The neighbours of a dead worker are joined in a cycle, ",
-                   "and rates are scaled so that each worker exchanges as often as before: ",
-                   "dist/graph/graph.h. Check: after one death the ring of 12 has the constants ",
-                   "of ", make("code", {}, "gossamer graph ring 11"), ": χ1 6.2994, χ2 .9091."));
+  c.slider(say.workers, {min: 3, max: 24, value: n}, v => { n = v; dead = []; show(); });
+  c.button(say.allAlive, () => { dead = []; show(); });
+  check(root, say.check);
   show();
 };
 
 sections.own = root => {
-  guess(root, "In the run below, whose x jumps at a vertical line?", ["nobody's: that is drift",
-        "both workers' at its ends", "only the upper worker's"], 1,
-        "An exchange is symmetric. Between the lines x and x̃ drift; a jump at a dot alone is " +
-        "a gradient.");
+  const say = words.sections.own;
+  guess(root, say.guess, 1);
   const {open, more} = player(root);
   const read = file => file && file.text().then(text => open(text, file.name));
   const file = make("input", {type: "file", accept: ".jsonl,.json",
                               onchange: e => read(e.target.files[0])});
   more.append(make("label", {style: "flex:1 1 240px;max-width:100%"},
-                    "a file of --events, or trace.json of a run", file));
+                    say.file, file));
   root.addEventListener("dragover", e => e.preventDefault());
   root.addEventListener("drop", e => {
     e.preventDefault();
     read(e.dataTransfer.files[0]);
   });
-  root.append(make("p", {class: "check"}, "Make a file: ", make("code", {},
-                   "gossamer simulate quadratic --workers 8 --time 20 --seeds 1 --events " +
-                   "events.jsonl"), " and drop it here; or drop the trace.json of a training run. ",
-                   "Check: the engine of this page repeats every event of the file, and the ",
-                   "greatest difference to the program's x and x̃ is a rounding error."));
+  check(root, say.check);
   // until a file comes: a run made here, written as the program writes it
   const graph = Engine.makeGraph("ring", 8), k = Engine.constants(graph), lines = [];
   const simulation = new Engine.Simulation({graph, constants: k, dims: 1,
@@ -149,5 +134,5 @@ sections.own = root => {
         e => [e.a, e.b, e.rate])};
   for (let i = 0; i < 8; ++i) lines.push({event: "start", t: 0, i, x: [1]});
   simulation.runUntil(20);
-  open([head, ...lines].map(line => JSON.stringify(line)).join("\n"), "made here");
+  open([head, ...lines].map(line => JSON.stringify(line)).join("\n"), say.madeHere);
 };

@@ -25,13 +25,23 @@ const goTo = address => {
   }
   root.scrollIntoView();
 };
+document.documentElement.lang = words.lang;
+document.title = words.title;
+const contents = document.querySelector("nav"), heading = document.querySelector("h1");
+contents.setAttribute("aria-label", words.page.list);
+if (heading) {  // not on a page of one section
+  heading.textContent = words.page.heading;
+  document.getElementById("intro").append(make("p", {}, ...prose(words.page.intro)),
+      make("p", {class: "soft"}, ...prose(words.page.about)));
+}
 const everySection = document.querySelectorAll("section");
 everySection.forEach((root, k) => {
-  const title = root.querySelector("h2");
-  if (everySection.length > 1) title.textContent = `${k + 1}. ${title.textContent}`;
-  document.querySelector("nav").append(make("a", {href: `#${root.id}`}, title.textContent));
+  const {title, intro} = words.sections[root.id];
+  const numbered = everySection.length > 1 ? `${k + 1}. ${title}` : title;
+  contents.append(make("a", {href: `#${root.id}`}, numbered));
+  root.append(make("h2", {}, numbered), make("p", {}, ...prose(intro)));
   sections[root.id](root);
-  const link = make("a", {href: `#${root.id}`}, "Link to this state of the section");
+  const link = make("a", {href: `#${root.id}`}, words.page.link);
   const update = () => link.setAttribute("href", addressOf(root));
   for (const kind of ["input", "change"]) root.addEventListener(kind, update);
   root.append(make("p", {class: "soft link"}, link));

@@ -1,6 +1,7 @@
 // `gossamer lesson` in a real browser: its engine against the program's own runs, and every section
 // used as a hand would use it (lesson_test.js).
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <regex>
 
@@ -118,6 +119,88 @@ TEST_F(Lesson, ShowsRunsOfOnesOwnInTheirPlace) {
   EXPECT_THAT(run({"lesson", "--run", "runs/t"}).err,
               AllOf(HasSubstr("lesson --run runs/t: the log has 0 evaluations"),
                     HasSubstr("train with eval.every")));
+}
+
+// The words of a language that has one letter, as long texts are kept in the file. What stands
+// between backticks or braces is no word.
+Json in_another_language(const Json& words, const std::string& key = "") {
+  if (words.is_object()) {
+    Json out = Json::object();
+    for (const auto& [name, value] : words.items()) out[name] = in_another_language(value, name);
+    return out;
+  }
+  if (words.is_array() && key == "options") {
+    Json out = Json::array();
+    for (const Json& option : words) out.push_back(in_another_language(option));
+    return out;
+  }
+  std::string text;
+  for (const Json& line : words.is_array() ? words : Json::array({words}))
+    text += (text.empty() ? "" : " ") + line.get<std::string>();
+  std::string out;
+  char until = 0;
+  for (std::size_t k = 0; k < text.size(); ++k) {
+    const auto c = static_cast<unsigned char>(text[k]);
+    if (until != 0 || c == '`' || c == '{') {
+      if (until != 0 && text[k] == until)
+        until = 0;
+      else if (until == 0)
+        until = c == '{' ? '}' : '`';
+      out += text[k];
+    } else if (std::isalpha(c) != 0) {
+      out += 'q';
+    } else if (c == 0xCE || c == 0xCF || c == 0xE1) {  // Greek; small letters below a line
+      out += 'q';
+      k += c == 0xE1 ? 2 : 1;
+    } else {
+      out += text[k];
+    }
+  }
+  return out;
+}
+
+TEST_F(Lesson, AllThatItSaysStandsInOneFileOfWords) {
+  const std::string file = GOSSAMER_SOURCE_DIR "/apps/lesson/words.json";
+  const Json words = Json::parse(read_text(file));
+  const auto with = [&](const Json& changed) {
+    write_text(folder / "w.json", changed.dump());
+    return run({"lesson", "--words", "w.json"});
+  };
+  EXPECT_EQ(run({"lesson", "--words", file}).code, 0);
+  Json wrong = words;
+  wrong["sections"]["noise"].erase("check");
+  EXPECT_THAT(with(wrong).err, HasSubstr("w.json: sections.noise.check is missing"));
+  wrong = words;
+  wrong["shared"]["more"] = "text";
+  EXPECT_THAT(with(wrong).err, HasSubstr("shared.more is not a text of the lesson"));
+  wrong = words;
+  wrong["shared"]["no"] = "No {wrong}";
+  EXPECT_THAT(with(wrong).err, HasSubstr("shared.no has a value {wrong} that the lesson does not"));
+  wrong = words;
+  wrong["sections"]["two"]["guess"]["options"] = "one";
+  EXPECT_THAT(with(wrong).err, HasSubstr("options has to be 3 texts"));
+  wrong = words;
+  wrong["title"] = 5;
+  EXPECT_THAT(with(wrong).err, HasSubstr("title is neither a text nor a list of lines"));
+  write_text(folder / "w.json", "{");
+  EXPECT_THAT(run({"lesson", "--words", "w.json"}).err, HasSubstr("no object of JSON"));
+  EXPECT_THAT(run({"lesson", "--words", "none"}).err, HasSubstr("none: cannot be read"));
+
+  if (const std::string why = no_browser(); !why.empty()) GTEST_SKIP() << why;
+  Json other = in_another_language(words);
+  other["lang"] = "qq";
+  other["shared"]["yes"] = "</script>";  // is no more than a text
+  const Result r = with(other);
+  ASSERT_EQ(r.code, 0) << r.err;
+  const std::string use = "<script>\n" +
+                          read_text(GOSSAMER_SOURCE_DIR "/tests/apps/lesson_words_test.js") +
+                          "</script>\n</html>";
+  write_text(folder / "used.html", replaced(r.out, "</html>", use));
+  const Json found = found_on(folder / "used.html");
+  ASSERT_TRUE(found.is_object());
+  EXPECT_GT(found["texts"], 500);
+  EXPECT_EQ(found["of_no_file"], Json::array());
+  EXPECT_EQ(found["lang"], "qq");
 }
 
 TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {

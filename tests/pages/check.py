@@ -12,6 +12,7 @@ number of one is (1) part of a fact: words of the passage, with values that are 
 a fact whose words are no longer there. Exits with 77 (ctest: skipped) when numpy is missing.
 """
 
+import json
 import pathlib
 import re
 import sys
@@ -34,34 +35,28 @@ NAMES = re.compile(r"(?:(?:ring|chain|star) of|unit|units|units \d and|section|w
                    r"exit code|table)\s+$", re.I)
 
 
-def right_one(options):  # of a guess
-    return re.findall(r'"[^"]*"', options[1])[int(options[2])]
-
-
-def strings_of(script):
-    """What a section in JavaScript says: its strings, commands as `commands`."""
-    script = re.sub(r'"\s*\+\s*"', "", script)
-    said = []
-    for call in re.finditer(r'guess\(root, (.*?)\);\n|make\("p", \{class: "check"\},(.*?)\)\);\n',
-                            script, re.S):
-        right = re.sub(r"\[([^\]]*)\], (\d)", right_one, call[1] or call[2])
-        for text in re.findall(r'"((?:[^"\\]|\\.)*)"', right):
-            command = text.startswith(("gossamer ", "--", "train.", "data.", "apps/"))
-            said.append(f"`{text}`" if command else text)
-    return re.sub(r"\s+", " ", "".join(t if t.endswith(" ") or t == "." else t + " "
-                                       for t in said))
+def said_in(words, right):
+    """The sentences of a section: of the guess, the right option only."""
+    def text(value):
+        return value if isinstance(value, str) else " ".join(value)
+    guess = words["guess"]
+    parts = [words["title"], words["intro"], guess["question"], guess["options"][right],
+             guess["because"], words["check"]]
+    more = [v for k, v in words.items() if k not in ("title", "intro", "guess", "check")]
+    said = [text(p) for p in parts + [v for v in more if text(v).endswith(".")]]
+    return re.sub(r"\*([^*]*)\*", r"\1", " ".join(said))
 
 
 def passages():
     lesson = SOURCE / "apps/lesson"
-    page = (lesson / "lesson.html").read_text()
+    words = json.loads((lesson / "words.json").read_text())["sections"]
     scripts = "\n".join(p.read_text() for p in sorted(lesson.glob("sections_*.js")))
     parts = dict(re.findall(r"^sections\.(\w+) = (.*?)^\};", scripts, re.S | re.M))
-    for name, text in re.findall(r'<section id="(\w+)">(.*?)</section>', page, re.S):
+    for name, said in words.items():
+        right = int(re.search(r"guess\(root, say\.guess, (\d)\)", parts[name])[1])
         table = re.findall(r"^    (\w+): \[(\d[\d, ]*)\]", parts[name], re.M)
         rows = " ".join(f"{row}: {numbers.replace(',', '')}" for row, numbers in table)
-        yield (f"lesson {name}",
-               re.sub("<[^>]*>", "", text) + " " + strings_of(parts[name]) + " " + rows)
+        yield f"lesson {name}", said_in(said, right) + " " + rows
     paper = (SOURCE / "apps/paper/agreement.cpp").read_text()
     rows = re.findall(r'\{"\w+", "[^"]*", (\.\d+), (\.\d+)\}', paper)
     yield "paper ring64", " ".join(" ".join(row) for row in rows)
