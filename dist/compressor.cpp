@@ -1,4 +1,4 @@
-// Encoding and decoding by five rules.
+// Encoding and decoding by six rules.
 #include "gossamer/dist/compressor.h"
 
 #include <algorithm>
@@ -18,6 +18,8 @@ namespace gossamer::dist {
 namespace {
 
 constexpr i64 kBlock = kInt8Block;
+constexpr i64 kChunk = 4096;
+constexpr int kPlaceBits = 12;  // of a place in a chunk
 
 template <class T>
 T load(std::span<const char> from, i64 at) {
@@ -38,11 +40,14 @@ Word<T> magnitude(T x) {
   return std::bit_cast<Word<T>>(x) & (~Word<T>{0} >> 1);
 }
 
+template <class T>
+constexpr int kExponentBits = sizeof(T) == 4 ? 8 : 11;
+constexpr int kFractionBits = 4;  // that are counted of a long vector
+
 // The places of the k largest |v|, ascending. Two passes over v: how many have which first bits;
 // then those that may be among the k, which are sorted out exactly.
-template <class T>
+template <int kFirst, class T>
 std::vector<std::uint32_t> largest(std::span<const T> v, i64 k) {
-  constexpr int kFirst = sizeof(T) == 4 ? 12 : 15;  // bits: the exponent and four of the fraction
   constexpr int kShift = static_cast<int>(8 * sizeof(T)) - 1 - kFirst;
   constexpr std::size_t kBuckets = std::size_t{1} << kFirst, kLanes = 4;
   // Four counts in turn: equal neighbours would wait for each other.
@@ -106,10 +111,11 @@ double sum_over(std::span<const T> v, F f) {
 
 // Words of so many bits, one after the other, the first in the lowest bits.
 constexpr i64 kPart = 256;  // of them at a time: whole bytes with any number of bits
-char* pack(std::span<const std::uint8_t> words, int bits, char* to) {
+template <class W>
+char* pack(std::span<const W> words, int bits, char* to) {
   std::uint32_t held = 0;
   int filled = 0;
-  for (const std::uint8_t word : words) {
+  for (const W word : words) {
     held |= static_cast<std::uint32_t>(word) << filled;
     for (filled += bits; filled >= 8; filled -= 8, held >>= 8)
       *to++ = static_cast<char>(held & 0xffu);
@@ -117,15 +123,14 @@ char* pack(std::span<const std::uint8_t> words, int bits, char* to) {
   if (filled > 0) *to++ = static_cast<char>(held & 0xffu);
   return to;
 }
-const char* unpack(const char* from, int bits, std::span<std::uint8_t> words) {
+template <class W>
+const char* unpack(const char* from, int bits, std::span<W> words) {
   std::uint32_t held = 0;
   int filled = 0;
-  for (std::uint8_t& word : words) {
-    if (filled < bits) {
+  for (W& word : words) {
+    for (; filled < bits; filled += 8)
       held |= static_cast<std::uint32_t>(static_cast<unsigned char>(*from++)) << filled;
-      filled += 8;
-    }
-    word = static_cast<std::uint8_t>(held & ((1u << bits) - 1));
+    word = static_cast<W>(held & ((1u << bits) - 1));
     held >>= bits, filled -= bits;
   }
   return from;
@@ -146,14 +151,44 @@ struct Quantizer {
   }
 };
 
+// Bins of equal width, and the mean of what fell into each.
+template <class T>
+void quantize(std::span<const T> v, std::span<std::uint8_t> codes, std::span<T> table) {
+  constexpr double kWidth = 6;  // of all bins, in standard deviations
+  const auto n = static_cast<double>(v.size()), bins = static_cast<double>(table.size());
+  const double shift = sum_over(v, [](double x) { return x; }) / n;
+  const double squares = sum_over(v, [=](double x) { return (x - shift) * (x - shift); });
+  double width = n > 1 ? kWidth * std::sqrt(squares / (n - 1)) / bins : 0;
+  if (!(width > 0)) width = 1;
+  std::vector<double> sum(table.size()), count(table.size());
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    const double c = static_cast<double>(v[i]) - shift;
+    const auto bin = static_cast<std::size_t>(
+        std::clamp(std::nearbyint(c / width + std::floor(bins / 2)), 0., bins - 1));
+    codes[i] = static_cast<std::uint8_t>(bin);
+    sum[bin] += c, ++count[bin];
+  }
+  for (std::size_t b = 0; b < table.size(); ++b)
+    table[b] = static_cast<T>(shift + (count[b] > 0 ? sum[b] / count[b] : 0));
+}
+
 }  // namespace
 
 std::vector<std::string> CompressorOptions::names() {
-  return {"top-k", "random-k", "sign", "qsgd", "int8"};
+  return {"top-k", "random-k", "sign", "qsgd", "int8", "chunk-top-k"};
+}
+
+CompressorOptions CompressorOptions::usually(const std::string& name) const {
+  CompressorOptions out = *this;
+  if (compressor == "auto") out.compressor = name;
+  return out;
 }
 
 Compressor::Compressor(const CompressorOptions& o, std::uint64_t seed)
-    : kind_(), share_(o.compressed_share), bits_(static_cast<int>(o.compressed_bits)), seed_(seed) {
+    : kind_(),
+      share_(o.compressed_share.value_or(o.compressor == "chunk-top-k" ? 1. / 32 : .1)),
+      bits_(static_cast<int>(o.compressed_bits.value_or(o.compressor == "chunk-top-k" ? 2 : 4))),
+      seed_(seed) {
   const std::vector<std::string> names = CompressorOptions::names();
   const auto found = std::ranges::find(names, o.compressor);
   check<ConfigError>(found != names.end(), "compressor \"", o.compressor, "\" is unknown");
@@ -167,6 +202,8 @@ i64 Compressor::kept(i64 n) const {
   return std::clamp<i64>(static_cast<i64>(share_ * static_cast<double>(n) + 1e-9),
                          std::min<i64>(1, n), n);
 }
+
+i64 Compressor::kept_of_chunks(i64 n) const { return n / kChunk * kept(kChunk) + kept(n % kChunk); }
 
 i64 Compressor::place(i64 i, i64 k, i64 n, std::uint64_t counter) const {
   const i64 begin = i * n / k, end = (i + 1) * n / k;
@@ -189,9 +226,12 @@ i64 Compressor::bytes(i64 n) const {
     case Kind::qsgd:
       return value + (n * bits_ + 7) / 8;
     case Kind::int8:
+      return (n + kBlock - 1) / kBlock * value + n;
+    case Kind::chunk_top_k:
       break;
   }
-  return (n + kBlock - 1) / kBlock * value + n;
+  const i64 each = kept_of_chunks(n);
+  return (i64{1} << bits_) * value + (each * bits_ + 7) / 8 + (each * kPlaceBits + 7) / 8;
 }
 
 template <class T>
@@ -202,7 +242,7 @@ void Compressor::encode(std::span<const T> v, std::uint64_t counter, std::span<c
   if (n == 0) return;
   switch (kind_) {
     case Kind::top_k: {
-      const std::vector<std::uint32_t> places = largest(v, k);
+      const std::vector<std::uint32_t> places = largest<kExponentBits<T> + kFractionBits>(v, k);
       const std::span<char> indices = code.subspan(static_cast<std::size_t>(k) * sizeof(T));
       for (std::size_t i = 0; i < places.size(); ++i) {
         store(code, static_cast<i64>(i), v[places[i]]);
@@ -240,7 +280,7 @@ void Compressor::encode(std::span<const T> v, std::uint64_t counter, std::span<c
           const T level = std::min(levels, std::nearbyint(std::abs(from[i]) * by));
           words[i] = static_cast<std::uint8_t>(static_cast<int>(level) * 2 + (from[i] < 0 ? 1 : 0));
         }
-        to = pack({words.data(), size}, bits_, to);
+        to = pack<std::uint8_t>({words.data(), size}, bits_, to);
       }
       return;
     }
@@ -260,6 +300,27 @@ void Compressor::encode(std::span<const T> v, std::uint64_t counter, std::span<c
           values[i] = static_cast<char>(
               static_cast<std::int8_t>(std::nearbyint(v[static_cast<std::size_t>(i)] * by)));
       }
+      return;
+    }
+    case Kind::chunk_top_k: {
+      const auto all = static_cast<std::size_t>(kept_of_chunks(n));
+      std::vector<T> values, table(std::size_t{1} << bits_);
+      std::vector<std::uint16_t> places;
+      values.reserve(all), places.reserve(all);
+      for (i64 begin = 0; begin < n; begin += kChunk) {
+        const i64 size = std::min(kChunk, n - begin);
+        const auto chunk =
+            v.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
+        for (const std::uint32_t at : largest<kExponentBits<T>>(chunk, kept(size))) {
+          values.push_back(chunk[at]);
+          places.push_back(static_cast<std::uint16_t>(at));
+        }
+      }
+      std::vector<std::uint8_t> codes(all);
+      quantize<T>(values, codes, table);
+      for (std::size_t b = 0; b < table.size(); ++b) store(code, static_cast<i64>(b), table[b]);
+      char* const to = code.data() + table.size() * sizeof(T);
+      pack<std::uint16_t>(places, kPlaceBits, pack<std::uint8_t>(codes, bits_, to));
       return;
     }
   }
@@ -305,7 +366,7 @@ void Compressor::decode(std::span<const char> code, std::uint64_t counter, std::
       std::array<std::uint8_t, kPart> words;
       for (i64 begin = 0; begin < n; begin += kPart) {
         const auto size = static_cast<std::size_t>(std::min(kPart, n - begin));
-        from = unpack(from, bits_, {words.data(), size});
+        from = unpack<std::uint8_t>(from, bits_, {words.data(), size});
         T* to = q.data() + begin;
         for (std::size_t i = 0; i < size; ++i)
           to[i] = turned(static_cast<T>(words[i] >> 1) * unit, words[i] & 1u);
@@ -318,6 +379,24 @@ void Compressor::decode(std::span<const char> code, std::uint64_t counter, std::
       for (i64 i = 0; i < n; ++i)
         q[static_cast<std::size_t>(i)] =
             static_cast<T>(static_cast<std::int8_t>(values[i])) * load<T>(code, i / kBlock);
+      return;
+    }
+    case Kind::chunk_top_k: {
+      std::ranges::fill(q, T{0});
+      std::vector<std::uint8_t> codes(static_cast<std::size_t>(kept_of_chunks(n)));
+      std::vector<std::uint16_t> places(codes.size());
+      const char* from = code.data() + (sizeof(T) << bits_);
+      from = unpack<std::uint8_t>(from, bits_, codes);
+      unpack<std::uint16_t>(from, kPlaceBits, places);
+      std::size_t next = 0;
+      for (i64 begin = 0; begin < n; begin += kChunk) {
+        const i64 size = std::min(kChunk, n - begin);
+        for (i64 i = kept(size); i > 0; --i, ++next) {
+          check<DistError>(places[next] < size, "decode: place ", begin + places[next], " of ", n,
+                           " values");
+          q[static_cast<std::size_t>(begin + places[next])] = load<T>(code, codes[next]);
+        }
+      }
       return;
     }
   }

@@ -9,11 +9,16 @@
 //             and times 1/(1 + min(n/s^2, sqrt(n)/s)), s = 2^(bits-1) - 1 the highest level: so
 //             Q(v) is no longer than v (Alistarh et al. 2017; Koloskova et al. 2019)
 //   int8      as dist/coding.h, without an error that is kept: here the replica keeps it
+//   chunk-top-k  top-k of each stretch of 4,096 by itself: a place takes 12 bits, a value
+//             compressed_bits: b bins of equal width around the mean of all values that travel, six
+//             standard deviations wide together, and a table with the mean of each (SparseLoCo,
+//             Sarfi et al. 2025, and its authors' code)
 // Pure.
 // Threads: any.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,10 +28,13 @@
 namespace gossamer::dist {
 
 struct CompressorOptions {
-  std::string compressor = "top-k";
-  double compressed_share = .1;  // of the values: what travels, above 0, at most 1
-  i64 compressed_bits = 4;       // 2 to 8, of a value, its sign included
-  static std::vector<std::string> names();
+  std::string compressor = "auto";  // what the method usually takes
+  // Of the values: what travels, above 0, at most 1; none: .1, chunk-top-k 1/32.
+  std::optional<double> compressed_share{};
+  std::optional<i64> compressed_bits{};  // of a value, 2 to 8; none: 4, chunk-top-k 2
+
+  static std::vector<std::string> names();                   // without auto
+  CompressorOptions usually(const std::string& name) const;  // with this one for auto
 };
 
 class Compressor {
@@ -45,8 +53,9 @@ class Compressor {
   void decode(std::span<const char> code, std::uint64_t counter, std::span<T> q) const;
 
  private:
-  enum class Kind : std::uint8_t { top_k, random_k, sign, qsgd, int8 };
+  enum class Kind : std::uint8_t { top_k, random_k, sign, qsgd, int8, chunk_top_k };
   i64 kept(i64 n) const;                                        // k
+  i64 kept_of_chunks(i64 n) const;                              // the k of all
   i64 place(i64 i, i64 k, i64 n, std::uint64_t counter) const;  // of the i-th of random-k
 
   Kind kind_;

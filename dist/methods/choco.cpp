@@ -17,8 +17,7 @@ MethodRow choco_row() {
     return std::make_unique<Choco>(s.as<ChocoOptions>(name));
   };
   row.make = [traits](const MethodContext& with) {
-    check<ConfigError>(with.params.values().device().is_cpu(), "method ", traits.name,
-                       " compresses on CPUs only; train there, or take dpsgd");
+    check_compresses(traits.name, with.params, "dpsgd");
     return std::make_unique<ChocoMethod>(traits, with,
                                          with.options.settings.as<ChocoOptions>(traits.name));
   };
@@ -28,18 +27,12 @@ MethodRow choco_row() {
 ChocoMethod::ChocoMethod(const MethodTraits& traits, const MethodContext& with,
                          const ChocoOptions& o)
     : SynchronousMethod(traits, with, std::make_unique<Choco>(o)),
-      compressor_(*Choco(o).compressor()),
+      compressed_(*Choco(o).compressor(), with.params),
       messages_(Tensor::zeros({1, 1}, DType::i64)) {
   if (with.group.size() < 2) return;
-  i64 code = 0;
-  for (const FlatParams::Entry& e : params_.entries()) {
-    const i64 n = e.shape.numel(), begin = code;
-    code += compressor_.bytes<float>(n);
-    parameters_.push_back({{e.offset, e.offset + n}, begin, code});
-  }
   own_ = Tensor::zeros({1, params_.size()});
   difference_ = Tensor::zeros({params_.size()});
-  code_ = Tensor::empty({code}, DType::u8);
+  code_ = compressed_.empty_code();
   make_replicas();
 }
 
@@ -92,28 +85,12 @@ void ChocoMethod::launch_all(const Round& round) {
   difference_.copy_from(params_.values());
   axpy(difference_, -1, own_.reshape({-1}));
   if (!all_finite(difference_)) difference_.zero();
-  const auto code = code_.span<std::uint8_t>();
-  const std::span<char> bytes(reinterpret_cast<char*>(code.data()), code.size());
-  for (const Piece& p : parameters_)
-    compressor_.encode<float>(
-        difference_.span<float>().subspan(static_cast<std::size_t>(p.values.begin),
-                                          static_cast<std::size_t>(p.values.end - p.values.begin)),
-        static_cast<std::uint64_t>(messages_.as<i64>()[0]),
-        bytes.subspan(static_cast<std::size_t>(p.code_begin),
-                      static_cast<std::size_t>(p.code_end - p.code_begin)));
+  compressed_.encode(difference_, static_cast<std::uint64_t>(messages_.as<i64>()[0]), code_);
   launch(0, round, code_);
 }
 
 void ChocoMethod::decode(const Tensor& code) {
-  const auto from = code.span<std::uint8_t>();
-  const std::span<const char> bytes(reinterpret_cast<const char*>(from.data()), from.size());
-  for (const Piece& p : parameters_)
-    compressor_.decode<float>(
-        bytes.subspan(static_cast<std::size_t>(p.code_begin),
-                      static_cast<std::size_t>(p.code_end - p.code_begin)),
-        static_cast<std::uint64_t>(messages_.as<i64>()[0]),
-        difference_.span<float>().subspan(static_cast<std::size_t>(p.values.begin),
-                                          static_cast<std::size_t>(p.values.end - p.values.begin)));
+  compressed_.decode(code, static_cast<std::uint64_t>(messages_.as<i64>()[0]), difference_);
 }
 
 void ChocoMethod::mix_pending() {

@@ -11,34 +11,19 @@
 #pragma once
 
 #include "gossamer/core/setting.h"
-#include "gossamer/dist/compressor.h"
+#include "gossamer/dist/methods/compressed_parameters.h"
 #include "gossamer/dist/methods/mixing_options.h"
 #include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
 
-struct ChocoOptions : OverlapOptions, CompressorOptions {
+struct ChocoOptions : OverlapOptions, CompressionOptions {
   double replica_step = .4;
   template <class Self, class F>
   static void visit(Self& self, F&& f) {
     OverlapOptions::visit(self, f);
-    f(self.compressor, Setting{.name = "compressor",
-                               .about = "choco: what travels of a difference: top-k | random-k | "
-                                        "sign | qsgd | int8",
-                               .choices = names()});
-    const bool sparse = self.compressor == "top-k" || self.compressor == "random-k";
-    f(self.compressed_share, Setting{.name = "compressed_share",
-                                     .about = "choco: share of the values that travel",
-                                     .range = Range::above_zero_to(1),
-                                     .used = sparse,
-                                     .used_with = "{compressor} top-k or random-k"});
-    f(self.compressed_bits, Setting{.name = "compressed_bits",
-                                    .about = "choco: bits of a value, its sign included",
-                                    .range = Range::from_to(2, 8),
-                                    .unit = "bits",
-                                    .used = self.compressor == "qsgd",
-                                    .used_with = "{compressor} qsgd"});
+    CompressionOptions::visit(self, f);
     f(self.replica_step,
       Setting{.name = "replica_step",
               .about =
@@ -51,7 +36,7 @@ struct ChocoOptions : OverlapOptions, CompressorOptions {
 class Choco final : public RoundFormula {
  public:
   explicit Choco(const ChocoOptions& o)
-      : overlap_(o.overlap), kappa_(o.replica_step), compressor_(o, kSeed) {}
+      : overlap_(o.overlap), kappa_(o.replica_step), compressor_(o.usually("top-k"), kSeed) {}
   bool sends_ahead() const override { return overlap_; }
   const Compressor* compressor() const override { return &compressor_; }
   void step(RoundWorker& worker, i64) const override {
@@ -89,12 +74,7 @@ class ChocoMethod final : public SynchronousMethod {
   Tensor replica(int peer) const;
   void decode(const Tensor& code);  // difference_ <- what it stands for
 
-  struct Piece {  // a parameter, compressed by itself
-    FlatRange values;
-    i64 code_begin, code_end;
-  };
-  const Compressor compressor_;
-  std::vector<Piece> parameters_;
+  const CompressedParameters compressed_;
   std::vector<Neighbour> neighbours_;
   Tensor own_, others_;  // replicas: f32 [1, n], [1, neighbours * n]
   // i64 [1, 1]: 0: replicas are not known; else so many messages since then

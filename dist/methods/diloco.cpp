@@ -55,7 +55,8 @@ Diloco::Diloco(With all_or_neighbours, const DilocoOptions& o, double consensus_
       outer(with == With::all
                 ? OuterStep::nesterov(o.outer_rate, o.outer_momentum.value_or(0.9))
                 : OuterStep::heavy_ball(o.outer_rate, o.outer_momentum.value_or(0.5))),
-      factor(consensus_factor) {}
+      factor(consensus_factor),
+      alone_too(o.outer_alone) {}
 
 DilocoMethod::DilocoMethod(const MethodTraits& traits, const MethodContext& context,
                            const Diloco& formula, const DilocoOptions& own)
@@ -100,7 +101,7 @@ void DilocoMethod::local_step() {
   update();
   const i64 step = ++since_;
   if (since_ == own_.period) since_ = 0;
-  if (alone()) return;
+  if (idle()) return;
   bool changed = false;
   for (int slot = 0; slot < slots(); ++slot) {
     if (!pending(slot) || !lands(slot, step)) continue;
@@ -184,7 +185,7 @@ void DilocoMethod::mean_of_all(int slot, Tensor mean) {
 
 // A resumed run sends again what was on its way when its state was saved, in the same rounds.
 void DilocoMethod::resume() {
-  if (std::exchange(resumed_, true) || alone()) return;
+  if (std::exchange(resumed_, true) || idle()) return;
   std::vector<std::pair<i64, int>> under_way;  // since how many steps, and which
   for (int slot = 0; slot < slots(); ++slot) {
     const i64 period = own_.period, age = (since_ - due(slot) + period) % period;
@@ -208,6 +209,7 @@ void DilocoMethod::mix_pending() {
 
 // values() of the fragment become the mean. False: a death came in between, and nothing happened.
 bool DilocoMethod::mix_fragment(int slot) {
+  if (alone()) return true;
   if (formula_.with == With::neighbours) {
     launch(slot, next_round(), values_of(slot));
     mix(slot);

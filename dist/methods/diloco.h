@@ -20,6 +20,9 @@
 // Then nobody waits, unless a transfer takes longer than that. diloco's fragments then go to every
 // other worker, n - 1 times their bytes; without a delay it is a sum, of 2 (n - 1)/n.
 //
+// outer_alone: a worker alone does outer steps, with its own model for the mean. With Muon that is
+// MuLoCo for one worker (Therien et al. 2025, arXiv 2505.23725).
+//
 // Coded (MethodOptions::payload), diloco sends the ways x - o, as Streaming DiLoCo does: they are
 // small, and so is their rounding.
 #pragma once
@@ -35,6 +38,7 @@ struct DilocoOptions : PeriodOptions {
   i64 outer_delay = 0;
   double outer_rate = 0.7;
   std::optional<double> outer_momentum{};  // none: 0.9, noloco 0.5
+  bool outer_alone = false;
 
   template <class Self, class F>
   static void visit(Self& self, F&& f) {
@@ -61,6 +65,10 @@ struct DilocoOptions : PeriodOptions {
       Setting{.name = "outer_momentum",
               .about = "diloco, noloco: momentum of the outer steps, 0 to 1; auto: 0.9, noloco 0.5",
               .range = Range::from_below(0, 1).said("at least 0 and below 1")});
+    f(self.outer_alone,
+      Setting{.name = "outer_alone",
+              .about = "diloco, noloco: true: a worker without others does outer steps too, as "
+                       "MuLoCo with one worker; false: it trains as its optimizer would"});
   }
 };
 
@@ -77,6 +85,7 @@ class Diloco final : public RoundFormula {
   enum class With { all, neighbours };
   Diloco(With, const DilocoOptions&, double consensus_factor);
   bool has_outer_steps() const override { return true; }
+  bool has_outer_steps_alone() const override { return alone_too; }
   double consensus_factor() const override { return factor; }
   // A step with one fragment and no delay.
   void step(RoundWorker& worker, i64 k) const override {
@@ -90,19 +99,21 @@ class Diloco final : public RoundFormula {
   const i64 period;
   const OuterStep outer;
   const double factor;  // of mixing with neighbours
+  const bool alone_too;
 };
 
 // The formula by fragments, which may travel beside own steps.
 class DilocoMethod final : public SynchronousMethod {
  public:
   DilocoMethod(const MethodTraits&, const MethodContext&, const Diloco&, const DilocoOptions&);
-  // none in a group of one
+  // none where a worker alone does no outer steps
   std::vector<NamedTensor> state() override;
 
  private:
   void local_step() override;
   bool may_refuse() const override { return formula_.with == Diloco::With::neighbours; }
   void begin_anew() override;
+  bool idle() const { return alone() && !formula_.alone_too; }  // no outer steps
   // after how many own steps of a period
   i64 due(int slot) const { return own_.period * (slot + 1) / slots(); }
   void mix_pending() override;

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "gossamer/core/setting.h"
+#include "gossamer/dist/compressor.h"
 
 namespace gossamer::dist {
 
@@ -44,14 +47,42 @@ struct ConsensusFactor {
   }
 };
 
+struct CompressionOptions : CompressorOptions {
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {
+    std::vector<std::string> choices = names();
+    choices.insert(choices.begin(), "auto");
+    const auto is = [&self](auto... any) { return ((self.compressor == any) || ...); };
+    f(self.compressor, Setting{.name = "compressor",
+                               .about = "choco, sparse-loco: what travels of a difference: top-k | "
+                                        "random-k | sign | qsgd | int8 | chunk-top-k; auto: top-k, "
+                                        "sparse-loco chunk-top-k",
+                               .choices = choices});
+    f(self.compressed_share,
+      Setting{.name = "compressed_share",
+              .about = "choco, sparse-loco: share of the values that travel; auto: 0.1, "
+                       "chunk-top-k 0.03125",
+              .range = Range::above_zero_to(1),
+              .used = is("auto", "top-k", "random-k", "chunk-top-k"),
+              .used_with = "{compressor} top-k, random-k or chunk-top-k"});
+    f(self.compressed_bits, Setting{.name = "compressed_bits",
+                                    .about = "choco, sparse-loco: bits of a value, its sign "
+                                             "included; auto: 4, chunk-top-k 2",
+                                    .range = Range::from_to(2, 8),
+                                    .unit = "bits",
+                                    .used = is("auto", "qsgd", "chunk-top-k"),
+                                    .used_with = "{compressor} qsgd or chunk-top-k"});
+  }
+};
+
 struct PeriodOptions {
   i64 period = 8;
   template <class Self, class F>
   static void visit(Self& self, F&& f) {
     f(self.period,
       Setting{.name = "period",
-              .about = "local-sgd: steps between two averages; diloco, noloco: between two outer "
-                       "steps",
+              .about = "local-sgd: steps between two averages; diloco, noloco, sparse-loco: "
+                       "between two outer steps",
               .range = Range::from_to(1, 1000000),
               .unit = "steps"});
   }

@@ -28,6 +28,7 @@ MethodRow exact_diffusion_row();
 MethodRow local_sgd_row();
 MethodRow diloco_row();
 MethodRow noloco_row();
+MethodRow sparse_loco_row();
 MethodRow consensus_control_row();
 MethodRow dadam_row();       // with Adam (DAdam)
 MethodRow accum_adam_row();  // with accumulated Adam (Decent-DP)
@@ -52,6 +53,7 @@ const std::vector<MethodRow>& method_rows() {
       local_sgd_row(),
       diloco_row(),
       noloco_row(),
+      sparse_loco_row(),
       consensus_control_row(),
       dadam_row(),
       accum_adam_row(),

@@ -36,7 +36,12 @@ struct OwnVector {
   // It begins at 0, and again where rounds begin anew: what it holds of the dead would never leave
   // it.
   bool cleared = true;
+  bool begins_as_model = false;  // as x, instead of 0
 };
+
+// Of a mean of compressed vectors: each value over all workers, or over those whose Q(v) is not 0
+// there.
+enum class MeanOver { all, senders };
 
 // What a worker can do within a step. x is its model.
 class RoundWorker {
@@ -66,6 +71,9 @@ class RoundWorker {
   // x <- x + kappa sum_j W_ij (x^_j - x^_i)
   virtual void mix_replicas(double kappa) = 0;
   virtual void average() = 0;  // x <- mean of all workers' x
+  // Of a formula with a compressor(): x <- mean of all workers' Q(v), and v <- v - Q(v), where Q(v)
+  // alone travels.
+  virtual void average_compressed(Vector v, MeanOver) = 0;
   // o and v are updated with x in the place of m; x <- o. Of a formula with has_outer_steps().
   virtual void outer_step(const OuterStep&) = 0;
   // to <- a to + b from, two different vectors; b from alone where a is 0, whatever `to` held
@@ -84,6 +92,7 @@ class RoundFormula {
   // Mixing goes by columns, and weights keep the mean (mixing.h): rounds may be directed.
   virtual bool is_push_sum() const { return false; }
   virtual bool has_outer_steps() const { return false; }
+  virtual bool has_outer_steps_alone() const { return false; }  // of a worker without others, too
   // phi in [0, 1]: rounds do x <- (1 - phi) x + phi W x (mixing.h)
   virtual double consensus_factor() const { return 1; }
   virtual std::vector<OwnVector> own_vectors() const { return {}; }
@@ -98,7 +107,7 @@ class RoundFormula {
   virtual int trees() const { return 0; }
   // How far one neighbour may pull in a round (mixing.h).
   virtual const Clipping* clipping() const { return nullptr; }
-  // What travels of replicas.
+  // What travels of replicas, or of what average_compressed() averages.
   virtual const Compressor* compressor() const { return nullptr; }
   // step() reads g, or changes it: without the loss scale, and 0 where it overflowed.
   virtual bool uses_gradient() const { return false; }

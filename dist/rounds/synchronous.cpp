@@ -80,7 +80,8 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       group_(with.group),
       options_(with.options),
       membership_(group_, options_.min_workers, Membership::Lost::is_out),
-      outer_(params_.values(), formula->has_outer_steps() && group_.size() > 1),
+      outer_(params_.values(),
+             formula->has_outer_steps() && (group_.size() > 1 || formula->has_outer_steps_alone())),
       traits_(traits),
       formula_(std::move(formula)),
       graph_(with.graph),
@@ -105,8 +106,10 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
   check(slots() == 1 || (vectors_of(*formula_) == 1 && formula_->messages_per_round() == 1), name(),
         ": several vectors in pieces");
   std::iota(members_.begin(), members_.end(), 0);
-  for (std::size_t i = 0; i < own_vectors_.size(); ++i)
-    own_.push_back(Tensor::zeros({1, params_.size()}, DType::f32, params_.values().device()));
+  for (const OwnVector& each : own_vectors_)
+    own_.push_back(each.begins_as_model
+                       ? params_.values().clone()
+                       : Tensor::zeros({1, params_.size()}, DType::f32, params_.values().device()));
   adopt_members();
   k_ = steps_before();
   next_ = messages_in_steps(*formula_, k_);

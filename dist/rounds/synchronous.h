@@ -81,10 +81,12 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   void receive_replicas() override;
   void mix_replicas(double kappa) override;
   void average() override;
+  void average_compressed(Vector v, MeanOver) override;  // Error, as above
   void outer_step(const OuterStep&) override;
   void blend(Vector to, double a, double b, Vector from) override;
   double learning_rate() const final { return learning_rate_; }
 
+  Tensor vector(Vector) const;
   virtual void launch_all(const Round&);  // every piece of values()
   // Mixes what is on its way; also at the end, since some others may have done so.
   virtual void mix_pending();
@@ -105,6 +107,11 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   bool average_parts(const std::vector<Tensor>& parts, int tag);
   // Replaces `values` by the mean of what all sent as these codes. False as above.
   bool average_coded(const Coded&, Tensor values, int tag);
+  // The same for any code, u8, as long on all workers, that decode() makes values of. finite:
+  // whether this worker has one.
+  bool average_coded(const Tensor& code, FunctionRef<bool()> finite,
+                     FunctionRef<void(const Tensor& code, const Tensor& values)> decode,
+                     MeanOver over, Tensor values, int tag);
   // of this worker, by real ranks, with the consensus factor; counts messages
   Round next_round() { return round_at(next_++); }
   // Of message k. mirrored: of the tree of the workers in reverse order.
@@ -146,7 +153,6 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   OuterModel outer_;
 
  private:
-  Tensor vector(Vector) const;
   // The part of packed_ that is x (0), or the formula's sends_beside()[i - 1].
   Tensor packed(std::size_t i) const;
   void mix_packed();
@@ -178,7 +184,8 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   const Graph graph_;
   const std::vector<FlatRange> pieces_;
   const Tensor error_;  // of coding, of all pieces, f32 [1, n]; undefined: there is none
-  std::vector<OwnVector> own_vectors_;  // the formula's: what they are, and the tensors, f32 [1, n]
+  // the formula's: what they are, and the tensors, f32 [1, n], or as values() if they begin so
+  std::vector<OwnVector> own_vectors_;
   std::vector<Tensor> own_;
   Tensor velocity_;  // the optimizer's; undefined if the formula does not use it
   // x and sends_beside(), one after the other, as they travel; undefined if x travels by itself

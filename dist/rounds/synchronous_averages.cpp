@@ -77,33 +77,48 @@ bool SynchronousMethod::average_parts(const std::vector<Tensor>& parts, int tag)
   return done;
 }
 
-// Every worker gets the codes of all and adds them in the same order.
 bool SynchronousMethod::average_coded(const Coded& own, Tensor values, int tag) {
+  return average_coded(
+      own.bytes(), [&] { return all_finite(values); },
+      [&](const Tensor& code, const Tensor& to) { Coded::decode(own.coding(), code, to); },
+      MeanOver::all, values, tag);
+}
+
+// Every worker gets the codes of all and adds them in the same order.
+bool SynchronousMethod::average_coded(const Tensor& own, FunctionRef<bool()> own_is_finite,
+                                      FunctionRef<void(const Tensor&, const Tensor&)> decode,
+                                      MeanOver over, Tensor values, int tag) {
   if (alone()) return true;
-  Tensor sum = Tensor::empty({values.numel()}), codes = own.bytes().clone();
-  const Tensor one = Tensor::empty({values.numel()});
+  Tensor sum = Tensor::empty({values.numel()}), code = own.clone(), senders;
+  if (over == MeanOver::senders) senders = Tensor::empty({values.numel()});
+  const Tensor one = Tensor::zeros({values.numel()});  // 0 between parameters
   FiniteSum finite;
   const bool done = meet(
       Purpose::average,
       [&](Collectives& all) {
-        finite = finite_sum(
-            "models", group_, [&] { return all_finite(values); },
-            [&](const FiniteSum& so_far) {
-              sum.zero();
-              for (const int root : membership_.members()) {
-                if (so_far.leaves_out(root)) continue;
-                if (root == group_.rank()) codes.copy_from(own.bytes());
-                all.broadcast(codes, root);
-                Coded::decode(own.coding(), codes, one);
-                axpy(sum, 1, one);
-              }
-              scale(sum, 1 / static_cast<float>(all.members() - std::ssize(so_far.left_out)));
-              return all_finite(sum);
-            });
+        finite = finite_sum("models", group_, own_is_finite, [&](const FiniteSum& so_far) {
+          sum.zero();
+          if (senders.defined()) senders.zero();
+          for (const int root : membership_.members()) {
+            if (so_far.leaves_out(root)) continue;
+            if (root == group_.rank()) code.copy_from(own);
+            all.broadcast(code, root);
+            decode(code, one);
+            axpy(sum, 1, one);
+            for (i64 k = 0; senders.defined() && k < one.numel(); ++k)
+              senders.as<float>()[k] += one.as<float>()[k] != 0 ? 1.f : 0.f;
+          }
+          if (senders.defined())
+            for (i64 k = 0; k < sum.numel(); ++k)
+              sum.as<float>()[k] /= std::max(1.f, senders.as<float>()[k]);
+          else
+            scale(sum, 1 / static_cast<float>(all.members() - std::ssize(so_far.left_out)));
+          return all_finite(sum);
+        });
       },
       tag);
   heed(finite);
-  stats_.bytes_sent += (alive() - 1) * static_cast<double>(codes.bytes());
+  stats_.bytes_sent += (alive() - 1) * static_cast<double>(code.bytes());
   if (done) values.copy_from(sum);
   return done;
 }

@@ -87,6 +87,9 @@ void SynchronousMethod::begin_replicas() { fail<Error>(name(), ": it has no repl
 void SynchronousMethod::exchange_replicas() { begin_replicas(); }
 void SynchronousMethod::receive_replicas() { begin_replicas(); }
 void SynchronousMethod::mix_replicas(double) { begin_replicas(); }
+void SynchronousMethod::average_compressed(Vector, MeanOver) {
+  fail<Error>(name(), ": it compresses nothing");
+}
 
 void SynchronousMethod::resume_ahead() {
   if (std::exchange(resumed_, true)) return;

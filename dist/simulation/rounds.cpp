@@ -79,7 +79,8 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
                            .as<PeriodOptions>(plan.options.method)
                            .period;
     }
-    own_.assign(formula_.own_vectors().size(), std::vector<double>(x_.size()));
+    for (const OwnVector& each : formula_.own_vectors())
+      own_.push_back(each.begins_as_model ? x_ : std::vector<double>(x_.size()));
     if (formula_.has_outer_steps()) outer_ = x_, velocity_.assign(x_.size(), 0.0);
     weight_.assign(static_cast<std::size_t>(workers_), 1.0);
     mixed_weight_ = weight_;
@@ -244,6 +245,24 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
     exchanges_half_ += static_cast<i64>(round().entries.size());
     exchanges_ = exchanges_half_ / 2;
     ++messages_;
+  }
+  void average_compressed(Vector v, MeanOver over) override {
+    const auto d = static_cast<std::size_t>(dims_);
+    const auto counter = static_cast<std::uint64_t>(messages_++);
+    const Compressor& by = *formula_.compressor();
+    std::vector<double>& values = vector(v);
+    std::vector<double> q(d), sum(d), senders(d);
+    std::vector<char> code(static_cast<std::size_t>(by.bytes<double>(dims_)));
+    for (std::size_t i = 0; i < values.size(); i += d) {
+      by.encode<double>({values.data() + i, d}, counter, code);
+      by.decode<double>(code, counter, q);
+      for (std::size_t k = 0; k < d; ++k)
+        values[i + k] -= q[k], sum[k] += q[k], senders[k] += q[k] != 0;
+    }
+    for (std::size_t k = 0; k < x_.size(); ++k)
+      x_[k] = sum[k % d] / (over == MeanOver::all ? workers_ : std::max(1., senders[k % d]));
+    exchanges_half_ += static_cast<i64>(workers_) * (workers_ - 1);
+    exchanges_ = exchanges_half_ / 2;
   }
   // Nothing was sent before the first step.
   void receive_replicas() override {

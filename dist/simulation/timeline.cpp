@@ -128,8 +128,12 @@ class Synchronous final : private RoundWorker {
     return out;
   }
   // --- what takes time in a step
-  void average_gradients() override { all_reduce(m_.buckets); }
-  void average() override { all_reduce(1); }
+  void average_gradients() override { all_reduce(m_.buckets, m_.bytes); }
+  void average() override { all_reduce(1, m_.bytes); }
+  // All get n - 1 messages: as many bytes as a ring's sum of n/2 of them.
+  void average_compressed(Vector, MeanOver) override {
+    all_reduce(1, m_.bytes * static_cast<double>(workers_.size()) / 2);
+  }
   // of a copy: a worker that has mixed ends later
   void mix() override {
     const std::vector<double> ended = ended_;
@@ -148,8 +152,8 @@ class Synchronous final : private RoundWorker {
   double learning_rate() const override { return plan_.options.learning_rate; }
 
   // Bucket b of the gradients is ready when its part of backward is done on all workers.
-  void all_reduce(int buckets) {
-    const double took = m_.all_reduce_s(everyone_, m_.bytes / buckets);
+  void all_reduce(int buckets, double bytes) {
+    const double took = m_.all_reduce_s(everyone_, bytes / buckets);
     double done = 0;
     for (int b = 1; b <= buckets; ++b) {
       const double part = kForward + (1 - kForward) * b / buckets;

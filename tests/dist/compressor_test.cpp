@@ -105,6 +105,34 @@ TYPED_TEST(Compressors, Int8IsRightToHalfAStepOfItsBlock) {
   }
 }
 
+// Eight values that travel of a chunk, in four bins (from SparseLoCo's code, in Python).
+TYPED_TEST(Compressors, ChunkTopKSendsTheMeansOfItsBins) {
+  EXPECT_EQ(through<TypeParam>(compressor("chunk-top-k", 1, 2), {3, -1, 4, 1, -5, 9, -2, 6}),
+            (std::vector<TypeParam>{1.75, 1.75, 1.75, 1.75, -3.5, 7.5, -3.5, 7.5}));
+  EXPECT_EQ(through<TypeParam>(compressor("chunk-top-k", .3, 2), {0, 0, -7}),
+            (std::vector<TypeParam>{0, 0, -7}));
+}
+
+// Of each chunk as many as of the others, however large these are; with eight bits nearly exact.
+TYPED_TEST(Compressors, ChunkTopKTakesTheLargestOfEachChunk) {
+  constexpr std::size_t chunk = 4096, n = 2 * chunk + 70;
+  std::vector<TypeParam> v = drawn<TypeParam>(n, 8);
+  for (TypeParam& x : v) x = x == 0 ? TypeParam{1} : x / std::abs(x) + x * TypeParam(1e-5);
+  const auto q = through(compressor("chunk-top-k", .01, 8), v);
+  for (std::size_t begin = 0; begin < n; begin += chunk) {
+    const std::size_t size = std::min(chunk, n - begin), k = std::max<std::size_t>(1, size / 100);
+    std::vector<std::size_t> order(size);
+    std::iota(order.begin(), order.end(), begin);
+    std::ranges::stable_sort(
+        order, [&](std::size_t a, std::size_t b) { return std::abs(v[a]) > std::abs(v[b]); });
+    for (std::size_t i = 0; i < size; ++i)
+      if (i < k)
+        EXPECT_NEAR(static_cast<double>(q[order[i]]), static_cast<double>(v[order[i]]), .05);
+      else
+        EXPECT_EQ(q[order[i]], TypeParam{0});
+  }
+}
+
 // |Q(v) - v| < |v|: without that, a replica would never arrive.
 TYPED_TEST(Compressors, AllComeCloser) {
   for (const std::string& name : CompressorOptions::names())
@@ -127,6 +155,10 @@ TEST(Compressors, TheirBytesAreWhatThePageSays) {
   EXPECT_EQ(compressor("sign").bytes<float>(100'001), 4 + 12'501);
   EXPECT_EQ(compressor("qsgd", .1, 4).bytes<float>(100'001), 4 + 50'001);
   EXPECT_EQ(compressor("int8").bytes<float>(1000), 1000 + 4 * 4);
+  // 128 of each 4,096, and 3 of the last 100: 12 bits for the place, 2 for the value
+  CompressorOptions usual;
+  EXPECT_EQ(Compressor(usual.usually("chunk-top-k"), 0).bytes<float>(2 * 4096 + 100),
+            4 * 4 + (259 * 2 + 7) / 8 + (259 * 12 + 7) / 8);
   for (const std::string& name : CompressorOptions::names())
     EXPECT_EQ(compressor(name).bytes<float>(0), 0) << name;
 }

@@ -338,7 +338,8 @@ TEST(Methods, BadOptionsAreRefusedWithTheReason) {
   expect("adpsgd", "one of handshake, schedule, rounds", [](auto& o) { o.pairing = "none"; });
   expect("adpsgd", "one of poisson, exact", [](auto& o) { o.quota = "none"; });
   expect("adpsgd", "known are: f32, bf16, int8", [](auto& o) { o.payload = "int4"; });
-  expect("allreduce", "f32 for allreduce, relay-sgd, choco, clipped-gossip and local-sgd",
+  expect("allreduce",
+         "f32 for allreduce, relay-sgd, choco, clipped-gossip, local-sgd and sparse-loco",
          [](auto& o) { o.payload = "bf16"; });
   for (const char* name : {"dpsgd", "allreduce"})
     expect(name, "wire f16 is for gossip", [](auto& o) { o.wire = DType::f16; });

@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::vector<std::string> names = CompressorOptions::names();
   CompressorOptions options;
   options.compressor = names[data[0] % names.size()];
-  options.compressed_bits = 2 + data[0] / names.size() % 7;
+  options.compressed_bits = static_cast<i64>(2 + data[0] / names.size() % 7);
   const Compressor by(options, 7);
   const i64 n = data[1];
   std::vector<char> code(static_cast<std::size_t>(by.bytes<float>(n)));

@@ -64,6 +64,7 @@ class Attacked final : private RoundWorker {
   void receive_replicas() override { FAIL(); }
   void mix_replicas(double) override { FAIL(); }
   void average() override { FAIL(); }
+  void average_compressed(Vector, MeanOver) override { FAIL(); }
   void outer_step(const OuterStep&) override { FAIL(); }
   void blend(Vector, double, double, Vector) override { FAIL(); }
 

@@ -33,6 +33,10 @@ void set(const NamedSetting& each, Settings& all, Rng& draw) {
   if (std::holds_alternative<i64>(each.value))
     all.set(name, static_cast<i64>(number(range, true, draw)));
   if (std::holds_alternative<double>(each.value)) all.set(name, number(range, false, draw));
+  if (std::holds_alternative<std::optional<i64>>(each.value))
+    all.set(name, static_cast<i64>(number(range, true, draw)));
+  if (std::holds_alternative<std::optional<double>>(each.value))
+    all.set(name, number(range, false, draw));
   if (!each.setting.choices.empty()) all.set(name, one_of(each.setting.choices, draw));
 }
 

@@ -57,6 +57,20 @@ class InDouble final : private RoundWorker {
   Points& at(Vector v) { return vectors_.at(static_cast<std::size_t>(v)); }
   void average_gradients() override { FAIL(); }
   void average() override { FAIL(); }
+  void average_compressed(Vector v, MeanOver over) override {
+    const Compressor& by = *formula_->compressor();
+    std::vector<char> code(static_cast<std::size_t>(by.bytes<double>(2)));
+    Point sum{}, senders{};
+    for (Point& each : at(v)) {
+      Point q;
+      by.encode<double>(each, 0, code);
+      by.decode<double>(code, 0, q);
+      for (std::size_t k = 0; k < 2; ++k) each[k] -= q[k], sum[k] += q[k], senders[k] += q[k] != 0;
+    }
+    for (Point& each : x())
+      for (std::size_t k = 0; k < 2; ++k)
+        each[k] = sum[k] / (over == MeanOver::all ? kWorkers : std::max(1., senders[k]));
+  }
   void outer_step(const OuterStep&) override { FAIL(); }
   double learning_rate() const override { return kRate; }
   void update() override {

@@ -31,6 +31,7 @@ MethodOptions options_for(const Case& c, int steps) {
   o.settings.set("outer_momentum", c.momentum);
   o.payload = c.payload;
   o.settings.set("outer_delay", c.delay);
+  o.settings.set("outer_alone", c.n == 1);
   return o;
 }
 
@@ -44,7 +45,7 @@ std::vector<std::vector<double>> in_double(const Case& c, int steps) {
   const auto at = [](int worker, int k) { return static_cast<std::size_t>(worker * kDims + k); };
   const std::size_t all = at(c.n, 0);
   std::vector<double> x(all, 0.0), o = x, v = x, sent = x, mean = x;
-  const auto rounds = make_rounds("one-peer-exp", c.n);
+  const auto rounds = c.n > 1 ? make_rounds("one-peer-exp", c.n) : nullptr;
   std::vector<std::vector<double>> out;
   i64 round = 0;
   for (int step = 1; step <= steps; ++step) {
@@ -73,7 +74,7 @@ std::vector<std::vector<double>> in_double(const Case& c, int steps) {
     }
     for (int f = 0; f < c.fragments; ++f) {
       if ((step - 1) % c.period + 1 != c.period * (f + 1) / c.fragments) continue;
-      const auto w = c.method == "noloco"
+      const auto w = c.method == "noloco" && rounds
                          ? mixing_matrix(*rounds, round++)
                          : std::vector<double>(static_cast<std::size_t>(c.n * c.n), 1.0 / c.n);
       each(f, [&](int i, int k) {
@@ -173,12 +174,73 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{.method = "noloco", .fragments = 3, .momentum = .5}, Case{.delay = 1},
                     Case{.delay = 2}, Case{.period = 4, .fragments = 2, .delay = 3},
                     Case{.method = "noloco", .n = 5, .momentum = .5, .delay = 2},
-                    Case{.method = "noloco", .fragments = 3, .momentum = .5, .delay = 1}),
+                    Case{.method = "noloco", .fragments = 3, .momentum = .5, .delay = 1},
+                    Case{.n = 1}, Case{.n = 1, .fragments = 3}, Case{.n = 1, .delay = 2},
+                    Case{.method = "noloco", .n = 1, .momentum = .5},
+                    Case{.method = "noloco", .n = 1, .momentum = .5, .delay = 1}),
     [](const auto& test) {
       const Case& c = test.param;
       return c.method + "_" + std::to_string(c.n) + "_" + std::to_string(c.period) + "_" +
              std::to_string(c.fragments) + (c.delay > 0 ? "_delay_" + std::to_string(c.delay) : "");
     });
+
+// MuLoCo: Muon for the own steps, which keeps its momentum over outer steps, and Nesterov's for the
+// outer ones, with one worker as with several. Wanted: Muon alone, stepped from o for each worker,
+// and the outer steps in double.
+TEST(OuterSteps, WithMuonItIsMuLoCoWithOneWorkerToo) {
+  constexpr int rows = 3, columns = 4, period = 3, steps = 12;
+  constexpr double outer_rate = .7, momentum = .6;
+  const auto gradient = [](FlatParams& params, int worker, int step) {
+    const auto g = params.grads().span<float>();
+    for (int k = 0; k < rows * columns; ++k)
+      g[static_cast<std::size_t>(k)] = static_cast<float>(gradient_at(worker, step, k));
+  };
+  const auto start = [] { return Tensor::full({rows, columns}, .5f); };
+  for (const int n : {1, 3}) {
+    std::vector<double> o(rows * columns, .5), v(o.size());
+    std::vector<std::unique_ptr<FlatParams>> own;
+    std::vector<std::unique_ptr<Optimizer>> muons;
+    for (int i = 0; i < n; ++i) {
+      own.push_back(std::make_unique<FlatParams>(std::vector<NamedTensor>{{"w", start()}}));
+      own.back()->settle_grads();
+      muons.push_back(nn::make_optimizer("muon", *own.back()));
+    }
+    for (int step = 0; step < steps; ++step) {
+      for (int i = 0; i < n; ++i) {
+        const auto me = static_cast<std::size_t>(i);
+        gradient(*own[me], i, step);
+        muons[me]->step(.02f);
+      }
+      if ((step + 1) % period != 0) continue;
+      for (std::size_t k = 0; k < o.size(); ++k) {
+        double way = o[k];
+        for (const auto& each : own)
+          way -= static_cast<double>(each->values().span<float>()[k]) / n;
+        v[k] = momentum * v[k] + way;
+        o[k] -= outer_rate * (way + momentum * v[k]);
+        for (const auto& each : own)
+          Tensor(each->values()).span<float>()[k] = static_cast<float>(o[k]);
+      }
+    }
+    LocalCluster cluster(n);
+    on_workers(cluster, n, [&](int rank, Group& group) {
+      FlatParams params({{"w", start()}});
+      params.settle_grads();
+      const auto muon = nn::make_optimizer("muon", params);
+      const Case c{.n = n, .period = period, .rate = outer_rate, .momentum = momentum};
+      const auto method = make_method("diloco", params, *muon, group, make_graph("complete", n),
+                                      options_for(c, steps));
+      for (int step = 0; step < steps; ++step) {
+        gradient(params, rank, step);
+        method->step(.02);
+      }
+      for (std::size_t k = 0; k < o.size(); ++k)
+        EXPECT_NEAR(static_cast<double>(params.values().span<float>()[k]), o[k], 1e-5)
+            << n << " workers";
+      group.collectives().barrier();
+    });
+  }
+}
 
 // The workers' models are the outer model of all, moved by the steps since it was sent.
 TEST(OuterSteps, WithADelayAllOuterModelsHaveTheSameBits) {
