@@ -167,7 +167,8 @@ TEST(SynchronousFaults, ALateWorkerIsLeftOutOfTheRoundAndTakesPartAgain) {
 
 class Ends : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Methods, Ends,
-                         testing::Values("allreduce", "dpsgd", "local-sgd", "diloco", "noloco"),
+                         testing::Values("allreduce", "dpsgd", "local-sgd", "diloco", "noloco",
+                                         "sparse-loco"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::ranges::replace(name, '-', '_');
