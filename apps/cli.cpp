@@ -182,8 +182,16 @@ void add_export(CLI::App& app, int& code) {
   ExportCommand& c = run_on(a, export_model, code);
   a.add_option("model", c.model, kModel)->required();
   a.add_option("arguments", c.arguments, model_keys_help("key=value, as data.eval_size=224"));
-  a.add_option("--to", c.to, "onnx | safetensors | torch (a state dict, .pth)")->required();
-  a.add_option("--out", c.out, "the file to write")->required();
+  a.add_option("--to", c.to,
+               "of pictures: onnx | safetensors | torch (a state dict, .pth); of language: "
+               "huggingface (a folder with its tokenizer) | gguf (for llama.cpp)")
+      ->required();
+  a.add_option("--out", c.out, "the file to write; of huggingface the new or empty folder")
+      ->required();
+  a.add_option("--dtype", c.dtype, "gguf: its matrices: f32 (the default) | f16 | bf16 | q8_0");
+  a.add_option("--shard-bytes", c.shard_bytes,
+               "huggingface: cut the weights into files of about so many bytes; 0: one file")
+      ->capture_default_str();
   a.add_option("--input", c.input,
                "onnx: what the graph takes, [N, 3, S, S]: normalized (f32, as in training, the "
                "default) | unit (f32, 0 to 1) | bytes (u8)");

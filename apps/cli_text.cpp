@@ -7,6 +7,23 @@
 namespace gossamer::apps {
 namespace {
 
+// usual: where a default that is not given comes from, behind the option's meaning.
+std::vector<CLI::Option*> add_sampling(CLI::App& a, SamplingOptions& o, const std::string& usual) {
+  return {
+      a.add_option("--temperature", o.temperature,
+                   "0: always the likeliest id; below 1: more likely ones" + usual + "1"),
+      a.add_option("--top-k", o.top_k, "only the K likeliest ids; 0: all" + usual + "0"),
+      a.add_option("--top-p", o.top_p,
+                   "only the likeliest ids of this probability together; 1: all" + usual + "1"),
+      a.add_option(
+          "--min-p", o.min_p,
+          "only ids at least so many times as probable as the likeliest; 0: all" + usual + "0"),
+      a.add_option("--repetition-penalty", o.repetition_penalty,
+                   "logits of ids that the text has are divided by it, negative ones multiplied; "
+                   "1: none" +
+                       usual + "1")};
+}
+
 void add_generate(CLI::App& app, int& code) {
   CLI::App& a = *app.add_subcommand("generate",
                                     "Go on with a text: gossamer generate runs/NAME --prompt TEXT");
@@ -43,15 +60,7 @@ void add_generate(CLI::App& app, int& code) {
                "a text ends in front of this one, which is not shown; several times for several")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  option("--temperature", c.sampling.temperature,
-         "0: always the likeliest id; below 1: more likely ones");
-  option("--top-k", c.sampling.top_k, "only the K likeliest ids; 0: all");
-  option("--top-p", c.sampling.top_p,
-         "only the likeliest ids of this probability together; 1: all");
-  option("--min-p", c.sampling.min_p,
-         "only ids at least so many times as probable as the likeliest; 0: all");
-  option("--repetition-penalty", c.sampling.repetition_penalty,
-         "logits of ids that the text has are divided by it, negative ones multiplied; 1: none");
+  add_sampling(a, c.sampling, "; default: as generation_config.json beside the model says, else ");
   option("--seed", c.seed, "of the random numbers");
   option("--threads", c.threads, "compute threads; 0: all cores");
   option("--dtype", c.dtype, "f32, bf16, f16 or auto");
@@ -80,8 +89,23 @@ void add_translate(CLI::App& app, int& code) {
        "a file of right translations, several times for several: BLEU and chrF go to stderr")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  option("--beam", c.beam, "hypotheses that are followed; 1: greedy, the likeliest id each time");
+  CLI::Option* const beam = option(
+      "--beam", c.beam, "hypotheses that are followed; 1: greedy, the likeliest id each time");
   option("--length-penalty", c.length_penalty, "0: none; more: longer translations");
+  a.add_option("--n-best", c.n_best,
+               "so many translations of each line, a line each, the best first; at most as many as "
+               "--beam");
+  a.add_flag("--scores", c.scores,
+             "the score and a tab in front of each translation: log p of its n ids, divided by "
+             "((5 + n) / 6) to the power of --length-penalty");
+  CLI::Option* const sample =
+      a.add_flag("--sample", c.sample, "draw the ids, instead of the search for likely ones")
+          ->excludes(beam);
+  for (CLI::Option* const drawn : add_sampling(a, c.sampling, "; default: ")) drawn->needs(sample);
+  option("--seed", c.seed,
+         "with --sample: of the first translation of each line; that of the next "
+         "ones is one more each")
+      ->needs(sample);
   option("--batch", c.batch, "lines at once");
   a.add_flag("--lines", c.lines, "answer each line before the next is read, for another program");
   option("--on-long", c.on_long,
@@ -90,7 +114,7 @@ void add_translate(CLI::App& app, int& code) {
   option("--threads", c.threads, "compute threads; 0: all cores");
   option("--dtype", c.dtype, "f32, bf16, f16 or auto");
   add_device(a, c.arguments);
-  add_json(a, c.json);
+  add_json(a, c.json, "print a JSON object at the end; with --lines one for each line");
 }
 
 void add_average(CLI::App& app, int& code) {

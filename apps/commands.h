@@ -63,6 +63,20 @@ struct AverageCommand {
 };
 int average(const AverageCommand&);
 
+// How ids are drawn, where the command says it (core/ops/choice.h).
+struct SamplingOptions {
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<i64> top_k;
+  Choice over(Choice usual) const {
+    usual.temperature = temperature.value_or(usual.temperature);
+    usual.top_k = top_k.value_or(usual.top_k);
+    usual.top_p = top_p.value_or(usual.top_p);
+    usual.min_p = min_p.value_or(usual.min_p);
+    usual.repetition_penalty = repetition_penalty.value_or(usual.repetition_penalty);
+    return usual;
+  }
+};
+
 // A language model goes on with a text, which is printed as it grows; or with several at once.
 struct GenerateCommand {
   std::string model;
@@ -79,7 +93,7 @@ struct GenerateCommand {
   i64 tokens = 200;                    // of each text, at most
   std::vector<std::string> stops;      // a text ends in front of the first of these
   i64 samples = 1;                     // texts of each prompt, drawn from seed, seed + 1 …
-  Choice sampling;
+  SamplingOptions sampling;            // over what generation_config.json says
   i64 seed = 0;
   int threads = 0;            // 0: all cores
   std::string dtype = "f32";  // f32 | bf16 | auto
@@ -99,8 +113,13 @@ struct TranslateCommand {
   std::vector<std::string> references;  // files of right translations, for BLEU and chrF
   i64 beam = models::BeamOptions().beam;
   double length_penalty = models::BeamOptions().length_penalty;
-  int batch = 32;                // lines at once
-  bool lines = false;            // answers each line before it reads the next
+  std::optional<i64> n_best;  // so many translations of each line, the best first; none: one
+  bool scores = false;        // in front of each
+  bool sample = false;        // drawn ones, in the order of the seeds, instead of a search
+  SamplingOptions sampling;
+  i64 seed = 0;        // of the first of a line's translations; the next is that of others
+  int batch = 32;      // lines at once
+  bool lines = false;  // answers each line before it reads the next
   std::string on_long = "skip";  // a line longer than the model reads: cut | skip | stop
   int threads = 0;               // 0: all cores
   std::string dtype = "f32";     // f32 | bf16 | auto
@@ -121,11 +140,14 @@ struct ClassifyCommand {
 int classify(const ClassifyCommand&);
 
 struct ExportCommand {
-  std::string model, to, out;          // to: onnx | safetensors | torch
+  // to: of pictures onnx | safetensors | torch; of language huggingface (a folder) | gguf
+  std::string model, to, out;
   std::string input;                   // onnx: normalized | unit | bytes; empty: normalized
   bool keep_batch_norm = false;        // onnx: not folded
   std::vector<std::string> arguments;  // as of classify
   std::string classes;
+  std::string dtype;    // gguf: f32 | f16 | bf16 | q8_0; empty: f32
+  i64 shard_bytes = 0;  // huggingface: most of a file of weights, about; 0: all in one
   bool json = false;
 };
 int export_model(const ExportCommand&);

@@ -20,6 +20,7 @@
 #include "gossamer/data/files.h"
 #include "gossamer/data/formats/packed.h"
 #include "gossamer/data/hash.h"
+#include "gossamer/data/inner_error.h"
 #include "gossamer/data/work.h"
 
 namespace gossamer::data {
@@ -233,7 +234,7 @@ class Packer {
               out.bytes = prepared(bytes, set_.name(i), options_);
             } catch (const DataError& error) {
               if (options_.strict)
-                fail<DataError>(code::damaged_images, error.what(),
+                fail<DataError>(code::damaged_images, without_code(error.what()),
                                 ". Without strict it is left out.");
               out.defect = error.what();
             }

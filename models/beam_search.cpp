@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <utility>
 
 #include "gossamer/core/error.h"
 
@@ -21,8 +22,8 @@ BeamSearch::BeamSearch(BeamOptions options, const std::vector<i64>& limits) : op
   }
 }
 
-double BeamSearch::score(const Beam& b) const {
-  return b.log_p / std::pow((5 + static_cast<double>(b.ids.size())) / 6, options_.length_penalty);
+double hypothesis_score(double log_p, std::size_t ids, double length_penalty) {
+  return log_p / std::pow((5 + static_cast<double>(ids)) / 6, length_penalty);
 }
 
 i64 BeamSearch::candidates(i64 vocabulary) const { return std::min(2 * options_.beam, vocabulary); }
@@ -86,11 +87,13 @@ void BeamSearch::advance(i64 sentence, std::span<const std::int32_t> ids,
   next.insert(next.end(), rows.begin(), rows.end());
 }
 
-std::vector<BeamSearch::Hypothesis> BeamSearch::results() const {
+std::vector<std::vector<BeamSearch::Hypothesis>> BeamSearch::results() && {
   check(rows_.empty(), "results() before all sentences are done");
-  std::vector<Hypothesis> out;
-  for (const Sentence& s : sentences_)
-    out.push_back(*std::ranges::max_element(s.ended, {}, &Hypothesis::score));
+  std::vector<std::vector<Hypothesis>> out;
+  for (Sentence& s : sentences_) {
+    std::ranges::stable_sort(s.ended, std::greater<>(), &Hypothesis::score);
+    out.push_back(std::move(s.ended));
+  }
   return out;
 }
 

@@ -19,6 +19,9 @@ struct BeamOptions {
   std::int32_t begin = 0, end = 0;  // the marks around a sentence
 };
 
+// The score of a hypothesis of so many ids, its end mark counted.
+double hypothesis_score(double log_p, std::size_t ids, double length_penalty);
+
 // A sentence begins with one beam, the begin mark: four equal beams would stay equal. It ends when
 // `beam` hypotheses have ended, or at its limit; then the best of those that ended, and of those
 // that did not, is its result.
@@ -43,8 +46,9 @@ class BeamSearch {
   // [rows, candidates]: what likeliest() of core/ops/decode.h gives behind the ids of the rows.
   // Error: log_p is not finite.
   void advance(std::span<const std::int32_t> ids, std::span<const float> log_p);
-  // The best hypothesis of each sentence, once rows() is empty.
-  std::vector<Hypothesis> results() const;
+  // The hypotheses of each sentence, once rows() is empty: `beam` at least, or all there can be,
+  // the best first.
+  std::vector<std::vector<Hypothesis>> results() &&;
 
  private:
   struct Beam {
@@ -57,7 +61,9 @@ class BeamSearch {
     std::vector<Hypothesis> ended{};
     bool done() const { return live.empty(); }
   };
-  double score(const Beam&) const;
+  double score(const Beam& b) const {
+    return hypothesis_score(b.log_p, b.ids.size(), options_.length_penalty);
+  }
   // Advances one sentence, whose rows begin with first_row, and appends its rows to `next`.
   void advance(i64 sentence, std::span<const std::int32_t> ids, std::span<const float> log_p,
                i64 first_row, std::vector<Row>& next);

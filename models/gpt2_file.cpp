@@ -6,10 +6,10 @@
 #include <cstring>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/shortest.h"
 #include "gossamer/models/named_options.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/shards.h"
 
 namespace gossamer::models {
 namespace {
@@ -126,9 +126,9 @@ std::vector<NamedTensor> gpt2_tensors(const Gpt2& model, const FlatParams* param
 }
 
 void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatParams* params,
-               std::map<std::string, std::string> metadata) {
+               std::map<std::string, std::string> metadata, i64 most_bytes) {
   metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  write_safetensors(path, gpt2_tensors(model, params), metadata);
+  nn::write_shards(path, gpt2_tensors(model, params), metadata, most_bytes);
 }
 
 std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors) {

@@ -64,10 +64,11 @@ void load_language(const nn::Weights& file, LanguageNet& net) {
 }
 
 void save_language(const std::filesystem::path& path, const LanguageNet& net,
-                   const FlatParams& params, const std::map<std::string, std::string>& header) {
+                   const FlatParams* params, const std::map<std::string, std::string>& header,
+                   i64 most_bytes) {
   if (const auto* llama = dynamic_cast<const Llama*>(&net))
-    return save_llama(path, *llama, &params, header);
-  save_gpt2(path, dynamic_cast<const Gpt2&>(net), &params, header);
+    return save_llama(path, *llama, params, header, most_bytes);
+  save_gpt2(path, dynamic_cast<const Gpt2&>(net), params, header, most_bytes);
 }
 
 std::vector<NamedTensor> language_tensors(const LanguageNet& net, const FlatParams& params) {

@@ -45,9 +45,10 @@ bool is_language(const nn::Weights& file);
 nn::Weights fitting_weights(nn::Weights, const LanguageNet&);
 // Loads what the family's reader gives.
 void load_language(const nn::Weights&, LanguageNet&);
-// Writes what Hugging Face's library reads, from the values of params.
-void save_language(const std::filesystem::path&, const LanguageNet&, const FlatParams& params,
-                   const std::map<std::string, std::string>& header);
+// Writes what Hugging Face's library reads, from the model's tensors or from the values of params.
+// most_bytes: as nn::write_shards() has it.
+void save_language(const std::filesystem::path&, const LanguageNet&, const FlatParams* params,
+                   const std::map<std::string, std::string>& header, i64 most_bytes = 0);
 // All parameters as files have them, with the values of params.
 std::vector<NamedTensor> language_tensors(const LanguageNet&, const FlatParams& params);
 // Parameters as they stand in a file with this header.

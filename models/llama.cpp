@@ -68,11 +68,10 @@ i64 parameter_count(const LlamaOptions& o) {
          o.width;
 }
 
-Tensor rope_table(const LlamaOptions& o, i64 positions) {
-  const i64 half = o.head_size / 2;
+std::vector<double> rope_frequencies(const LlamaOptions& o) {
   const RopeScaling& s = o.scaling;
   std::vector<double> frequencies;
-  for (i64 i = 0; i < half; ++i) {
+  for (i64 i = 0; i < o.head_size / 2; ++i) {
     double f = std::pow(o.theta, -2 * static_cast<double>(i) / static_cast<double>(o.head_size));
     if (s.type == "linear") f /= s.factor;
     if (s.type == "llama3") {
@@ -82,6 +81,12 @@ Tensor rope_table(const LlamaOptions& o, i64 positions) {
     }
     frequencies.push_back(f);
   }
+  return frequencies;
+}
+
+Tensor rope_table(const LlamaOptions& o, i64 positions) {
+  const i64 half = o.head_size / 2;
+  const std::vector<double> frequencies = rope_frequencies(o);
   Tensor table = Tensor::empty({positions, o.head_size});
   for (i64 p = 0; p < positions; ++p) {
     float* row = table.as<float>() + p * o.head_size;

@@ -69,6 +69,8 @@ i64 parameter_count(const LlamaOptions&);
 // heads share keys. ConfigError for an unknown name.
 LlamaOptions llama_options(const std::string& name, const ModelOptions&);
 
+// Of each pair of a head's numbers, [head_size / 2]: radians that one position turns it, scaled.
+std::vector<double> rope_frequencies(const LlamaOptions&);
 // f32 [positions, head_size]: row p holds the cosines, then the sines, of p times each frequency.
 // Computed in double, rounded once: never a parameter, never of 16 bits.
 Tensor rope_table(const LlamaOptions&, i64 positions);

@@ -195,7 +195,7 @@ LlamaOptions read_llama_config(std::string_view text, const std::string& file) {
   return o;
 }
 
-std::string llama_config(const LlamaOptions& o, std::int32_t end) {
+std::string llama_config(const LlamaOptions& o, std::int32_t end, std::int32_t begin) {
   check<ConfigError>(is_llama_type(o.type), "llama: type \"", o.type, "\" is none of theirs");
   const auto only = [&](bool has, const char* what, std::initializer_list<const char*> types) {
     check<ConfigError>(
@@ -250,8 +250,8 @@ std::string llama_config(const LlamaOptions& o, std::int32_t end) {
         .add("original_max_position_embeddings", s.old_positions);
   out.raw("rope_scaling", s.type == "default" ? "null" : scaling.str());
   out.add("torch_dtype", "float32");
-  for (const char* key : {"bos_token_id", "eos_token_id"})
-    out.raw(key, end >= 0 ? std::to_string(end) : "null");
+  const auto id = [](std::int32_t mark) { return mark >= 0 ? std::to_string(mark) : "null"; };
+  out.raw("bos_token_id", id(begin >= 0 ? begin : end)).raw("eos_token_id", id(end));
   return out.str() + "\n";
 }
 

@@ -3,16 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/io/safetensors.h"
-#include "gossamer/core/text/json.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/lora.h"
+#include "gossamer/nn/shards.h"
 
 namespace gossamer::models {
 namespace {
@@ -121,33 +119,7 @@ std::vector<NamedTensor> llama_tensors(const Llama& model, const FlatParams* par
 void save_llama(const std::filesystem::path& path, const Llama& model, const FlatParams* params,
                 std::map<std::string, std::string> metadata, i64 most_bytes) {
   metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  std::vector<NamedTensor> values = llama_tensors(model, params);
-  std::size_t total = 0;
-  for (const NamedTensor& t : values) total += t.tensor.bytes();
-  if (most_bytes == 0 || total <= static_cast<std::size_t>(most_bytes))
-    return write_safetensors(path, values, metadata);
-
-  std::vector<std::vector<NamedTensor>> shards(1);
-  std::size_t filled = 0;
-  for (NamedTensor& t : values) {
-    if (filled > 0 && filled + t.tensor.bytes() > static_cast<std::size_t>(most_bytes)) {
-      shards.emplace_back();
-      filled = 0;
-    }
-    filled += t.tensor.bytes();
-    shards.back().push_back(std::move(t));
-  }
-  JsonObject where;
-  for (std::size_t i = 0; i < shards.size(); ++i) {
-    char number[32];
-    std::snprintf(number, sizeof number, "-%05zu-of-%05zu", i + 1, shards.size());
-    const std::string name = path.stem().string() + number + path.extension().string();
-    write_safetensors(path.parent_path() / name, shards[i], metadata);
-    for (const NamedTensor& t : shards[i]) where.add(t.name, name);
-  }
-  JsonObject index;
-  index.add("metadata", JsonObject().add("total_size", total)).add("weight_map", where);
-  write_file(path.string() + ".index.json", index.str() + "\n");
+  nn::write_shards(path, llama_tensors(model, params), metadata, most_bytes);
 }
 
 }  // namespace gossamer::models

@@ -26,8 +26,9 @@ bool is_llama(const nn::Weights&);
 // model computes, in a way that is not built, is refused by its name.
 LlamaOptions read_llama_config(std::string_view json, const std::string& file);
 // The text of config.json, in the old spelling, which all versions of Hugging Face's library read.
-// end: the end mark, or -1. ConfigError: no model_type of theirs has these options.
-std::string llama_config(const LlamaOptions&, std::int32_t end);
+// end, begin: the marks, or -1; without a begin mark the end mark is both. ConfigError: no
+// model_type of theirs has these options.
+std::string llama_config(const LlamaOptions&, std::int32_t end, std::int32_t begin = -1);
 
 // The weights of a file with the names of our modules: without "model.", without tables of rotary
 // positions (inv_freq), which old files have, and with what its header's "lora_scale" says of A and
@@ -54,9 +55,7 @@ std::vector<NamedTensor> llama_tensors(const Llama&, const FlatParams* params);
 // A model's parameters as Hugging Face's files have them: names with "model.", f32 on the CPU.
 std::vector<NamedTensor> llama_in_file(const std::vector<NamedTensor>& parameters);
 // Writes what AutoModelForCausalLM.from_pretrained() reads, beside config.json, from the model's
-// tensors or from the values of params. most_bytes: a larger model is cut into files of about so
-// many bytes, NAME-00001-of-0000N.safetensors, with NAME.safetensors.index.json in place of
-// NAME.safetensors; 0: never. IoError.
+// tensors or from the values of params. most_bytes: as nn::write_shards() has it. IoError.
 void save_llama(const std::filesystem::path&, const Llama&, const FlatParams* params,
                 std::map<std::string, std::string> metadata = {}, i64 most_bytes = 0);
 

@@ -3,15 +3,27 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/ops.h"
+#include "gossamer/core/random.h"
+#include "gossamer/models/sampling.h"
 
 namespace gossamer::models {
 namespace {
 
 constexpr i64 kMultiple = 16;  // of the lengths that graphs see
+
+double log_p_of(std::span<const float> logits, std::int32_t id) {
+  const double top = static_cast<double>(*std::ranges::max_element(logits));
+  double sum = 0;
+  for (const float v : logits) sum += std::exp(static_cast<double>(v) - top);
+  return static_cast<double>(logits[static_cast<std::size_t>(id)]) - top - std::log(sum);
+}
 
 i64 next_multiple(i64 n) { return (n + kMultiple - 1) / kMultiple * kMultiple; }
 
@@ -43,6 +55,18 @@ Tensor Translator::all_rows(const Tensor& room, const Tensor& view) {
   return room.slice(0, rows * row).reshape({rows, view.shape(1), view.shape(2)});
 }
 
+// Behind a source, and in place of one, stand end marks; who reads a source sees its length.
+Translator::Padded Translator::padded(const std::vector<Ids>& sources, i64 count,
+                                      i64 longest) const {
+  Tensor ids = Tensor::full({count, longest}, static_cast<float>(options_.end), DType::i32),
+         lengths = Tensor::full({count}, 1, DType::i32);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    std::ranges::copy(sources[i], ids.as<std::int32_t>() + static_cast<i64>(i) * longest);
+    lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(sources[i].size());
+  }
+  return {ids.to(device_), lengths.to(device_)};
+}
+
 void Translator::begin(const std::vector<Ids>& sources, i64 capacity) {
   const i64 positions = net_.options().positions, sentences = static_cast<i64>(sources.size()),
             count = rounded(sentences, INT64_MAX);
@@ -51,16 +75,8 @@ void Translator::begin(const std::vector<Ids>& sources, i64 capacity) {
     longest = std::min(positions, next_multiple(longest));
     capacity = std::min(positions, next_multiple(capacity));
   }
-  // Behind a source, and in place of one, stand end marks; who reads a source sees its length.
-  Tensor source = Tensor::full({count, longest}, static_cast<float>(options_.end), DType::i32),
-         lengths = Tensor::full({count}, 1, DType::i32);
-  for (i64 i = 0; i < sentences; ++i) {
-    const Ids& ids = sources[static_cast<std::size_t>(i)];
-    std::ranges::copy(ids, source.as<std::int32_t>() + i * longest);
-    lengths.as<std::int32_t>()[i] = static_cast<std::int32_t>(ids.size());
-  }
-  lengths = lengths.to(device_);
-  const Tensor memory = net_.encode(source.to(device_), lengths);
+  const Padded source = padded(sources, count, longest);
+  const Tensor memory = net_.encode(source.ids, source.lengths), lengths = source.lengths;
   const i64 each = fixed_ ? options_.beam : 1;
   if (fixed_) {
     const std::vector<Tensor> kv = net_.keys_values(memory);
@@ -185,8 +201,8 @@ void Translator::step(const Rows& rows, i64 candidates) {
             });
 }
 
-std::vector<BeamSearch::Hypothesis> Translator::translate(const std::vector<Ids>& sources,
-                                                          const std::vector<i64>& limits) {
+std::vector<Translator::Hypotheses> Translator::search(const std::vector<Ids>& sources,
+                                                       const std::vector<i64>& limits) {
   const NoGrad no_grad;
   BeamSearch search(options_, limits);
   if (sources.empty()) return {};
@@ -207,7 +223,67 @@ std::vector<BeamSearch::Hypothesis> Translator::translate(const std::vector<Ids>
     }
     search.advance(its_ids, its_log_p);
   }
-  return search.results();
+  return std::move(search).results();
+}
+
+Translator::Hypotheses Translator::translate(const std::vector<Ids>& sources,
+                                             const std::vector<i64>& limits) {
+  Hypotheses out;
+  for (Hypotheses& found : search(sources, limits)) out.push_back(std::move(found.front()));
+  return out;
+}
+
+std::vector<Translator::Hypotheses> Translator::sample(const std::vector<Ids>& sources,
+                                                       const std::vector<i64>& limits,
+                                                       const Choice& choice,
+                                                       std::span<const std::uint64_t> seeds) {
+  const NoGrad no_grad;
+  if (sources.empty()) return {};
+  const auto each = static_cast<i64>(seeds.size()), count = static_cast<i64>(sources.size()),
+             rows = count * each;
+  const auto longest = std::ranges::max_element(sources, {}, &Ids::size)->size();
+  const Padded source = padded(sources, count, static_cast<i64>(longest));
+  const i64 capacity = *std::ranges::max_element(limits);
+  const Transformer::Cache cache =
+      net_.cache(net_.encode(source.ids, source.lengths), source.lengths, each, capacity);
+  TextPositions positions(rows, device_);
+  positions.move_to(0);
+
+  struct Drawn {
+    Rng random;
+    Ids ids{};
+    double log_p = 0;
+    bool ended = false;
+  };
+  std::vector<Drawn> all;
+  for (i64 row = 0; row < rows; ++row)
+    all.push_back({Rng(seeds[static_cast<std::size_t>(row % each)])});
+  Ids last(all.size(), options_.begin);
+  while (!std::ranges::all_of(all, &Drawn::ended)) {
+    const Tensor given = Tensor::from(last, {rows}).to(device_);
+    const Tensor logits = cast(net_.step(given, cache, positions), DType::f32).to(Device::cpu());
+    positions.advance();
+    for (std::size_t row = 0; row < all.size(); ++row) {
+      Drawn& text = all[row];
+      if (text.ended) continue;
+      const std::span<const float> its =
+          logits.span<float>().subspan(row * static_cast<std::size_t>(logits.shape(1)),
+                                       static_cast<std::size_t>(logits.shape(1)));
+      last[row] =
+          static_cast<std::int32_t>(models::sample(its, choice, text.random.uniform53(), text.ids));
+      text.ids.push_back(last[row]);
+      text.log_p += log_p_of(its, last[row]);
+      text.ended = last[row] == options_.end || static_cast<i64>(text.ids.size()) ==
+                                                    limits[row / static_cast<std::size_t>(each)];
+    }
+  }
+  std::vector<Hypotheses> out(sources.size());
+  for (std::size_t row = 0; row < all.size(); ++row) {
+    const double score =
+        hypothesis_score(all[row].log_p, all[row].ids.size(), options_.length_penalty);
+    out[row / static_cast<std::size_t>(each)].push_back({std::move(all[row].ids), score});
+  }
+  return out;
 }
 
 }  // namespace gossamer::models

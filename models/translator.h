@@ -6,9 +6,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "gossamer/core/captured_step.h"
+#include "gossamer/core/ops/choice.h"
 #include "gossamer/core/ops/decode.h"
 #include "gossamer/models/beam_search.h"
 #include "gossamer/models/transformer.h"
@@ -21,10 +23,18 @@ class Translator {
   // Without a capture each step computes just the rows that go on. The network must live as long,
   // in eval mode.
   Translator(Transformer&, const BeamOptions&, GraphOptions graphs = {});
-  // The best translation of each source, of at most limits[i] ids. Sources have at least one id,
-  // and as many as the model has positions at most; limits too.
-  std::vector<BeamSearch::Hypothesis> translate(const std::vector<Ids>& sources,
-                                                const std::vector<i64>& limits);
+  using Hypotheses = std::vector<BeamSearch::Hypothesis>;
+  // The translations of each source that the search has found, of at most limits[i] ids, the best
+  // first. Sources have at least one id, and as many as the model has positions at most; limits
+  // too.
+  std::vector<Hypotheses> search(const std::vector<Ids>& sources, const std::vector<i64>& limits);
+  // The best of each.
+  Hypotheses translate(const std::vector<Ids>& sources, const std::vector<i64>& limits);
+  // Instead: translations whose ids are drawn, one for each seed, in the order of the seeds, which
+  // serve all sources. The score is that of the model itself, before temperature and cuts. The ids
+  // are chosen on the host.
+  std::vector<Hypotheses> sample(const std::vector<Ids>& sources, const std::vector<i64>& limits,
+                                 const Choice&, std::span<const std::uint64_t> seeds);
   i64 positions() const { return net_.options().positions; }  // most ids of either side
   std::size_t graphs() const { return step_.graphs(); }
 
@@ -40,6 +50,11 @@ class Translator {
     bool moved = false;  // some row does not go on with itself
   };
   void begin(const std::vector<Ids>& sources, i64 capacity);
+  // Sources as rows of a tensor, [count, longest], and their lengths, both on the device.
+  struct Padded {
+    Tensor ids, lengths;
+  };
+  Padded padded(const std::vector<Ids>& sources, i64 count, i64 longest) const;
   Rows arrange(const std::vector<BeamSearch::Row>&);
   void keep_sources(const std::vector<i64>& sentences);
   void step(const Rows&, i64 candidates);

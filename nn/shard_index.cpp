@@ -1,9 +1,13 @@
-// The index of a model that is cut into several files: see weights.h.
+// The index of a model that is cut into several files: see weights.h and shards.h.
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/printable.h"
+#include "gossamer/nn/shards.h"
 #include "gossamer/nn/weights.h"
 
 namespace gossamer::nn {
@@ -26,6 +30,36 @@ std::map<std::string, std::vector<std::string>> parse_shard_index(const std::str
     out[name].push_back(tensor);
   }
   return out;
+}
+
+void write_shards(const std::filesystem::path& path, std::vector<NamedTensor> values,
+                  const std::map<std::string, std::string>& metadata, i64 most_bytes) {
+  std::size_t total = 0;
+  for (const NamedTensor& t : values) total += t.tensor.bytes();
+  if (most_bytes == 0 || total <= static_cast<std::size_t>(most_bytes))
+    return write_safetensors(path, values, metadata);
+
+  std::vector<std::vector<NamedTensor>> shards(1);
+  std::size_t filled = 0;
+  for (NamedTensor& t : values) {
+    if (filled > 0 && filled + t.tensor.bytes() > static_cast<std::size_t>(most_bytes)) {
+      shards.emplace_back();
+      filled = 0;
+    }
+    filled += t.tensor.bytes();
+    shards.back().push_back(std::move(t));
+  }
+  JsonObject where;
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    char number[32];
+    std::snprintf(number, sizeof number, "-%05zu-of-%05zu", i + 1, shards.size());
+    const std::string name = path.stem().string() + number + path.extension().string();
+    write_safetensors(path.parent_path() / name, shards[i], metadata);
+    for (const NamedTensor& t : shards[i]) where.add(t.name, name);
+  }
+  JsonObject index;
+  index.add("metadata", JsonObject().add("total_size", total)).add("weight_map", where);
+  write_file(path.string() + ".index.json", index.str() + "\n");
 }
 
 }  // namespace gossamer::nn

@@ -171,6 +171,14 @@ if(PYTHON)
   add_test(NAME interop.tokenizers_live
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/tokenizers_live.py
       $<TARGET_FILE:tokenizer_interop>)
+  add_test(NAME interop.language_huggingface
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/language_huggingface.py
+      $<TARGET_FILE:gossamer>)
+  add_test(NAME interop.gguf_llamacpp
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/gguf_llamacpp.py
+      $<TARGET_FILE:gossamer>)
+  set_tests_properties(interop.language_huggingface interop.gguf_llamacpp PROPERTIES
+    SKIP_RETURN_CODE 77 ENVIRONMENT OMP_WAIT_POLICY=passive)
   add_test(NAME interop.onnx_capi
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/onnx_capi.py
       $<TARGET_FILE:gossamer_capi>)

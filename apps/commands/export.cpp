@@ -1,9 +1,10 @@
 // `gossamer export MODEL --to onnx|safetensors|torch --out FILE`: a model file in the formats of
-// others.
+// others. export_language.cpp does it for language models.
 #include <fmt/core.h>
 
 #include "gossamer/apps/command_keys.h"
 #include "gossamer/apps/commands.h"
+#include "gossamer/apps/commands/export_language.h"
 #include "gossamer/apps/config_check.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/known_data.h"
@@ -31,8 +32,12 @@ void save_with_header(const std::string& file, const LoadedModel& model,
 
 int export_model(const ExportCommand& command) {
   const bool onnx = command.to == "onnx";
-  check<ConfigError>(onnx || command.to == "safetensors" || command.to == "torch", "--to ",
-                     command.to, ": wanted onnx, safetensors or torch");
+  if (command.to == "huggingface" || command.to == "gguf") return export_language(command);
+  check<ConfigError>(
+      onnx || command.to == "safetensors" || command.to == "torch", "--to ", command.to,
+      ": wanted onnx, safetensors or torch; of a language model huggingface or gguf");
+  check<ConfigError>(command.dtype.empty() && command.shard_bytes == 0, "--to ", command.to,
+                     ": --dtype is for --to gguf, --shard-bytes for --to huggingface");
   check<ConfigError>(onnx || (command.input.empty() && !command.keep_batch_norm), "--to ",
                      command.to,
                      ": --input and --keep-batch-norm are for --to onnx, which holds a graph");

@@ -92,9 +92,14 @@ class Prompts {
     for (std::string line; out.texts.size() < most && out.wrong.empty() && lines_->next(line);) {
       any_ = true;
       try {
-        add(prompt_of(line), lines_->place(), out.texts);
-      } catch (const DataError& error) {
-        out.wrong = lines_->place() + ": " + error.what();
+        const std::string prompt = prompt_of(line);
+        try {
+          add(prompt, lines_->place(), out.texts);
+        } catch (const DataError& error) {
+          out.wrong = lines_->place() + ": " + error.what();
+        }
+      } catch (const DataError& error) {  // which names the place
+        out.wrong = error.what();
       }
     }
     check<DataError>(any_, c_.file, ": has no lines, so no prompts");
@@ -221,7 +226,7 @@ void grow(std::span<Text> texts, const LanguageModel& m, const GenerateCommand& 
   std::vector<std::uint64_t> seeds(static_cast<std::size_t>(decoder.texts()));
   for (std::size_t i = 0; i < texts.size(); ++i) seeds[i] = texts[i].seed;
   // Ids that the tokenizer does not have, of a vocabulary that was rounded up, never come.
-  Choice choice = c.sampling;
+  Choice choice = c.sampling.over(m.choice);
   choice.known = m.tokenizer->size();
   decoder.begin(choice, seeds);
   std::vector<const Ids*> so_far;
@@ -324,7 +329,7 @@ void write_texts(std::span<Text> texts, bool first, bool several, const Language
 }  // namespace
 
 int generate(const GenerateCommand& c) {
-  models::check_choice(c.sampling);
+  models::check_choice(c.sampling.over({}));
   check<ConfigError>(c.tokens >= 1, "generate: --tokens ", c.tokens, "; wanted at least 1");
   check<ConfigError>(c.samples >= 1, "generate: --samples ", c.samples, "; wanted at least 1");
   check<ConfigError>(!c.logprobs || (c.json && *c.logprobs >= 0),
@@ -352,6 +357,11 @@ int generate(const GenerateCommand& c) {
                      ": there is no tokenizer beside it; name its folder with --tokenizer");
   check<ConfigError>(m.tokenizer->size() <= m.net->vocabulary(), "--tokenizer ", c.tokenizer,
                      " has ", m.tokenizer->size(), " ids, the model ", m.net->vocabulary());
+  if (const Choice used = c.sampling.over(m.choice); used != c.sampling.over({}))
+    say(fmt::format(
+        "{}: generation_config.json beside it decides where no option does: temperature "
+        "{}, top-k {}, top-p {}, min-p {}, repetition penalty {}",
+        m.file, used.temperature, used.top_k, used.top_p, used.min_p, used.repetition_penalty));
   Prompts prompts(c, m);
   const bool several = prompts.several();
   Decoders decoders(*m.net);

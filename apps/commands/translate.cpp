@@ -1,5 +1,6 @@
 // `gossamer translate MODEL < lines`: a translation of each line, in the same order.
 #include <algorithm>
+#include <cmath>
 #include <exception>
 #include <filesystem>
 #include <numeric>
@@ -23,6 +24,7 @@
 #include "gossamer/core/text/json.h"
 #include "gossamer/data/text/bleu.h"
 #include "gossamer/data/text/chrf.h"
+#include "gossamer/models/sampling.h"
 
 namespace fs = std::filesystem;
 
@@ -88,22 +90,70 @@ class Source {
   std::exception_ptr stopped_;
 };
 
-// Sentences of about one length are translated together. That of no ids is empty.
-std::vector<std::string> translate_lines(models::Translator& translator,
-                                         const data::Tokenizer& tokenizer,
-                                         const std::vector<Sentence>& lines, std::size_t batch) {
+// Of each line its translations, the best first; none if it has no ids.
+struct Translation {
+  std::string text;
+  double score;
+};
+using Translations = std::vector<Translation>;
+
+// Sentences of about one length are translated together.
+std::vector<Translations> translate_lines(models::Translator& translator, const TranslateCommand& c,
+                                          const data::Tokenizer& tokenizer,
+                                          const std::vector<Sentence>& lines) {
+  const auto batch = static_cast<std::size_t>(c.batch),
+             most = static_cast<std::size_t>(c.n_best.value_or(1));
+  std::vector<std::uint64_t> seeds(most);
+  std::iota(seeds.begin(), seeds.end(), static_cast<std::uint64_t>(c.seed));
+  Choice choice = c.sampling.over({});
+  choice.known = tokenizer.size();
   std::vector<std::size_t> order(lines.size());
   std::iota(order.begin(), order.end(), 0u);
   std::erase_if(order, [&](std::size_t i) { return lines[i].empty(); });
   std::ranges::stable_sort(order, {}, [&](std::size_t i) { return lines[i].size(); });
-  std::vector<std::string> out(lines.size());
+  std::vector<Translations> out(lines.size());
   for (std::size_t at = 0; at < order.size(); at += batch) {
     const std::span some = std::span(order).subspan(at, std::min(batch, order.size() - at));
     std::vector<Sentence> sources;
     for (const std::size_t i : some) sources.push_back(lines[i]);
-    const auto found = translate_sentences(translator, sources);
-    for (std::size_t i = 0; i < some.size(); ++i) out[some[i]] = sentence_text(tokenizer, found[i]);
+    const std::vector<i64> limits = translation_limits(translator, sources);
+    const auto found = c.sample ? translator.sample(sources, limits, choice, seeds)
+                                : translator.search(sources, limits);
+    for (std::size_t i = 0; i < some.size(); ++i)
+      for (std::size_t k = 0; k < std::min(most, found[i].size()); ++k)
+        out[some[i]].push_back({sentence_text(tokenizer, found[i][k].ids), found[i][k].score});
   }
+  return out;
+}
+
+std::string best_text(const Translations& line) { return line.empty() ? "" : line[0].text; }
+
+// As many lines as --n-best says, so that those of each line of the file can be counted off.
+void print_lines(const TranslateCommand& c, const Translations& line) {
+  for (std::size_t k = 0; k < static_cast<std::size_t>(c.n_best.value_or(1)); ++k) {
+    const bool is = k < line.size();
+    print(fmt::format("{}{}\n",
+                      !c.scores ? ""
+                      : is      ? fmt::format("{:.4f}\t", line[k].score)
+                                : "\t",
+                      is ? line[k].text : ""));
+  }
+}
+
+// What --n-best and --scores say of a line, in JSON.
+std::vector<JsonObject> all_of(const Translations& line) {
+  std::vector<JsonObject> out;
+  for (const Translation& t : line)
+    out.push_back(JsonObject().add("translation", t.text).add("score", t.score));
+  return out;
+}
+double best_score(const Translations& line) { return line.empty() ? NAN : line[0].score; }
+
+JsonObject object_of(const TranslateCommand& c, const Translations& line) {
+  JsonObject out;
+  out.add("translation", best_text(line));
+  if (c.scores) out.add("score", best_score(line));
+  if (c.n_best) out.add("n_best", all_of(line));
   return out;
 }
 
@@ -142,9 +192,11 @@ int translate(const TranslateCommand& c) {
   check_search("translate", search);
   check<ConfigError>(c.threads >= 0, "translate: --threads ", c.threads, "; wanted at least 1");
   set_compute_threads(c.threads > 0 ? c.threads : cores());
-  check<ConfigError>(!c.lines || !c.json,
-                     "translate: --json is one object behind the last line, and --lines answers "
-                     "each; leave one of them out");
+  check<ConfigError>(!c.n_best || (*c.n_best >= 1 && *c.n_best <= (c.sample ? 1024 : c.beam)),
+                     "translate: --n-best ", c.n_best.value_or(0), "; wanted 1 to ",
+                     c.sample ? 1024 : c.beam,
+                     c.sample ? "" : ", as many as --beam follows; a wider beam finds more");
+  models::check_choice(c.sampling.over({}));
   const References references = references_of(c);
   Config config = load_config(c.arguments);
   allow_keys(config, "translate", {"train.dtype", "train.device"});
@@ -161,22 +213,33 @@ int translate(const TranslateCommand& c) {
   const auto batch = static_cast<std::size_t>(c.batch);
   const bool each = c.lines || source.typed();
   const std::size_t most = each ? 1 : 16 * batch;
-  std::vector<std::string> out;
+  std::vector<std::string> out;  // the best of each line
+  std::vector<double> scores;
+  std::vector<std::vector<JsonObject>> n_best;
   ProgressLine line("translate",
                     {.unit = "sentences", .silent = !progress_is_seen(!c.json) || source.typed()});
   i64 done = 0;
   for (std::size_t wanted = each ? 1 : batch;; wanted = std::min(2 * wanted, most)) {
     const std::vector<Sentence> lines = source.next(wanted);
-    for (std::string& translation : translate_lines(translator, *m.tokenizer, lines, batch)) {
-      if (!c.json) print(translation + "\n");
-      if (c.json || !references.empty()) out.push_back(std::move(translation));
+    for (const Translations& found : translate_lines(translator, c, *m.tokenizer, lines)) {
+      if (c.json && c.lines)
+        print(object_of(c, found).str() + "\n");
+      else if (!c.json)
+        print_lines(c, found);
+      if (c.json || !references.empty()) out.push_back(best_text(found));
+      if (c.json && !c.lines && c.scores) scores.push_back(best_score(found));
+      if (c.json && !c.lines && c.n_best) n_best.push_back(all_of(found));
     }
     std::fflush(stdout);
     line.show(done += static_cast<i64>(lines.size()));
     if (lines.size() < wanted) break;
   }
   JsonObject json;
-  if (c.json) json.add("translations", out);
+  if (c.json && !c.lines) {
+    json.add("translations", out);
+    if (c.scores) json.add("scores", scores);
+    if (c.n_best) json.add("n_best", n_best);
+  }
   const bool as_many =
       std::ranges::all_of(references, [&](const auto& file) { return file.size() == out.size(); });
   if (!references.empty() && as_many && !out.empty()) {
@@ -192,7 +255,7 @@ int translate(const TranslateCommand& c) {
                      .c_str(),
                  stderr);
   }
-  if (c.json) print(json.str() + "\n");
+  if (c.json && !(c.lines && references.empty())) print(json.str() + "\n");
   source.rethrow();
   check_as_many(c, references, out.size());
   return source.left_out() ? 3 : 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include <fmt/format.h>
 
@@ -12,6 +13,7 @@
 #include "gossamer/core/text/printable.h"
 #include "gossamer/models/gpt2_file.h"
 #include "gossamer/models/llama_file.h"
+#include "gossamer/models/sampling.h"
 #include "gossamer/nn/inference.h"
 #include "gossamer/nn/init.h"
 
@@ -139,9 +141,9 @@ std::shared_ptr<const data::Tokenizer> tokenizer_beside(const ModelSource& sourc
   return data::find_tokenizer(source.beside.string());
 }
 
-std::string hugging_face_config(const models::LanguageOptions& options, std::int32_t end) {
+std::string hugging_face_config(const models::LanguageOptions& options, const data::Marks& marks) {
   if (const auto* llama = std::get_if<models::LlamaOptions>(&options))
-    return models::llama_config(*llama, end);
+    return models::llama_config(*llama, marks.end, marks.begin);
   const auto& o = std::get<models::Gpt2Options>(options);
   JsonObject out;
   out.add("architectures", std::vector<std::string>{"GPT2LMHeadModel"})
@@ -160,7 +162,7 @@ std::string hugging_face_config(const models::LanguageOptions& options, std::int
   for (const char* key : {"resid_pdrop", "embd_pdrop", "attn_pdrop"})
     out.add(key, static_cast<double>(o.dropout));
   for (const char* key : {"bos_token_id", "eos_token_id"})
-    out.raw(key, end >= 0 ? std::to_string(end) : "null");
+    out.raw(key, marks.end >= 0 ? std::to_string(marks.end) : "null");
   return out.str() + "\n";
 }
 
@@ -184,6 +186,37 @@ std::vector<std::int32_t> end_ids_in(const fs::path& folder) {
     return ids;
   }
   return {};
+}
+
+Choice choice_in(const fs::path& folder) {
+  Choice out;
+  const fs::path path = folder / "generation_config.json";
+  std::ifstream in(path);
+  if (!in.good()) return out;
+  const std::string text((std::istreambuf_iterator<char>(in)), {});
+  const auto json = parse_json<nlohmann::json>(text);
+  check<IoError>(json.is_object(), path.string(), ": is no JSON object");
+  const auto read = [&](const char* key, auto& value) {
+    const auto at = json.find(key);
+    if (at == json.end() || at->is_null()) return;
+    check<IoError>(
+        std::is_integral_v<std::remove_reference_t<decltype(value)>> ? at->is_number_integer()
+                                                                     : at->is_number(),
+        path.string(), ": ", key, " is ", printable(at->dump(), 60), "; wanted a number");
+    at->get_to(value);
+  };
+  read("temperature", out.temperature);
+  read("top_k", out.top_k);
+  read("top_p", out.top_p);
+  read("min_p", out.min_p);
+  read("repetition_penalty", out.repetition_penalty);
+  if (json.value("do_sample", nlohmann::json()) == false) out.temperature = 0;
+  try {
+    models::check_choice(out);
+  } catch (const ConfigError& error) {
+    fail<IoError>(path.string(), ": ", error.what());
+  }
+  return out;
 }
 
 LanguageModel load_language_model(const ModelSource& source, DType dtype, std::optional<i64> heads,
@@ -213,6 +246,7 @@ LanguageModel load_language_model(const ModelSource& source, DType dtype, std::o
   m.params = nn::put_on(*m.net, device, dtype);
   m.tokenizer = tokenizer_beside(source);
   m.ends = end_ids_in(source.beside);
+  m.choice = choice_in(source.beside);
   check<IoError>(!m.tokenizer || m.tokenizer->size() <= m.net->vocabulary(), m.file, ": has ",
                  m.net->vocabulary(), " ids, the tokenizer beside it ",
                  m.tokenizer ? m.tokenizer->size() : 0);

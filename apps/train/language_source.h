@@ -10,13 +10,14 @@
 
 #include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/flat.h"
+#include "gossamer/core/ops/choice.h"
 #include "gossamer/data/text/tokenizer.h"
 #include "gossamer/models/language_file.h"
 
 namespace gossamer::apps {
 
-// config.json as AutoModelForCausalLM.from_pretrained() reads it. end: the end mark, or -1.
-std::string hugging_face_config(const models::LanguageOptions&, std::int32_t end);
+// config.json as AutoModelForCausalLM.from_pretrained() reads it.
+std::string hugging_face_config(const models::LanguageOptions&, const data::Marks&);
 
 // The weights of a language model, and its options. What no tensor says is taken from the file's
 // header, else from config.json.
@@ -33,6 +34,10 @@ LanguageSource language_of(nn::Weights, const std::filesystem::path& folder,
                            std::optional<i64> heads = {});
 // null: there is none
 std::shared_ptr<const data::Tokenizer> tokenizer_beside(const ModelSource&);
+// How a folder's generation_config.json wants ids to be chosen: temperature, top_k, top_p, min_p,
+// repetition_penalty, and the likeliest always if do_sample is false; what it does not say is as
+// in Choice. IoError.
+Choice choice_in(const std::filesystem::path& folder);
 // The ids of eos_token_id, a number or a list, in a folder's generation_config.json, else in its
 // config.json; none if neither says one. IoError.
 std::vector<std::int32_t> end_ids_in(const std::filesystem::path& folder);
@@ -45,6 +50,7 @@ struct LanguageModel {
   std::unique_ptr<FlatParams> params;                // set if it computes in 16 bits
   std::shared_ptr<const data::Tokenizer> tokenizer;  // null: none beside the file
   std::vector<std::int32_t> ends;                    // each ends a text: end_ids_in()
+  Choice choice;                                     // choice_in()
   std::vector<std::string> notes;                    // what had to be guessed
 };
 // Reads a model, with config.json and tokenizer beside it. heads: as read_language(). cache: a

@@ -344,7 +344,7 @@ class Model final : public TextModel<models::LanguageNet, Data> {
     return header;
   }
   void save_beside(const std::filesystem::path& folder) const override {
-    write_file(folder / "config.json", hugging_face_config(data_.model, data_.set.marks.end));
+    write_file(folder / "config.json", hugging_face_config(data_.model, data_.set.marks));
     TextModel::save_beside(folder);
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const override {
@@ -382,7 +382,7 @@ class Model final : public TextModel<models::LanguageNet, Data> {
   }
   void write(const std::filesystem::path& path, nn::Module& net, const FlatParams& params,
              const std::map<std::string, std::string>& header) const override {
-    models::save_language(path, static_cast<const models::LanguageNet&>(net), params, header);
+    models::save_language(path, static_cast<const models::LanguageNet&>(net), &params, header);
     if (config_.model.lora_rank > 0)  // which can be taken elsewhere without the model
       models::save_adapter(path.parent_path() / (path.stem().string() + "-adapter"),
                            dynamic_cast<const models::Llama&>(net), &params, config_.model.init);

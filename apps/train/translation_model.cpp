@@ -93,13 +93,19 @@ models::Translator translator_of(models::Transformer& net, const data::Marks& ma
            .on_failure = std::move(on_failure)}};
 }
 
-std::vector<Sentence> translate_sentences(models::Translator& translator,
-                                          const std::vector<Sentence>& sources, i64 extra) {
+std::vector<i64> translation_limits(const models::Translator& translator,
+                                    const std::vector<Sentence>& sources, i64 extra) {
   std::vector<i64> limits;
   for (const Sentence& s : sources)
     limits.push_back(std::min(static_cast<i64>(s.size()) + extra, translator.positions()));
+  return limits;
+}
+
+std::vector<Sentence> translate_sentences(models::Translator& translator,
+                                          const std::vector<Sentence>& sources, i64 extra) {
   std::vector<Sentence> out;
-  for (models::BeamSearch::Hypothesis& h : translator.translate(sources, limits))
+  for (models::BeamSearch::Hypothesis& h :
+       translator.translate(sources, translation_limits(translator, sources, extra)))
     out.push_back(std::move(h.ids));
   return out;
 }

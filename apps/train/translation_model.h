@@ -44,6 +44,10 @@ using Sentence = std::vector<std::int32_t>;  // ids, with the end mark
 // Of the model, on its device; on a GPU its steps become graphs, or it is told why not.
 models::Translator translator_of(models::Transformer&, const data::Marks&, const TranslateOptions&,
                                  GraphFailure);
+// How many ids the translation of each has at most: as many as its source and `extra`, and no more
+// than the model has positions.
+std::vector<i64> translation_limits(const models::Translator&, const std::vector<Sentence>&,
+                                    i64 extra = TranslateOptions().extra);
 // Translates several sentences at once. A sentence has at most as many ids as the model has
 // positions. extra: as TranslateOptions have it.
 std::vector<Sentence> translate_sentences(models::Translator&, const std::vector<Sentence>&,

@@ -16,6 +16,7 @@
 #include "gossamer/data/formats/class_names.h"
 #include "gossamer/data/formats/tfrecord.h"
 #include "gossamer/data/hash.h"
+#include "gossamer/data/inner_error.h"
 
 namespace gossamer::data {
 namespace {
@@ -208,7 +209,7 @@ class IndexedSet final : public Dataset {
         file.read(at, to);
       } catch (const DataError& error) {
         // this error names the file; a user needs the name of the image too
-        fail<DataError>(name(i), ": ", error.what());
+        fail<DataError>(name(i), ": ", without_code(error.what()));
       }
     };
     if (index.wrapping == Wrapping::pixels) {

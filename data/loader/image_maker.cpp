@@ -7,6 +7,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/data/inner_error.h"
 #include "gossamer/data/loader/checked_options.h"
 #include "gossamer/data/mix.h"
 
@@ -62,7 +63,7 @@ void ImageMaker::make(const ImagePlace& at, const Recipe& recipe, ImageInHand& o
     } catch (const DataError& error) {
       out.damaged.push_back({index, error.what()});
       if (options_.strict)
-        fail<DataError>(code::damaged_images, error.what(),
+        fail<DataError>(code::damaged_images, without_code(error.what()),
                         ". The run stops because damaged images are errors (strict); without that "
                         "option they are replaced.");
       if (!options_.replace_damaged) {

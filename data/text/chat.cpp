@@ -221,12 +221,17 @@ std::string names_of_chats() {
   return out;
 }
 
-std::string chat_of(const Tokenizer& tokenizer) {
+std::string chat_template_of(const Tokenizer& tokenizer) {
   std::string jinja;
   for (const Tokenizer::StoredFile& file : tokenizer.files()) {
     if (file.name == "tokenizer_config.json" && jinja.empty()) jinja = template_in(file);
     if (file.name == "chat_template.jinja") jinja = file.bytes;
   }
+  return jinja;
+}
+
+std::string chat_of(const Tokenizer& tokenizer) {
+  const std::string jinja = chat_template_of(tokenizer);
   check<DataError>(!jinja.empty(), code::nothing,
                    "the tokenizer has no chat template; name one of ", names_of_chats());
   for (const Known& each : kKnown)

@@ -19,6 +19,8 @@ struct ChatMessage {
 // The names of the templates: "chatml, llama2, …".
 std::string names_of_chats();
 void check_chat(const std::string& name);  // ConfigError: no template has this name
+// The template that came with a tokenizer, in Jinja; empty: none.
+std::string chat_template_of(const Tokenizer&);
 // The name of the template that came with a tokenizer: chat_template in tokenizer_config.json, or
 // chat_template.jinja. DataError: it has none, or it is another than those that are known.
 std::string chat_of(const Tokenizer&);

@@ -217,6 +217,19 @@ class Reading {
  public:
   explicit Reading(const Tokenizer::StoredFile& file) : name_(printable(file.name)), file_(file) {}
 
+  TokenTables tables() {
+    const Message model(file_.bytes, name_);
+    const Message trainer(model.bytes(2), name_), normalizer(model.bytes(3), name_);
+    read_pieces(model);
+    if (trainer.number(3, 1) != 2) refuse("is a model of unigrams");
+    if (!normalizer.bytes(2).empty() || normalizer.number(4, 1) != 0)
+      refuse("changes characters or leaves out spaces before it cuts text");
+    TokenTables out{.tokens = *pieces_, .scores = scores_};
+    for (const std::uint64_t kind : kinds_) out.kinds.push_back(static_cast<TokenKind>(kind));
+    out.space_in_front = normalizer.number(3, 1) != 0;
+    return out;
+  }
+
   std::shared_ptr<const Tokenizer> run(const std::optional<Tokenizer::StoredFile>& config) {
     const Message model(file_.bytes, name_);
     const Message trainer(model.bytes(2), name_), normalizer(model.bytes(3), name_);
@@ -407,6 +420,10 @@ class Reading {
 std::shared_ptr<const Tokenizer> read_sentence_piece(
     const Tokenizer::StoredFile& file, const std::optional<Tokenizer::StoredFile>& config) {
   return Reading(file).run(config);
+}
+
+TokenTables sentence_piece_tables(const Tokenizer::StoredFile& file) {
+  return Reading(file).tables();
 }
 
 }  // namespace gossamer::data

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "gossamer/data/text/token_tables.h"
 #include "gossamer/data/text/tokenizer.h"
 
 namespace gossamer::data {
@@ -14,5 +15,8 @@ namespace gossamer::data {
 // is none, or is of a kind that is named.
 std::shared_ptr<const Tokenizer> read_sentence_piece(
     const Tokenizer::StoredFile& file, const std::optional<Tokenizer::StoredFile>& config = {});
+
+// What token_tables() gives of a file that was read.
+TokenTables sentence_piece_tables(const Tokenizer::StoredFile& file);
 
 }  // namespace gossamer::data

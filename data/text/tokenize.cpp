@@ -16,6 +16,7 @@
 #include "gossamer/core/text/shortest.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/files.h"
+#include "gossamer/data/inner_error.h"
 #include "gossamer/data/text/byte_pairs.h"
 #include "gossamer/data/text/characters.h"
 #include "gossamer/data/text/examples.h"
@@ -176,7 +177,7 @@ class Tokenizing {
     try {
       if (chat_.empty()) chat_ = chat_of(*tokenizer_);
     } catch (const DataError& error) {  // whose code gives way to that of the line
-      no_chat_ = std::string(error.what()).substr(std::string(code::nothing).size());
+      no_chat_ = without_code(error.what());
     }
   }
   std::string path(const std::string& name) const {
@@ -245,7 +246,7 @@ class Tokenizing {
       (*tokenizer_.*encode)(work.source, work.ids);
       (*tokenizer_.*encode)(work.target, work.target_ids);
     } catch (const DataError& error) {
-      fail<DataError>(code::damaged, work.place, ": ", error.what());
+      fail<DataError>(code::damaged, work.place, ": ", without_code(error.what()));
     }
   }
 

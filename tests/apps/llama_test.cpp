@@ -7,6 +7,7 @@
 #include "apps/text_data.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/nn/weights.h"
+#include "support/gguf_file.h"
 #include "support/golden_llama.h"
 #include "support/torch_bytes.h"
 
@@ -239,10 +240,112 @@ TEST_F(LlamaProgram, ATextEndsAtAnyOfTheIdsThatTheFolderNames) {
                         "--tokens", std::to_string(all - asked)});
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_EQ(Json::parse(r.out)["tokens"], stops - asked);
+  // It decides how ids are chosen, too, where no option does.
+  const auto text = [&](const char* config, std::vector<std::string> more) {
+    write_text(folder / "hf/generation_config.json", config);
+    more.insert(more.begin(), {"generate", "hf", "--prompt", prompt, "--tokens", "12"});
+    const Result made = run(more);
+    EXPECT_EQ(made.code, 0) << made.err;
+    EXPECT_EQ(made.err.find("generation_config.json beside it") != made.err.npos,
+              std::string_view(config) != "{}" && more.size() == 6)
+        << made.err;
+    return made.out;
+  };
+  const std::vector<std::string> greedily{"--temperature", "0"},
+      drawn{"--temperature",        "2",  "--top-k", "5", "--top-p", "0.9", "--min-p", "0.01",
+            "--repetition-penalty", "1.5"};
+  const char* said =
+      R"({"temperature": 2, "top_k": 5, "top_p": 0.9, "min_p": 0.01, "repetition_penalty": 1.5})";
+  EXPECT_EQ(text(R"({"do_sample": false, "temperature": 0.7})", {}), text("{}", greedily));
+  EXPECT_EQ(text(said, {}), text("{}", drawn));
+  EXPECT_NE(text(said, {}), text("{}", {}));
+  EXPECT_EQ(text(R"({"temperature": 3})", greedily), text("{}", greedily)) << "the option decides";
+  for (const auto& [config, says] :
+       {std::pair{R"({"top_p": 2})", "top-p = 2"}, {R"({"top_k": 1.5})", "top_k is 1.5"}}) {
+    write_text(folder / "hf/generation_config.json", config);
+    const Result refused = run({"generate", "hf", "--prompt", prompt});
+    EXPECT_EQ(refused.code, 6);
+    EXPECT_THAT(refused.err, HasSubstr(std::string("generation_config.json: ") + says));
+  }
   write_text(folder / "hf/generation_config.json", R"({"eos_token_id": "two"})");
   const Result wrong = run({"generate", "hf", "--prompt", prompt});
   EXPECT_EQ(wrong.code, 6);
   EXPECT_THAT(wrong.err, HasSubstr("generation_config.json: eos_token_id is \"two\""));
+}
+
+// --- for other programs
+
+TEST_F(LlamaProgram, IsExportedAsAFolderAndAsGguf) {
+  ASSERT_EQ(run(small({})).code, 0);
+  const double whole = loss({"runs/t"});
+  const auto to = [&](const char* format, std::vector<std::string> more) {
+    more.insert(more.begin(), {"export", "runs/t", "--to", format, "--out"});
+    return run(more);
+  };
+  for (const char* bytes : {"0", "9000"}) {
+    const std::string out = std::string("hf") + bytes;
+    const Result r = to("huggingface", {out, "--shard-bytes", bytes});
+    ASSERT_EQ(r.code, 0) << r.err;
+    EXPECT_THAT(r.out, HasSubstr("a model of the family llama"));
+    EXPECT_EQ(fs::exists(folder / out / "model.safetensors.index.json"), *bytes == '9');
+    EXPECT_TRUE(fs::exists(folder / out / "characters.json"));
+    EXPECT_EQ(read_text(folder / out / "config.json"), read_text(folder / "runs/t/config.json"));
+    EXPECT_NEAR(loss({out}), whole, 1e-9);
+  }
+  const Result again = to("huggingface", {"hf0"});
+  EXPECT_EQ(again.code, 2);
+  EXPECT_THAT(again.err, HasSubstr("hf0: is there already; name a new or empty folder"));
+
+  const Result characters = to("gguf", {"t.gguf"});
+  EXPECT_EQ(characters.code, 3);
+  EXPECT_THAT(characters.err, HasSubstr("the tokenizer is none of byte pairs"));
+  fs::remove(folder / "hf0/characters.json");
+  const Result ids = run({"export", "hf0", "--to", "gguf", "--dtype", "f16", "--out", "t.gguf"});
+  ASSERT_EQ(ids.code, 0) << ids.err;
+  EXPECT_THAT(ids.err, HasSubstr("no_vocab"));
+  const testing::GgufFile file(read_text(folder / "t.gguf"));
+  EXPECT_EQ(file.texts.at("tokenizer.ggml.model"), "no_vocab");
+  EXPECT_EQ(file.tensors.at("blk.0.attn_q.weight").type, 1u);
+
+  for (const auto& [arguments, says] :
+       {std::pair{std::vector<std::string>{"--to", "gguf", "--dtype", "q4_0"}, "--dtype q4_0"},
+        {{"--to", "gguf", "--shard-bytes", "9"}, "--shard-bytes"},
+        {{"--to", "huggingface", "--dtype", "f16"}, "--dtype is for --to gguf"},
+        {{"--to", "gguf", "--input", "bytes"}, "models of pictures"},
+        {{"--to", "onnx"}, "is a language model"}}) {
+    std::vector<std::string> all{"export", "runs/t", "--out", "none"};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Result refused = run(all);
+    EXPECT_EQ(refused.code, 2) << says;
+    EXPECT_THAT(refused.err, HasSubstr(says));
+    EXPECT_FALSE(fs::exists(folder / "none"));
+  }
+}
+
+TEST_F(LlamaProgram, AGgufSaysItsTokenizer) {
+  ASSERT_EQ(run({"data", "tokenize", "text.txt", "--tokenizer", "bpe:280", "--out", "pairs"}).code,
+            0);
+  ASSERT_EQ(run({"train", "task=language", "data.train=pairs", "data.val=none", "model.name=llama",
+                 "model.layers=1", "model.width=32", "model.heads=4", "model.classes=290",
+                 "data.length=16", "train.batch=4", "train.epochs=1 steps", "optim.warmup_epochs=0",
+                 "run.name=pairs", "run.report=false", "train.threads=1"})
+                .code,
+            0);
+  const Result r = run({"export", "runs/pairs", "--to", "gguf", "--out", "t.gguf"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const testing::GgufFile file(read_text(folder / "t.gguf"));
+  EXPECT_EQ(file.texts.at("tokenizer.ggml.model"), "gpt2");
+  EXPECT_EQ(file.texts.at("tokenizer.ggml.pre"), "gpt-2");
+  const auto& tokens = file.lists.at("tokenizer.ggml.tokens");
+  const auto& kinds = file.number_lists.at("tokenizer.ggml.token_type");
+  ASSERT_EQ(tokens.size(), 290u);
+  EXPECT_EQ(tokens.back(), "[PAD289]");
+  EXPECT_EQ(kinds.back(), 5);
+  const auto end = static_cast<std::size_t>(file.numbers.at("tokenizer.ggml.eos_token_id"));
+  EXPECT_EQ(tokens.at(end), "<|endoftext|>");
+  EXPECT_EQ(kinds.at(end), 3);
+  EXPECT_EQ(file.lists.at("tokenizer.ggml.merges").size(), 280u - 257u);
+  EXPECT_EQ(file.numbers.at("tokenizer.ggml.add_bos_token"), 0);
 }
 
 // --- the forms of Hugging Face's folders, with a GPT-2

@@ -121,6 +121,58 @@ TEST_F(Translation, FromPairsToASentence) {
   EXPECT_NEAR(json["bleu"], beam["bleu"].get<double>(), 1e-9);
   EXPECT_NEAR(json["chrf"], beam["chrf"].get<double>(), 1e-9);
   EXPECT_EQ(json["chrf_signature"], beam["chrf_signature"]);
+  // Several translations of each line, with their scores; the first is what is written without.
+  const auto translated = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"translate", "runs/t", "--file", "in.txt"});
+    const Result r = run(more);
+    EXPECT_EQ(r.code, 0) << r.err;
+    return r.out;
+  };
+  const std::string three = translated({"--n-best", "3"});
+  EXPECT_EQ(std::ranges::count(three, '\n'), 12) << "the line without text has three, too";
+  EXPECT_THAT(three, ::testing::StartsWith("der Hund sieht Musik.\n"));
+  const Json listed = Json::parse(translated({"--n-best", "3", "--scores", "--json"}));
+  ASSERT_EQ(listed["n_best"].size(), 4u);
+  EXPECT_EQ(listed["n_best"][1], Json::array());
+  EXPECT_TRUE(listed["scores"][1].is_null());
+  std::string same, plain;
+  for (const Json& line : listed["n_best"]) {
+    double before = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      same += k < line.size() ? line[k]["translation"].get<std::string>() + "\n" : "\n";
+      if (line.empty()) continue;
+      EXPECT_LE(line[k]["score"].get<double>(), before) << "the best first";
+      before = line[k]["score"];
+    }
+    plain += line.empty() ? "\n" : line[0]["translation"].get<std::string>() + "\n";
+  }
+  EXPECT_EQ(same, three);
+  EXPECT_EQ(plain, text.out);
+  const std::string scores = translated({"--scores"});
+  EXPECT_NEAR(std::stod(scores), listed["scores"][0].get<double>(), 1e-4);
+  EXPECT_EQ(scores.substr(scores.find('\t') + 1, 21), "der Hund sieht Musik.");
+  std::istringstream each(translated({"--lines", "--json", "--n-best", "2", "--scores"}));
+  std::string first, second;
+  std::getline(each, first), std::getline(each, second);
+  EXPECT_EQ(Json::parse(first)["translation"], "der Hund sieht Musik.");
+  EXPECT_EQ(Json::parse(first)["n_best"].size(), 2u);
+  EXPECT_EQ(Json::parse(first)["score"], listed["scores"][0]);
+  EXPECT_EQ(Json::parse(second)["translation"], "");
+
+  // Drawn instead: at temperature 0 the greedy ones, else those of the seed.
+  EXPECT_EQ(translated({"--sample", "--temperature", "0"}), translated({"--beam", "1"}));
+  const std::vector<std::string> hot{"--sample", "--temperature", "3", "--n-best", "2"};
+  const auto seeded = [&](const char* seed) {
+    auto arguments = hot;
+    arguments.insert(arguments.end(), {"--seed", seed});
+    return translated(arguments);
+  };
+  EXPECT_EQ(seeded("5"), seeded("5"));
+  EXPECT_NE(seeded("5"), seeded("6"));
+  auto one_line = hot;
+  one_line.insert(one_line.end(), {"--batch", "1", "--seed", "5"});
+  EXPECT_EQ(translated(one_line), seeded("5")) << "whatever stands beside it";
+
   write_text(folder / "empty.txt", "");
   EXPECT_EQ(translate_file("empty.txt").out, "");
   EXPECT_EQ(translate_file("empty.txt").code, 0);
@@ -262,7 +314,12 @@ TEST_F(Translation, WrongInputIsOneSentence) {
   expect_error({"eval", "runs/t", "data.val=translation", "data.length=4"}, 3, "the limit is 4");
   expect_error({"eval", "runs/t", "data.val=translation", "data.length=64"}, 2, "reads 32 ids");
   expect_error({"translate", "runs/t", "--file", "language"}, 6, "cannot open");
-  expect_error({"translate", "runs/t", "--file", "val.en", "--lines", "--json"}, 2, "--lines");
+  expect_error({"translate", "runs/t", "--file", "val.en", "--n-best", "5"}, 2,
+               "--n-best 5; wanted 1 to 4, as many as --beam follows");
+  expect_error({"translate", "runs/t", "--file", "val.en", "--sample", "--top-p", "0"}, 2,
+               "top-p = 0");
+  expect_error({"translate", "runs/t", "--file", "val.en", "--top-k", "3"}, 2, "--sample");
+  expect_error({"translate", "runs/t", "--file", "val.en", "--sample", "--beam", "2"}, 2, "--beam");
   write_text(folder / "short.de", "die Katze\n");
   for (const std::string reference : {"short.de", "none.de"})
     EXPECT_EQ(run({"translate", "runs/t", "--file", "val.en", "--reference", reference}).out, "")

@@ -143,7 +143,12 @@ std::vector<BeamSearch::Hypothesis> search(const BeamOptions& options, std::vect
     first = false;
     advance(beams, logits);
   }
-  return beams.results();
+  std::vector<BeamSearch::Hypothesis> best;
+  for (auto& found : std::move(beams).results()) {
+    EXPECT_TRUE(std::ranges::is_sorted(found, std::greater<>(), &BeamSearch::Hypothesis::score));
+    best.push_back(std::move(found.front()));
+  }
+  return best;
 }
 
 // The best of all sequences: those that end within the limit, and those of its length.

@@ -83,7 +83,7 @@ BeamSearch::Hypothesis by_hand(Transformer& net, const BeamOptions& options, con
     texts = std::move(now);
     search.advance(ids, log_p);
   }
-  return search.results()[0];
+  return std::move(search).results()[0][0];
 }
 
 std::vector<Ids> ids_of(const std::vector<BeamSearch::Hypothesis>& found) {
@@ -160,6 +160,82 @@ TEST(Translator, ASentenceDoesNotSeeTheOthersNorThoseBefore) {
     EXPECT_EQ(ids_of(fixed.translate({sources[i]}, {limits[i]}))[0], all[i].ids);
   }
   EXPECT_TRUE(together.translate({}, {}).empty());
+}
+
+// The log p of a translation as the loss has it.
+double log_p_by_loss(Transformer& net, const Ids& source, const Ids& ids) {
+  const NoGrad no_grad;
+  Ids inputs{kBegin};
+  inputs.insert(inputs.end(), ids.begin(), ids.end() - 1);
+  const auto length = static_cast<i64>(ids.size());
+  const Tensor loss = net.loss(Tensor::from(source, {1, static_cast<i64>(source.size())}), {},
+                               Tensor::from(inputs, {1, length}), Tensor::from(ids, {1, length}));
+  return -static_cast<double>(loss.item()) * static_cast<double>(length);
+}
+
+void expect_scores_of_the_loss(Transformer& net, const BeamOptions& o, const Ids& source,
+                               const Translator::Hypotheses& found) {
+  for (const BeamSearch::Hypothesis& h : found) {
+    const double log_p = log_p_by_loss(net, source, h.ids),
+                 norm = std::pow((5 + static_cast<double>(h.ids.size())) / 6, o.length_penalty);
+    EXPECT_NEAR(h.score, log_p / norm, 2e-5 * std::abs(log_p)) << h.ids.size();
+  }
+}
+
+TEST(Translator, TheBestOnesAreInOrderAndTheirScoresAreWhatTheLossSays) {
+  Net m;
+  const std::vector<Ids> sources = drawn_sources(4, 11);
+  const std::vector<i64> limits = limits_of(sources);
+  for (const double penalty : {0.0, 0.6, 1.5}) {
+    const BeamOptions options{.beam = 5, .length_penalty = penalty, .begin = kBegin, .end = kEnd};
+    Translator translator(m.net, options);
+    const auto found = translator.search(sources, limits);
+    const auto best = translator.translate(sources, limits);
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      EXPECT_EQ(found[i].front().ids, best[i].ids);
+      EXPECT_GE(found[i].size(), 5u);
+      EXPECT_TRUE(
+          std::ranges::is_sorted(found[i], std::greater<>(), &BeamSearch::Hypothesis::score));
+      expect_scores_of_the_loss(m.net, options, sources[i], found[i]);
+      std::vector<Ids> all = ids_of(found[i]);
+      std::ranges::sort(all);
+      EXPECT_EQ(std::ranges::adjacent_find(all), all.end()) << "each is another one";
+    }
+  }
+}
+
+TEST(Translator, SamplesAreThoseOfTheirSeedsAloneAndTogether) {
+  Net m;
+  const std::vector<Ids> sources = drawn_sources(4, 13);
+  const std::vector<i64> limits = limits_of(sources);
+  Translator translator(m.net, kBeams);
+  const Choice choice{.temperature = 1.3, .top_k = 20, .top_p = 0.95};
+  const std::vector<std::uint64_t> seeds{7, 8, 9};
+  const auto all = translator.sample(sources, limits, choice, seeds);
+  ASSERT_EQ(all.size(), sources.size());
+  std::size_t others = 0;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    ASSERT_EQ(all[i].size(), 3u);
+    for (std::size_t k = 0; k < 3; ++k) {
+      const auto alone =
+          translator.sample({sources[i]}, {limits[i]}, choice, std::span(seeds).subspan(k, 1));
+      EXPECT_EQ(alone[0][0].ids, all[i][k].ids) << i << ", seed " << seeds[k];
+      EXPECT_LE(static_cast<i64>(all[i][k].ids.size()), limits[i]);
+      others += all[i][k].ids != all[i][0].ids;
+    }
+    expect_scores_of_the_loss(m.net, kBeams, sources[i], all[i]);
+  }
+  EXPECT_GT(others, 4u) << "seeds draw other ids";
+  // At temperature 0 it is the greedy search.
+  Translator greedy(m.net, kGreedy);
+  const auto likeliest =
+      greedy.sample(sources, limits, {.temperature = 0}, std::span(seeds).first(1));
+  const auto wanted = greedy.translate(sources, limits);
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    EXPECT_EQ(likeliest[i][0].ids, wanted[i].ids);
+    EXPECT_NEAR(likeliest[i][0].score, wanted[i].score, 1e-4);
+  }
+  EXPECT_TRUE(translator.sample({}, {}, choice, seeds).empty());
 }
 
 TEST(Translator, GraphsMakeTheSameIdsIn16Bits) {
