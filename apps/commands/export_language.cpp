@@ -39,9 +39,12 @@ void write_folder(const fs::path& folder, const LanguageModel& m, const ModelSou
   if (!m.ends.empty() && std::ranges::find(m.ends, marks.end) == m.ends.end())
     marks.end = m.ends.front();
   write_file(folder / "config.json", hugging_face_config(m.options, marks));
-  if (m.tokenizer)
+  if (m.tokenizer) {
     for (const data::Tokenizer::StoredFile& file : m.tokenizer->files())
       write_file(folder / file.name, file.bytes);
+    const std::string config = hugging_face_tokenizer_config(*m.tokenizer);
+    if (!config.empty()) write_file(folder / "tokenizer_config.json", config);
+  }
   if (std::ifstream said(source.beside / "generation_config.json"); said.good())
     write_file(folder / "generation_config.json",
                std::string(std::istreambuf_iterator<char>(said), {}));

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <type_traits>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -163,6 +165,24 @@ std::string hugging_face_config(const models::LanguageOptions& options, const da
     out.add(key, static_cast<double>(o.dropout));
   for (const char* key : {"bos_token_id", "eos_token_id"})
     out.raw(key, marks.end >= 0 ? std::to_string(marks.end) : "null");
+  return out.str() + "\n";
+}
+
+std::string hugging_face_tokenizer_config(const data::Tokenizer& tokenizer) {
+  const auto files = tokenizer.files();
+  if (std::ranges::find(files, "vocab.json", &data::Tokenizer::StoredFile::name) == files.end())
+    return "";
+  const data::Marks marks = tokenizer.marks();
+  JsonObject out;
+  out.add("tokenizer_class", "GPT2Tokenizer").add("add_prefix_space", false);
+  for (const auto& [key, id] : {std::pair{"bos_token", marks.begin >= 0 ? marks.begin : marks.end},
+                                {"eos_token", marks.end},
+                                {"unk_token", marks.end},
+                                {"pad_token", marks.pad}}) {
+    std::string name;
+    if (id >= 0) tokenizer.decode(std::span(&id, 1), name);
+    out.raw(key, id >= 0 ? json_text(name) : "null");
+  }
   return out.str() + "\n";
 }
 

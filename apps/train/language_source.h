@@ -19,6 +19,10 @@ namespace gossamer::apps {
 // config.json as AutoModelForCausalLM.from_pretrained() reads it.
 std::string hugging_face_config(const models::LanguageOptions&, const data::Marks&);
 
+// tokenizer_config.json for a tokenizer of GPT-2's two files, which AutoTokenizer else knows beside
+// a GPT-2 only. Empty: the tokenizer is another one.
+std::string hugging_face_tokenizer_config(const data::Tokenizer&);
+
 // The weights of a language model, and its options. What no tensor says is taken from the file's
 // header, else from config.json.
 struct LanguageSource {

@@ -346,6 +346,9 @@ class Model final : public TextModel<models::LanguageNet, Data> {
   void save_beside(const std::filesystem::path& folder) const override {
     write_file(folder / "config.json", hugging_face_config(data_.model, data_.set.marks));
     TextModel::save_beside(folder);
+    if (!data_.set.tokenizer) return;
+    const std::string config = hugging_face_tokenizer_config(*data_.set.tokenizer);
+    if (!config.empty()) write_file(folder / "tokenizer_config.json", config);
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const override {
     const std::vector<Tensor>& in = batch.tensors;

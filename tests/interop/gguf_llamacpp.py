@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""GGUF files that `gossamer export --to gguf` writes, read by llama.cpp's own package and run by it.
+"""GGUF files of `gossamer export --to gguf`, read by llama.cpp's own package and run by it.
 
     gguf_llamacpp.py GOSSAMER
 
@@ -50,8 +50,10 @@ ROPE3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor
              high_freq_factor=4.0, original_max_position_embeddings=64)
 GPT2 = dict(n_embd=64, n_layer=3, n_head=4, n_positions=512, initializer_range=0.15,
             bos_token_id=None, eos_token_id=None)
-# Texts of the golden strings that llama.cpp cuts otherwise than the tokenizer's own library.
-OTHER_IDS = {}
+# Of the golden strings how many have other ids in llama.cpp, as the export's notes say: with
+# Mistral's Metaspace "first" texts that begin with a space or have a mark; with Qwen those that NFC
+# changes.
+OTHER_IDS = {"mistral": 10, "qwen2": 3}
 # name, model_type, options, the golden tokenizer that it has
 FAMILIES = [
     ("llama, scaled", "llama", SMALL | {"rope_parameters": ROPE3}, "llama3"),
@@ -74,7 +76,7 @@ def gossamer(*words):
 
 
 def with_every_split(tokenizer):
-    """Of a tokenizer of pieces: every way to cut a token in two is a merge, as in published ones."""
+    """Of a tokenizer of pieces: each way to cut a token in two is a merge, as in published ones."""
     model = tokenizer["model"]
     order = dict.fromkeys("".join(m if isinstance(m, list) else m.split(" "))
                           for m in model["merges"])
@@ -211,15 +213,16 @@ def ours(folder, count):
     return out, [{t["id"]: t["logprob"] for t in each["top"]} for each in out["logprobs"]]
 
 
-def distance(llama, prompt, made, wanted):
-    """Of log p behind every beginning; whether the likeliest id is ours; how many were answered."""
+def distance(llama, prompt, made, wanted, known):
+    """Of log p behind every beginning; whether the likeliest id that is one of the tokenizer's
+    (we take no other) is ours; how many were answered."""
     far, same, answered = 0.0, True, 0
     for at, row in enumerate(wanted):
         theirs = llama.next_to(prompt + made[:at], 20)
         if not theirs:
             continue
         answered += 1
-        same = same and max(theirs, key=theirs.get) == made[at]
+        same = same and max((i for i in theirs if i < known), key=theirs.get) == made[at]
         far = max([far] + [abs(row[i] - theirs[i]) for i in row.keys() & theirs.keys()])
     return far, same, answered
 
@@ -229,11 +232,10 @@ def check_run(name, folder, path, tokenizer, texts):
     wrong = [t for t in texts if llama.ids(t, True) != tokenizer(t).input_ids]
     out, wanted = ours(folder, 20)
     made = [each["id"] for each in out["logprobs"]]
-    far, same, answered = distance(llama, tokenizer(PROMPT).input_ids, made, wanted)
+    far, same, answered = distance(llama, tokenizer(PROMPT).input_ids, made, wanted,
+                                   len(tokenizer))
     print(f"{name}: llama.cpp makes {'the same' if same else 'OTHER'} greedy ids, log p within "
           f"{far:.1e} at {answered} places; ids of {len(wrong)} of {len(texts)} texts differ")
-    for text in wrong:
-        print("   ", ascii(text), llama.ids(text, True), tokenizer(text).input_ids)
     assert same and far < MOST and answered >= len(made) // 2, name
     return wrong
 
@@ -249,7 +251,7 @@ def check_trap(folder, path, tokenizer):
     reader.data.flush()
     out, wanted = ours(folder, 20)
     made = [each["id"] for each in out["logprobs"]]
-    far, _, _ = distance(LlamaCpp(path), tokenizer(PROMPT).input_ids, made, wanted)
+    far, _, _ = distance(LlamaCpp(path), tokenizer(PROMPT).input_ids, made, wanted, len(tokenizer))
     print(f"without the turned rows llama.cpp's log p is {far:.2f} away")
     assert far > 0.05, far
 
@@ -271,7 +273,7 @@ def main():
             if xllamacpp:
                 path = at / f"{number}-f32.gguf"
                 wrong = check_run(name, folder, path, tokenizer, texts)
-                assert len(wrong) <= OTHER_IDS.get(tokens, 0), (name, wrong)
+                assert len(wrong) == OTHER_IDS.get(tokens, 0), (name, wrong)
                 if number == 0:
                     check_trap(folder, path, tokenizer)
     print("passed" if xllamacpp else "passed, but nothing was run by llama.cpp")

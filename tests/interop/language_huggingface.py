@@ -179,10 +179,10 @@ def trained(at, texts):
     for model, keys in (("llama", ["model.heads=4", "model.kv_heads=2"]),
                         ("gpt2", ["model.heads=2", "model.bias=false"])):
         gossamer("train", "task=language", f"data.train={at}/ids", f"model.name={model}",
-                 "model.layers=2", "model.width=32", *keys, "data.length=64", "data.val=none", "train.batch=4",
-                 "train.epochs=8 steps", "optim.warmup_epochs=0", "optim.name=adamw",
-                 "optim.learning_rate=0.01", f"run.dir={at}/runs", f"run.name={model}",
-                 "run.report=false", "train.threads=1")
+                 "model.layers=2", "model.width=32", *keys, "data.length=64", "data.val=none",
+                 "train.batch=4", "train.epochs=8 steps", "optim.warmup_epochs=0",
+                 "optim.name=adamw", "optim.learning_rate=0.01", f"run.dir={at}/runs",
+                 f"run.name={model}", "run.report=false", "train.threads=1")
         folder = at / "runs" / model
         net, tokenizer = model_of(folder), transformers.AutoTokenizer.from_pretrained(folder)
         worst = difference(net, tokenizer, folder)
