@@ -239,8 +239,14 @@ TokenTables token_tables(const Tokenizer& tokenizer) {
     const auto at = std::ranges::find(files, name, &Tokenizer::StoredFile::name);
     return at == files.end() ? nullptr : &*at;
   };
-  if (const auto* file = find("tokenizer.json"))
-    return Tables(json_of<Json>(file->bytes, "tokenizer.json: is no JSON"), tokenizer.size()).run();
+  if (const auto* file = find("tokenizer.json")) {
+    const auto json = json_of<Json>(file->bytes, "tokenizer.json: is no JSON");
+    try {
+      return Tables(json, tokenizer.size()).run();
+    } catch (const Json::exception& error) {  // as a null in place of a flag
+      refuse("has a step that is written in another way (" + std::string(error.what()) + ")");
+    }
+  }
   if (const auto* vocabulary = find("vocab.json"), *merges = find("merges.txt");
       vocabulary && merges)
     return Tables(as_tokenizer_json(tokenizer, vocabulary->bytes, merges->bytes), tokenizer.size())

@@ -160,6 +160,9 @@ TEST(TokenTables, RefuseWhatTheyCannotSay) {
   json["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "a+|[^a]+";
   EXPECT_THAT(refusal(json), HasSubstr("by a pattern without a name"));
   json = json_file("gpt2");
+  json["pre_tokenizer"]["use_regex"] = nullptr;
+  EXPECT_THAT(refusal(json), HasSubstr("is written in another way"));
+  json = json_file("gpt2");
   json["normalizer"] = {{"type", "NFKC"}};
   EXPECT_THAT(refusal(json), HasSubstr("normalizes text by NFKC"));
   json = json_file("llama2");

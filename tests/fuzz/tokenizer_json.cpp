@@ -5,7 +5,7 @@
 //
 // sources: added_tokens bpe decode fields normalize pattern pattern_text pre_tokenize
 // sources: steps_tokenizer tokenizer_json tokenizer_config tokenizer merges byte_names split_words
-// sources: byte_pairs characters tiktoken sentence_piece unigram files hash file_names
+// sources: token_tables byte_pairs characters tiktoken sentence_piece unigram files hash file_names
 // sources: utf8 nesting printable xxh3
 // libraries: -lpcre2-8 -lutf8proc -lfmt
 #include "gossamer/data/text/tokenizer_json.h"
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "gossamer/core/error.h"
+#include "gossamer/data/text/token_tables.h"
 
 using namespace gossamer::data;
 
@@ -39,6 +40,7 @@ void use(const Tokenizer& tokenizer, const std::string& text) {
   tokenizer.decode(frame.before, back);
   tokenizer.decode(frame.after, back);
   tokenizer.hash();
+  token_tables(tokenizer);
 }
 
 // With the parts of the input as its steps, where they are JSON.
