@@ -38,7 +38,8 @@ except ImportError:
 GOSSAMER = sys.argv[1]
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 PROMPT = "The king said: 12 'tis naïve, 日本 \U0001f600\n\n  and so"
-MOST = 1e-3  # of log p
+# Of log p, in f32. llama.cpp looks up GELU, which GPT-2 has, in a table of f16.
+MOST, MOST_OF_GPT2 = 1e-4, 5e-3
 torch.set_num_threads(1)
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
@@ -236,7 +237,8 @@ def check_run(name, folder, path, tokenizer, texts):
                                    len(tokenizer))
     print(f"{name}: llama.cpp makes {'the same' if same else 'OTHER'} greedy ids, log p within "
           f"{far:.1e} at {answered} places; ids of {len(wrong)} of {len(texts)} texts differ")
-    assert same and far < MOST and answered >= len(made) // 2, name
+    most = MOST_OF_GPT2 if name == "gpt2" else MOST
+    assert same and far < most and answered >= len(made) // 2, name
     return wrong
 
 
