@@ -4,6 +4,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/methods/registry.h"
+#include "gossamer/dist/simulation/liars.h"
 #include "gossamer/dist/simulation/simulated_worker.h"
 #include "gossamer/dist/simulation/simulator.h"
 
@@ -55,6 +56,7 @@ class EventSimulation final : public Simulation {
         plan_(plan),
         problem_(problem),
         edges_(plan.graph.edges),
+        lies_(plan),
         random_(seed, 1),
         noise_(seed, 2),
         published_(plan.row->gossip.published_order),
@@ -119,11 +121,12 @@ class EventSimulation final : public Simulation {
     SimulatedWorker &a = state(i), &b = state(j);
     ++exchanges_;
     if (published_) {
-      exchange_as_published(a, b, t);
+      exchange_as_published(i, j, t);
     } else {
       const A2cid2::Mark mark_a = a.snapshot(t, from_a_), mark_b = b.snapshot(t, from_b_);
-      a.apply(mark_a, from_a_, from_b_);
-      b.apply(mark_b, from_b_, from_a_);
+      say(i, j, t);
+      a.apply(mark_a, from_a_, heard_by_a_);
+      b.apply(mark_b, from_b_, heard_by_b_);
     }
     if (plan_.watch)
       plan_.watch({"exchange", t, t, i, j, a.numbers.eta, {}, a.x, a.twin, b.x, b.twin});
@@ -131,11 +134,13 @@ class EventSimulation final : public Simulation {
 
   // The published code sends x as it was last written, drifts to the present only after the
   // transfer, and replaces x by the mean.
-  void exchange_as_published(SimulatedWorker& a, SimulatedWorker& b, double t) {
+  void exchange_as_published(int i, int j, double t) {
+    SimulatedWorker &a = state(i), &b = state(j);
     a.drift(t - plan_.options.staleness);
     b.drift(t - plan_.options.staleness);
     from_a_ = a.x;
     from_b_ = b.x;
+    say(i, j, t);
     const auto half = [&](SimulatedWorker& w, const std::vector<double>& received) {
       w.drift(t);
       for (std::size_t k = 0; k < received.size(); ++k) {
@@ -143,8 +148,19 @@ class EventSimulation final : public Simulation {
         w.x[k] = .5 * (w.x[k] + received[k]);
       }
     };
-    half(a, from_b_);
-    half(b, from_a_);
+    half(a, heard_by_a_);
+    half(b, heard_by_b_);
+  }
+
+  // What i and j tell each other of from_a_ and from_b_. Time counts steps: each worker does one in
+  // a unit of it, on average.
+  void say(int i, int j, double t) {
+    const auto steps = static_cast<i64>(t);
+    const auto look = [&](int worker, std::span<double> out) { state(worker).look(t, out); };
+    heard_by_a_ = from_b_;
+    lies_.lie(j, i, steps, from_a_, look, heard_by_a_);
+    heard_by_b_ = from_a_;
+    lies_.lie(i, j, steps, from_b_, look, heard_by_b_);
   }
 
   void gradient(int i, double t) {
@@ -167,10 +183,13 @@ class EventSimulation final : public Simulation {
   const SimulationPlan& plan_;
   const Problem* problem_;
   EdgeSampler edges_;
+  const PairLies lies_;
   Rng random_, noise_;
   const bool published_, matching_;
   std::vector<SimulatedWorker> workers_state_;
-  std::vector<double> momentum_, gradient_, from_a_, from_b_;  // [workers, dims], [dims] each
+  std::vector<double> momentum_, gradient_;  // [workers, dims], [dims]
+  // of the exchange: what each has, and what the other tells it; [dims] each
+  std::vector<double> from_a_, from_b_, heard_by_a_, heard_by_b_;
   double now_ = 0, next_ = 0;
   i64 round_ = 0;
 };

@@ -33,6 +33,7 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
     : Simulation(plan.options.workers, problem ? problem->dims() : plan.options.dims),
       plan_(plan),
       problem_(problem),
+      lies_(plan),
       random_(seed, 1),
       noise_(seed, 2),
       crossing_(static_cast<std::size_t>(workers_)) {
@@ -140,8 +141,8 @@ void NetworkSimulation::handle(const Due& h) {
     case What::exchange_done: {
       Worker& other = at(h.other);
       share(h.who, h.other, -1);
-      w.received = other.own;
-      other.received = w.own;
+      hear(h.who, h.other);
+      hear(h.other, h.who);
       w.their_limit = other.limit;
       other.their_limit = w.limit;
       w.arrived = other.arrived = true;
@@ -295,6 +296,14 @@ void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
   const double took = m.transfer_s(i, peer, share(i, peer, 1)) * m.link.draw(random_);
   queue_.push(now_ + took, {What::exchange_done, i, peer, 0, {}});
   ++exchanges_;
+}
+
+void NetworkSimulation::hear(int i, int from) {
+  Worker& w = at(i);
+  w.received = at(from).own;
+  lies_.lie(
+      from, i, at(from).tally.gradients, w.own,
+      [&](int worker, std::span<double> out) { present(worker, out); }, w.received);
 }
 
 // Workers that only agree start anywhere: there is no distance that is usual.

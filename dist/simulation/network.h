@@ -10,6 +10,7 @@
 #include "gossamer/dist/consensus_estimate.h"
 #include "gossamer/dist/gossip/equal_weight.h"
 #include "gossamer/dist/gossip/policy.h"
+#include "gossamer/dist/simulation/liars.h"
 #include "gossamer/dist/simulation/queue.h"
 #include "gossamer/dist/simulation/simulated_worker.h"
 #include "gossamer/dist/simulation/simulator.h"
@@ -100,6 +101,7 @@ class NetworkSimulation final : public Simulation {
   double weight_of_step(int i);
   void end_wait(int i);
   void begin_exchange(int i, const Meeting&);
+  void hear(int i, int from);  // what `from` says of the snapshot that it sent
   void end_exchange(int i);
   bool refuses(Worker&);
   int share(int i, int j, int change);
@@ -108,6 +110,7 @@ class NetworkSimulation final : public Simulation {
 
   const SimulationPlan& plan_;
   const Problem* problem_;
+  const PairLies lies_;
   Rng random_, noise_;
   std::vector<Worker> all_;
   // With equal weight; what one says all know at once.

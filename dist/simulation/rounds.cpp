@@ -5,13 +5,12 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
-#include "gossamer/dist/faults/attack.h"
-#include "gossamer/dist/faults/inject.h"
 #include "gossamer/dist/methods/mixing_options.h"
 #include "gossamer/dist/methods/registry.h"
 #include "gossamer/dist/rounds/consensus_controller.h"
 #include "gossamer/dist/rounds/mixing.h"
 #include "gossamer/dist/rounds/relay.h"
+#include "gossamer/dist/simulation/liars.h"
 #include "gossamer/dist/simulation/simulator.h"
 
 namespace gossamer::dist {
@@ -61,7 +60,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
         plan_(plan),
         problem_(problem),
         formula_(*plan.formula),
-        attacks_(parse_injections(plan.options.inject)),
+        liars_(plan.options),
         noise_(seed, 2) {
     if (plan.row->traits.controls)
       controller_.emplace(plan.options.settings.only(settings_of(ConsensusControlOptions{}))
@@ -302,7 +301,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   void apply(const SparseRound& w, const std::vector<double>& x) {
     const auto d = static_cast<std::size_t>(dims_);
     w.apply(x, mixed_, d);
-    if (attacks_.empty()) return;
+    if (!liars_.any()) return;
     for (std::size_t i = 0; i < w.own.size(); ++i)
       for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e) {
         const double* const truth = x.data() + w.entries[e].from * d;
@@ -311,13 +310,8 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
             mixed_[i * d + k] += w.entries[e].weight * (said[k] - truth[k]);
       }
   }
-  bool lies(std::size_t worker) const { return lie_of(worker) != nullptr; }
-  const Injection* lie_of(std::size_t worker) const {
-    const auto found = std::ranges::find_if(attacks_, [&](const Injection& each) {
-      return each.lies() && static_cast<std::size_t>(each.rank) == worker &&
-             step_number_ >= each.at_step;
-    });
-    return found == attacks_.end() ? nullptr : &*found;
+  std::optional<Attack> lie_of(std::size_t worker) const {
+    return liars_.lie_of(static_cast<int>(worker), step_number_);
   }
   // What worker j sends to i of x: x_j, or what a liar says.
   const double* sent(const std::vector<double>& x, const SparseRound& w, std::size_t i,
@@ -326,19 +320,19 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
     const auto of = [&](std::size_t worker) {
       return std::span<const double>(x.data() + worker * d, d);
     };
-    const Injection* const liar = attacks_.empty() ? nullptr : lie_of(j);
-    if (!liar || lies(i)) return of(j).data();
+    const std::optional<Attack> attack = liars_.any() ? lie_of(j) : std::nullopt;
+    if (!attack || lie_of(i)) return of(j).data();
     std::vector<KnownModel<double>> others;
     double own_weight = 0;
     for (std::size_t e = w.first[i]; e < w.first[i + 1]; ++e) {
       const auto& [from, weight] = w.entries[e];
-      if (lies(from))
+      if (lie_of(from))
         own_weight += weight;
       else
         others.push_back({weight, of(from)});
     }
     said_.resize(d);
-    lie<double>(liar->how, of(j), of(i), own_weight, others, said_);
+    lie<double>(*attack, of(j), of(i), own_weight, others, said_);
     return said_.data();
   }
   void apply_clipped(const Clipping& by, const SparseRound& w, const std::vector<double>& x) {
@@ -416,7 +410,7 @@ class RoundSimulation final : public Simulation, private ControlledWorkers, priv
   const SimulationPlan& plan_;
   const Problem* problem_;
   const RoundFormula& formula_;
-  const std::vector<Injection> attacks_;
+  const Liars liars_;
   Rng noise_;
   std::vector<SparseRound> kept_;
   SparseRound anew_;

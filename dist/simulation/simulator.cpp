@@ -80,8 +80,6 @@ void check_attacks(const SimulationOptions& o) {
     check<ConfigError>(!each.lies() || mixes_models(o.method, o.settings), "simulate: \"",
                        to_text(each), "\" needs workers that mix models, and those of ", o.method,
                        " don't");
-    check<ConfigError>(!each.lies() || method_traits(o.method).synchronous, "simulate: \"",
-                       to_text(each), "\" is for methods in rounds, not for ", o.method);
   }
 }
 

@@ -57,8 +57,8 @@ struct SimulationOptions {
   // exchange left it, however long ago
   double staleness = INFINITY;
   double learning_rate = 0.05, momentum = 0;
-  // Attacks, as dist.inject has them (faults/inject.h): of synchronous methods in which workers mix
-  // models. A liar knows what all send in the round.
+  // Attacks, as dist.inject has them (faults/inject.h): of methods in which workers mix models
+  // (liars.h).
   std::string inject;
   Machines machines;  // of pairing that is not ideal, and of time lines
 };

@@ -7,6 +7,7 @@
 #include "dist/workers.h"
 #include "gossamer/dist/faults/injector.h"
 #include "gossamer/dist/local/local_cluster.h"
+#include "gossamer/dist/simulation/liars.h"
 #include "gossamer/dist/simulation/problems.h"
 
 namespace gossamer::dist {
@@ -82,7 +83,8 @@ TEST(Attack, BeginsAtItsStep) {
   EXPECT_GT(trained("dpsgd", "attack:3:sign-flip@step=50"), .4);
 }
 
-double simulated(const std::string& method, const std::string& inject) {
+double simulated(const std::string& method, const std::string& inject,
+                 const std::string& pairing = "poisson") {
   constexpr int kWorkers = 8;
   SimulationOptions o;
   o.graph = "exponential";
@@ -90,6 +92,7 @@ double simulated(const std::string& method, const std::string& inject) {
   o.method = method;
   o.learning_rate = .2;
   o.inject = inject;
+  o.pairing = pairing;
   LogisticOptions of{.dims = 8, .heterogeneity = 0};
   const SimulationPlan plan = plan_simulation(o);
   for (const Injection& each : parse_injections(inject))
@@ -111,6 +114,70 @@ TEST(Attack, ClippedGossipHoldsAgainstASimulatedLiarAndMixingDoesNot) {
   EXPECT_GT(flipped, 1.3 * honest);
 }
 
+// AD-PSGD halves the distance to what it hears. Worker 1 tells 0 and 2 minus its model, from step 3
+// on, and hears the truth.
+TEST(Attack, OfASimulatedPairIsHeardByTheOtherOnly) {
+  SimulationOptions o;
+  o.graph = "complete";
+  o.workers = 3;
+  o.method = "adpsgd";
+  o.dims = 2;
+  o.inject = "attack:1:sign-flip@step=3";
+  SimulationPlan plan = plan_simulation(o);
+  plan.start = {1, 2, 3, 5, 7, 11};
+  std::vector<double> x = plan.start;
+  int lies = 0;
+  plan.watch = [&](const SimulatedEvent& e) {
+    for (std::size_t k = 0; k < 2; ++k) {
+      double &a = x[static_cast<std::size_t>(e.i) * 2 + k],
+             &b = x[static_cast<std::size_t>(e.j) * 2 + k];
+      const bool begun = e.t >= 3;
+      const double a_says = begun && e.i == 1 ? -a : a, b_says = begun && e.j == 1 ? -b : b;
+      lies += begun && (e.i == 1 || e.j == 1) ? 1 : 0;
+      std::tie(a, b) = std::pair(.5 * (a + b_says), .5 * (b + a_says));
+      EXPECT_NEAR(e.x[k], a, 1e-12);
+      EXPECT_NEAR(e.other_x[k], b, 1e-12);
+    }
+  };
+  make_simulation(plan, nullptr, 1)->run_until(10);
+  EXPECT_GT(lies, 0);
+}
+
+// The liars of a pair take the neighbours of whom they lie to, with equal weights: worker 0 hears
+// -.1 times the mean of itself and worker 2, and not of the other liar, 3.
+TEST(Attack, OfASimulatedPairKnowsTheHonestNeighbours) {
+  SimulationOptions o;
+  o.graph = "complete";
+  o.workers = 4;
+  o.inject = "attack:1:ipm,attack:3:ipm";
+  const SimulationPlan plan = plan_simulation(o);
+  const auto look = [](int worker, std::span<double> out) {
+    EXPECT_EQ(worker, 2);
+    out[0] = 9;
+  };
+  const PairLies lies(plan);
+  const std::vector<double> target = {5};
+  std::vector<double> said = {1};
+  lies.lie(1, 0, 0, target, look, said);
+  EXPECT_DOUBLE_EQ(said[0], -.7);
+  said = {1};
+  lies.lie(2, 0, 0, target, look, said);  // honest
+  lies.lie(1, 3, 0, target, look, said);  // among liars
+  EXPECT_EQ(said[0], 1);
+}
+
+// Nobody of a pair can say how far is too far.
+TEST(Attack, PairsHaveNoProtectionInSimulation) {
+  for (const std::string method : {"adpsgd", "a2cid2"}) {
+    const double honest = simulated(method, "");
+    for (const std::string pairing : {"poisson", "handshake"})
+      for (const std::string attack : {"sign-flip", "alie", "dissensus"}) {
+        SCOPED_TRACE(method + " " + pairing + " " + attack);
+        EXPECT_GT(simulated(method, "attack:3:" + attack, pairing), 4 * honest);
+      }
+  }
+}
+
 TEST(Attack, IsRefusedWhereNobodySendsAModel) {
   const auto refused = [](const std::string& method, const std::string& inject) {
     SimulationOptions o;
@@ -120,7 +187,7 @@ TEST(Attack, IsRefusedWhereNobodySendsAModel) {
     if (method == "relay-sgd") o.graph = "chain";
     EXPECT_THROW(plan_simulation(o), ConfigError) << method << " " << inject;
   };
-  for (const char* method : {"allreduce", "local-sgd", "relay-sgd", "choco", "a2cid2"})
+  for (const char* method : {"allreduce", "local-sgd", "relay-sgd", "choco"})
     refused(method, "attack:3:alie");
   refused("dpsgd", "kill:rank=3");
   refused("dpsgd", "attack:3:alie@t=3");
