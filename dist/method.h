@@ -100,8 +100,9 @@ struct MethodOptions : GossipOptions {  // rate 0: no exchanges
   // what else all must have alike: name and value, as many and in the same order on all
   std::vector<std::pair<std::string, std::string>> agree{};
   // "dead", "left", "joined", "exchange failed", "exchange refused": the two models were too far
-  // apart to be true; or "left out": its values were not finite, and a sum of all was made without
-  // them. From the communication thread
+  // apart to be true; "quarantined": several refused its models, and the others go on without it;
+  // or "left out": its values were not finite, and a sum of all was made without them. From the
+  // communication thread
   std::function<void(const std::string& what, int peer)> on_fault{};
   // every exchange, failed ones too; from the thread that did it
   std::function<void(const ExchangeRecord&)> on_exchange{};

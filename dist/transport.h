@@ -51,6 +51,7 @@ enum class MessageType : std::uint8_t {
   back,
   bye,
   sketch,  // of the sender's model, see consensus_estimate.h
+  doubt,   // of the worker `value` (epoch 1), or no more (0), see quarantine.h
   notice   // taken by the link itself, see ControlLink::notice()
 };
 struct Message {

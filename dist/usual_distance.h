@@ -19,6 +19,7 @@
 // meets the limit in its first twelve digits.)
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -36,6 +37,7 @@ class UsualDistance {
   // 4, 8 …, which costs nothing in the long run, and after each that was refused.
   bool wants_norm();
   void norm(double own) { norm_ = own; }
+  bool own_is_finite() const { return std::isfinite(norm_); }
 
  private:
   std::vector<double> last_;  // above 0

@@ -486,8 +486,9 @@ typedef struct gsm_gossip_options {
   const char* record;         // a folder where the order of all events is written; NULL: not
   const char* replay;         // a folder whose events a run repeats bit for bit; NULL: not
   // "dead", "left", "joined", "exchange failed", "exchange refused" (its model was too far off to
-  // be true) or "left out" (its values were not finite, so a sum of all was made without them), and
-  // of whom; from a thread of the library
+  // be true), "quarantined" (several refused its models, and the others go on without it) or "left
+  // out" (its values were not finite, so a sum of all was made without them), and of whom; from a
+  // thread of the library
   void (*on_fault)(const char* what, int32_t peer, void* user);
   void* user;
   double finish_timeout_s;  // the longest that gsm_gossip_finish waits for who still trains; 0: 600

@@ -39,7 +39,9 @@ void Journal::fault(const std::string& what, int peer) {
     progress.set_silent(std::ranges::count_if(dead_, [&](int r) { return r < rank; }) < rank);
   }
   progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what) +
-                (left_out ? ": its values are not finite" : ""));
+                (left_out                ? ": its values are not finite"
+                 : what == "quarantined" ? ": several workers refuse its models"
+                                         : ""));
 }
 
 void Journal::exchange(const dist::ExchangeRecord& e) const {

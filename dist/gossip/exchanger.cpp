@@ -29,6 +29,7 @@ Exchanger::Exchanger(GossipState& state, Group& group, Membership& membership, c
       link_(group.control()),
       policy_(std::move(policy)),
       transfer_(state, group, options_),
+      quarantine_(group.rank(), graph.n),
       early_(early.begin(), early.end()) {
   for (int p = 0; p < base_.n; ++p)
     if (!state_.roster.member(p)) policy_->gone(p), state_.step_times.lost(p);
@@ -231,6 +232,7 @@ void Exchanger::handle(const Event& e) {
     changes = state_.roster.take_changes();
   }
   for (const Roster::Change& change : changes) follow(change);
+  if (e.kind == Event::Kind::message && e.message.type == MessageType::doubt) return judge();
   if (e.kind == Event::Kind::message && member) policy_->receive(e.peer, e.message);
 }
 
@@ -239,6 +241,10 @@ void Exchanger::handle(int from, const Message& m, double now) {
     ConsensusEstimate& estimate = state_.estimate;
     if (state_.roster.member(from) && estimate.receive(from, m))
       estimate.own(state_.model.sketch(state_.clock.now(now), estimate.stream()));
+    return;
+  }
+  if (m.type == MessageType::doubt) {
+    if (state_.roster.member(from)) quarantine_.heard(from, m);
     return;
   }
   if (m.type == MessageType::step_time) return state_.step_times.said(from, m.value);
@@ -277,7 +283,8 @@ void Exchanger::follow(const Roster::Change& change) {
     case Kind::lost:
       break;
   }
-  if (change.why == "left") membership_.left(peer);
+  if (change.why != "dead") membership_.left(peer);
+  quarantine_.forget(peer);
   if (transfer_.peer() == peer) transfer_.abort();
   policy_->gone(peer);
   adopt_graph();
@@ -296,11 +303,11 @@ void Exchanger::follow(const Roster::Change& change) {
 
 void Exchanger::adopt_graph() {
   const std::vector<bool> gone = state_.roster.gone();  // no other thread changes it
-  const Graph g = heal(base_, gone);
-  policy_->adopt(g, gone);
+  graph_ = heal(base_, gone);
+  policy_->adopt(graph_, gone);
   double total = 0;
-  for (const Edge& e : g.edges) total += e.rate;
-  const GraphConstants k = constants(g);
+  for (const Edge& e : graph_.edges) total += e.rate;
+  const GraphConstants k = constants(graph_);
   // exchanges of a worker per unit of time, as the graph is scaled
   const double mean_rate = 2 * total / static_cast<double>(std::ranges::count(gone, false));
   const std::scoped_lock lock(state_.mutex);
@@ -329,6 +336,37 @@ void Exchanger::end_transfer() {
   policy_->advance(now());
   if (how != Transfer::End::applied && !abandoned_ && options_.on_fault)
     options_.on_fault(how == Transfer::End::refused ? "exchange refused" : "exchange failed", peer);
+  std::optional<Message> said;
+  if (how == Transfer::End::applied) said = quarantine_.applied(peer);
+  if (how == Transfer::End::refused) said = quarantine_.refused(peer, transfer_.own_is_finite());
+  if (!said) return;
+  tell_all(*said);
+  judge();
+}
+
+void Exchanger::tell_all(const Message& m) {
+  for (int p = 0; p < base_.n; ++p)
+    if (p != group_.rank() && state_.roster.member(p)) link_.send(p, m);
+}
+
+void Exchanger::judge() {
+  if (abandoned_) return;
+  for (int worker = 0; worker < base_.n; ++worker) {
+    const std::vector<int> neighbours = graph_.neighbours(worker);
+    if (!state_.roster.member(worker) || !quarantine_.is_broken(worker, neighbours)) continue;
+    if (worker == group_.rank()) {
+      const std::string why = quarantine_.verdict(neighbours);
+      tell_all(quarantine_.resigns());
+      throw GivenUp(why);
+    }
+    std::vector<Roster::Change> changes;
+    {
+      const std::scoped_lock lock(state_.mutex);
+      state_.roster.lost(worker, "quarantined");
+      changes = state_.roster.take_changes();
+    }
+    for (const Roster::Change& change : changes) follow(change);
+  }
 }
 
 void Exchanger::drain_sender() {

@@ -11,6 +11,7 @@
 #include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/transfer.h"
 #include "gossamer/dist/membership.h"
+#include "gossamer/dist/quarantine.h"
 
 namespace gossamer::dist {
 
@@ -36,6 +37,8 @@ class Exchanger {
   // a message for the roster or the sender of states; under the mutex
   void handle(int from, const Message&, double now);
   void follow(const Roster::Change&);
+  void tell_all(const Message&);
+  void judge();        // who is broken
   void adopt_graph();  // rates and constants of the graph without those that are gone
   void stop();
   void end_transfer();
@@ -50,10 +53,12 @@ class Exchanger {
   Group& group_;
   Membership& membership_;
   const Graph base_;
+  Graph graph_;  // of those that are left
   const MethodOptions options_;
   ControlLink& link_;
   std::unique_ptr<PartnerPolicy> policy_;
   Transfer transfer_;
+  Quarantine quarantine_;
   std::deque<Event> early_;
   std::optional<Event> arrived_;  // the payload has ended
   std::atomic<bool> stopping_ = false, abandoned_ = false;

@@ -20,6 +20,8 @@ class Transfer {
   // Second half. A snapshot that did not arrive whole, or is too far away (usual_distance.h: on
   // both sides alike), changes nothing.
   enum class End : std::uint8_t { applied, failed, refused };
+  // of this worker's model, as last measured: always after an exchange that was refused
+  bool own_is_finite() const { return usual_.own_is_finite(); }
   End end(const Event* arrived);  // its end, if all arrived; else null
   // The peer is gone, or this worker goes: an exchange with it ends soon, with null.
   void abort();

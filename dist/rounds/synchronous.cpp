@@ -97,6 +97,7 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
                 codes_of(with, pieces_, error_, vectors_of(*formula_)),
                 [this](const Event& e) { handle(e); }),
       members_(static_cast<std::size_t>(group_.size())),
+      quarantine_(group_.rank(), group_.size()),
       resumed_(steps_before() == 0),
       samples_(options_.start_samples),
       usual_(pieces_.size() + 1),
@@ -191,22 +192,34 @@ i64 SynchronousMethod::steps_before() const {
 
 // --- rounds
 
+int SynchronousMethod::place_of(int worker) const {
+  return by_rank_ ? worker
+                  : static_cast<int>(std::ranges::find(members_, worker) - members_.begin());
+}
+
+int SynchronousMethod::rank_at(int place) const {
+  return by_rank_ ? place : members_[static_cast<std::size_t>(place)];
+}
+
 Round SynchronousMethod::round_at(i64 k, bool mirror) const {
   if (!rounds_) return {};
   const auto place_in_tree = [&](int place) { return mirror ? mirrored(place, alive()) : place; };
-  const auto rank_at = [&](int place) {
-    place = place_in_tree(place);
-    return by_rank_ ? place : members_[static_cast<std::size_t>(place)];
-  };
-  const auto place =
-      by_rank_ ? group_.rank()
-               : static_cast<int>(std::ranges::find(members_, group_.rank()) - members_.begin());
-  Round round = rounds_->round(place_in_tree(place), k / formula_->messages_per_round());
+  Round round =
+      rounds_->round(place_in_tree(place_of(group_.rank())), k / formula_->messages_per_round());
   for (auto* all : {&round.in, &round.out}) {
-    for (Neighbour& n : *all) n.worker = rank_at(n.worker);
+    for (Neighbour& n : *all) n.worker = rank_at(place_in_tree(n.worker));
     if (mirror) std::ranges::reverse(*all);  // ascending
   }
   return with_consensus_factor(std::move(round), formula_->consensus_factor());
+}
+
+std::vector<int> SynchronousMethod::neighbours_of(int worker) const {
+  std::set<int> met;
+  constexpr i64 kMostRounds = 64;  // of a period
+  for (i64 k = 0; rounds_ && k < std::min(rounds_->period(), kMostRounds); ++k)
+    for (const Neighbour& n : rounds_->round(place_of(worker), k).out)
+      met.insert(rank_at(n.worker));
+  return {met.begin(), met.end()};
 }
 
 void SynchronousMethod::launch(int slot, const Round& round, const Tensor& piece,
@@ -285,8 +298,40 @@ double SynchronousMethod::arrivals(int slot,
     edges_.add(record);
     if (options_.on_exchange) options_.on_exchange(record);
   }
+  if (now) judge_partners();
   round_records_.clear();
   return flight.own;
+}
+
+// Refusals of both sides; what only one side can refuse begins rounds anew.
+void SynchronousMethod::judge_partners() {
+  bool finite = true;
+  for (const auto& [peer, record] : round_records_)
+    if (record.refused) finite = finite && all_finite(params_.values());
+  for (const auto& [peer, record] : round_records_) {
+    if (!record.ok && !record.refused) continue;
+    judge(record.ok ? quarantine_.applied(peer) : quarantine_.refused(peer, finite));
+  }
+}
+
+void SynchronousMethod::judge(const std::optional<Message>& said) {
+  const auto tell_all = [&](const Message& m) {
+    for (const int p : members_)
+      if (p != group_.rank() && !gone_.contains(p)) group_.control().send(p, m);
+  };
+  if (said) tell_all(*said);
+  for (const int worker : members_) {
+    if (gone_.contains(worker)) continue;
+    const std::vector<int> neighbours = neighbours_of(worker);
+    if (!quarantine_.is_broken(worker, neighbours)) continue;
+    if (worker == group_.rank()) {
+      const std::string why = quarantine_.verdict(neighbours);
+      tell_all(quarantine_.resigns());
+      throw GivenUp(why);
+    }
+    membership_.left(worker);
+    lose(worker, "quarantined");
+  }
 }
 
 bool SynchronousMethod::of_now(const RoundExchange::Flight& flight) const {
@@ -374,6 +419,9 @@ void SynchronousMethod::handle(const Event& e) {
         stopped_[e.peer] = e.message.nonce;
         exchange_.drop(e.peer, e.message.nonce);
         restart_ = restart_ || e.message.value == 0;
+      } else if (e.message.type == MessageType::doubt) {
+        quarantine_.heard(e.peer, e.message);
+        judge({});
       }
       return;
     default:
@@ -383,6 +431,7 @@ void SynchronousMethod::handle(const Event& e) {
 
 void SynchronousMethod::lose(int peer, const std::string& what) {
   if (std::ranges::find(members_, peer) == members_.end() || !gone_.insert(peer).second) return;
+  quarantine_.forget(peer);
   restart_ = true;
   exchange_.drop(peer);
   if (options_.on_fault) options_.on_fault(what, peer);

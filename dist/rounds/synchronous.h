@@ -17,6 +17,7 @@
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/method_context.h"
+#include "gossamer/dist/quarantine.h"
 #include "gossamer/dist/rounds/controllable.h"
 #include "gossamer/dist/rounds/outer_model.h"
 #include "gossamer/dist/rounds/round_exchange.h"
@@ -178,6 +179,12 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   void complete_flights();
   void adopt_members();
   void lose(int peer, const std::string& what);
+  void judge_partners();                           // of the round that was mixed
+  void judge(const std::optional<Message>& said);  // who is broken; `said` goes to all first
+  // rounds_ counts ranks or places among the members
+  int place_of(int worker) const;
+  int rank_at(int place) const;
+  std::vector<int> neighbours_of(int worker) const;  // whom it sends to, in any round
 
   const MethodTraits traits_;
   const std::unique_ptr<RoundFormula> formula_;
@@ -198,6 +205,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   std::vector<int> members_;
   bool by_rank_ = false;
   LeftOut left_out_;
+  Quarantine quarantine_;
   std::set<int> gone_;         // heard of since the last meeting
   std::vector<int> training_;  // who came to the last meeting for something else than the end
   // workers that wait for the next meeting, and the first round that each did not begin

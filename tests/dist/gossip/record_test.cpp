@@ -197,7 +197,9 @@ TEST_F(Replays, RepeatWhatWasRefused) {
     std::mutex mutex;
     std::vector<i64> counts(2);
     LocalCluster cluster(kWorkers);
+    Pace pace(kWorkers);  // one that is far ahead would come into quarantine
     on_workers(cluster, kWorkers, [&](int rank, Group& group) {
+      const Pace::Leaves leaves{pace, rank};
       Quadratic q(rank, 200);
       auto method =
           make_method("adpsgd", q.params, q.sgd, group, make_graph("ring", kWorkers), options);
@@ -205,7 +207,9 @@ TEST_F(Replays, RepeatWhatWasRefused) {
         q.gradient(.3f);
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         method->step(step == 60 ? 1e7 : .001);
+        pace.step(rank);
       }
+      pace.leaves(rank);
       method->finish();
       const std::scoped_lock lock(mutex);
       counts[0] += method->stats().refused;
