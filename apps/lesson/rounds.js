@@ -240,7 +240,7 @@ const Rounds = (() => {
     step() {
       const g = this.x.map((x, i) => this.problem.gradient(i, x, this.noise));
       this.x.forEach((x, i) => x.forEach((_, k) => { x[k] -= this.learningRate * g[i][k]; }));
-      if (this.bad >= 0) this.x[this.bad].fill(this.sends);
+      if (this.bad >= 0 && this.sends !== "mirror") this.x[this.bad].fill(this.sends);
       if (this.kind === "kept") {
         this.replica = this.replica.map((known, i) => {
           const news = this.largest(this.x[i].map((v, k) => v - known[k]));
@@ -250,10 +250,11 @@ const Rounds = (() => {
         this.replica = this.x.map(x => this.kind === "dropped" ? this.largest(x) : x.slice());
       }
       const from = this.replica;
+      const sent = j => j === this.bad && this.sends === "mirror" ? from[j].map(v => -v) : from[j];
       this.x = this.x.map((x, i) => {
         const y = x.slice();
         for (const [j, weight] of this.rows[i].from) {
-          const way = from[j].map((v, k) => v - from[i][k]), far = Math.hypot(...way);
+          const way = sent(j).map((v, k) => v - from[i][k]), far = Math.hypot(...way);
           const part = this.kind === "clipped" && far > this.radius ? this.radius / far : 1;
           way.forEach((v, k) => { y[k] += this.kappa * weight * part * v; });
         }
@@ -266,10 +267,10 @@ const Rounds = (() => {
       for (const k of order.slice(0, this.most)) out[k] = v[k];
       return out;
     }
-    honest() { return this.x.filter((_, i) => i !== this.bad); }
-    distance() { return Engine.spread(this.honest()); }
+    trained() { return this.x.filter((_, i) => i !== this.bad || this.sends === "mirror"); }
+    distance() { return Engine.spread(this.trained()); }
     loss() {
-      const all = this.honest();
+      const all = this.trained();
       const mean = all[0].map((_, k) => all.reduce((sum, x) => sum + x[k] / all.length, 0));
       return this.problem.loss(mean);
     }

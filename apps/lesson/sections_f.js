@@ -64,10 +64,11 @@ sections.compress = root => {
   }, () => three, shades2);
   key(root, answers.map(m => [m[1], m[2]]));
   const table2 = numbers(root), c2 = controls(root);
-  let radius = .1, broken = true;
+  let radius = .1, state = "broken";
   const bad = () => {
     three = answers.map(([kind]) => follow(new Rounds.Watched({graph, problem: problem(), kind,
-      radius, learningRate: rate, bad: broken ? 0 : -1, sends: lying})));
+      radius, learningRate: rate, bad: state === "well" ? -1 : 0,
+      sends: state === "mirror" ? "mirror" : lying})));
     const values = {};
     three.forEach((r, m) => {
       values[fill(say.loss, {who: answers[m][1]})] = shown(r.meanLoss);
@@ -79,8 +80,8 @@ sections.compress = root => {
   const lie = v => { lying = Math.min(50, Math.max(.01, v)); bad(); };
   c2.slider(say.radiusTau, {min: .01, max: .5, step: .01, value: radius, show: v => v.toFixed(2)},
             v => { radius = v; bad(); });
-  c2.choice(say.worker0, [["broken", say.isBroken], ["well", say.isWell]], "broken",
-            v => { broken = v === "broken"; bad(); });
+  c2.choice(say.worker0, [["broken", say.isBroken], ["mirror", say.sendsMirror],
+                           ["well", say.isWell]], state, v => { state = v; bad(); });
 
   const all = () => {
     runs = methods.map(([kind]) => follow(new Rounds.Watched({graph, problem: problem(), kind,

@@ -161,10 +161,14 @@
   }
   found.healed = Engine.constants(Engine.heal(Engine.makeGraph("ring", 12), [true]));
 
-  // What the section on compression shows, with nobody broken.
+  // What the section on compression shows, with nobody broken, and with a worker that sends -x.
   found.compressed = {};
-  for (const [kind, more] of [["whole", {}], ["kept", {share: .25, kappa: .4}], ["mean", {}],
-                              ["clipped", {radius: .1}]]) {
+  const lies = {bad: 0, sends: "mirror"};
+  for (const [name, kind, more] of [["whole", "whole", {}], ["mean", "mean", {}],
+                                    ["kept", "kept", {share: .25, kappa: .4}],
+                                    ["clipped", "clipped", {radius: .1}],
+                                    ["mean, lies", "mean", lies],
+                                    ["clipped, lies", "clipped", {radius: .1, ...lies}]]) {
     const run = new Rounds.Watched({graph: Engine.makeGraph("ring", 8), kind, ...more,
                                     problem: Engine.quadratic(8, {dims: 8})});
     const sum = {loss: 0, distance: 0}, steps = 300, from = 100;
@@ -173,7 +177,7 @@
       if (t >= from) sum.loss += run.loss(), sum.distance += run.distance();
     }
     for (const what of ["loss", "distance"]) sum[what] /= steps - from + 1;
-    found.compressed[kind] = sum;
+    found.compressed[name] = sum;
   }
 
   // Who starts an exchange, links[].i, has met somebody else before.
