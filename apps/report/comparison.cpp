@@ -80,8 +80,7 @@ std::string results(const std::vector<RunRecord>& runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunRecord& r = runs[i];
     std::vector<std::string> cells{
-        fmt::format("<b style=\"color:{}\">{}</b>", curve_colour(static_cast<int>(i)),
-                    html_escape(r.name)),
+        fmt::format("{} <b>{}</b>", colour_mark(static_cast<int>(i), "■"), html_escape(r.name)),
         html_escape(r.outcome)};
     for (const ScoreColumn& score : scores)
       cells.push_back(value(r, score.name, score.format, score.factor));

@@ -80,6 +80,11 @@ std::string html_style() { return "<style>\n" + std::string(page_palette()) + kS
 
 std::string curve_colour(int k) { return fmt::format("var(--c{})", k % kCurveColours); }
 
+std::string colour_mark(int colour, const char* mark) {
+  return fmt::format("<b aria-hidden=\"true\" style=\"color:{}\">{}</b>", curve_colour(colour),
+                     mark);
+}
+
 std::string html_page(const std::string& title, const std::string& body, PageMay may) {
   return std::string(
              "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">"
@@ -88,12 +93,13 @@ std::string html_page(const std::string& title, const std::string& body, PageMay
              " content=\"default-src 'none'; img-src data:; style-src 'unsafe-inline'") +
          (may == PageMay::show ? "" : "; script-src 'unsafe-inline'") +
          (may == PageMay::fetch ? "; connect-src 'self'" : "") + "\"><title>" + html_escape(title) +
-         " - Gossamer</title>" + html_style() + "<h1>" + html_escape(title) + "</h1>" + body +
-         "</html>\n";
+         " - Gossamer</title>" + html_style() + "<main><h1>" + html_escape(title) + "</h1>" + body +
+         "</main></html>\n";
 }
 
 HtmlTable::HtmlTable(const std::vector<std::string>& header) {
-  for (const std::string& cell : header) text_ += "<th>" + cell + "</th>";
+  for (const std::string& cell : header)  // a corner without a name is no header
+    text_ += cell.empty() ? "<td></td>" : "<th>" + cell + "</th>";
   if (!header.empty()) text_ = "<tr>" + text_ + "</tr>";
   if (header.size() > kMostColumns) card_ = header;
 }

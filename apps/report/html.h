@@ -19,6 +19,9 @@ std::string html_style();
 // Of curve k, as CSS has it: "var(--c0)" … After kCurveColours they come again.
 inline constexpr int kCurveColours = 6;
 std::string curve_colour(int k);
+// A mark of that curve in its colour, for what is said of it beside a picture. The words have the
+// colour of text: not every colour of a curve is dark enough for letters.
+std::string colour_mark(int colour, const char* mark);
 
 // What a page may do in a browser: show itself, run its own scripts, or also fetch from where it
 // came from.

@@ -73,11 +73,6 @@ std::vector<double> decade_ticks(double low, double high) {
   return out;
 }
 
-// A mark of the picture, in its colour, for what is said below it.
-std::string sign(int colour, const char* mark) {
-  return fmt::format("<span style=\"color:{}\"><b>{}</b></span>", curve_colour(colour), mark);
-}
-
 // The last values stand beside the curves; moved apart where they would overlap.
 std::string last_values(std::vector<std::pair<double, const Curve*>> ends, bool logarithmic) {
   std::ranges::sort(ends, {}, [](const auto& e) { return e.first; });
@@ -99,12 +94,11 @@ std::string legend(const std::vector<Curve>& curves) {
   std::string out;
   for (const Curve& c : curves)
     if (!c.faint && !c.points.empty() && !c.name.empty())
-      out +=
-          fmt::format("<span style=\"color:{}\"><b>{}</b> {}</span> &ensp;", curve_colour(c.colour),
-                      c.dots                     ? "●"
-                      : c.colour < kCurveColours ? "—"
-                                                 : "┄",
-                      html_escape(c.name));
+      out += fmt::format("<span>{} {}</span> &ensp;",
+                         colour_mark(c.colour, c.dots                     ? "●"
+                                               : c.colour < kCurveColours ? "—"
+                                                                          : "┄"),
+                         html_escape(c.name));
   return out.empty() ? "" : "<figcaption>" + out + "</figcaption>";
 }
 
@@ -331,7 +325,7 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges,
   const bool asked = std::ranges::any_of(edges, [](const auto& e) { return e.requested > 0; });
   return "<figure>" + head("exchanges per gradient on each edge", lowest + 5) + svg +
          "</svg><figcaption>thicker: more" +
-         (asked ? fmt::format("; {}: less than {} of the requested rate", sign(1, "—"),
+         (asked ? fmt::format("; {}: less than {} of the requested rate", colour_mark(1, "—"),
                               dist::kEnoughOfRate)
                 : "") +
          "</figcaption></figure>";
@@ -361,8 +355,8 @@ std::string bars_picture(const std::string& title, const std::vector<std::string
                  fmt::format("{} %", percent));
   std::string key;
   for (std::size_t k = 0; k < names.size(); ++k)
-    key += fmt::format("<span style=\"color:{}\"><b>■</b> {}</span> &ensp;",
-                       curve_colour(static_cast<int>(k)), html_escape(names[k]));
+    key += fmt::format("<span>{} {}</span> &ensp;", colour_mark(static_cast<int>(k), "■"),
+                       html_escape(names[k]));
   return "<figure>" + head(title, y + 20) + svg + "</svg><figcaption>" + key +
          "</figcaption></figure>";
 }
@@ -421,7 +415,7 @@ std::string timeline(const RunRecord& run) {
          fmt::format(
              "</svg><figcaption>a line while it was alive; {} lost, {} back, {} injected, {} "
              "refused</figcaption></figure>",
-             sign(1, "●"), sign(2, "●"), sign(4, "●"), sign(5, "●"));
+             colour_mark(1, "●"), colour_mark(2, "●"), colour_mark(4, "●"), colour_mark(5, "●"));
 }
 
 }  // namespace gossamer::apps

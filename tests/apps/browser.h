@@ -77,6 +77,10 @@ class BrowserTest : public ProgramTest {
   }
   std::string address(const fs::path& page) const { return "file://" + page.string(); }
 
+  static std::string scheme(bool dark) {
+    return std::string("--blink-settings=preferredColorScheme=") + (dark ? "0" : "1");
+  }
+
   Json measure(const fs::path& page, int width) {
     const fs::path around = folder / "measure.html";
     write_text(around,
@@ -84,8 +88,9 @@ class BrowserTest : public ProgramTest {
     return found_on(around);
   }
   // What scripts of the page have written into its <pre id="found">, as JSON.
-  Json found_on(const fs::path& page) {
-    const std::string dom = browse({"--window-size=1600,1000", "--dump-dom", address(page)}).out;
+  Json found_on(const fs::path& page, bool dark = false) {
+    const std::string dom =
+        browse({"--window-size=1600,1000", scheme(dark), "--dump-dom", address(page)}).out;
     const std::string begin = "<pre id=\"found\">";
     const std::size_t from = dom.rfind(begin), to = dom.rfind("</pre>");
     if (from == std::string::npos || to == std::string::npos) return {};
@@ -109,8 +114,7 @@ class BrowserTest : public ProgramTest {
                    "\"></iframe>");
     const Result r =
         browse({"--window-size=" + std::to_string(width) + "," + std::to_string(height),
-                std::string("--blink-settings=preferredColorScheme=") + (dark ? "0" : "1"),
-                "--screenshot=" + file.string(), address(around)});
+                scheme(dark), "--screenshot=" + file.string(), address(around)});
     const std::string bytes = read_text(file);
     ASSERT_FALSE(bytes.empty()) << r.err;
     const data::Image image = data::decode(std::as_bytes(std::span(bytes)), file.string());

@@ -291,8 +291,8 @@ TEST(ReportPictures, ACurveOfOnePointIsADot) {
   const std::string svg = chart({"t", ""}, {{.name = "two", .points = {{0, 1}, {2, 3}}},
                                             {.name = "one", .points = {{1, 2}}}});
   EXPECT_THAT(svg, HasSubstr("<circle"));
-  EXPECT_THAT(svg, HasSubstr("<b>●</b> one"));
-  EXPECT_THAT(svg, HasSubstr("<b>—</b> two"));
+  EXPECT_THAT(svg, HasSubstr(">●</b> one"));
+  EXPECT_THAT(svg, HasSubstr(">—</b> two"));
 }
 
 TEST(ReportPictures, AGraphEndsBelowItsLowestText) {
