@@ -102,6 +102,7 @@ const std::vector<Section>& sections() {
        "",
        {"gossamer train", "data.train=s/train data.val=s/val train.epochs=1 run.name=liars"},
        "test -s runs/liars/model.safetensors"},
+      {"OuterSteps", "dist/methods/outer_steps.md", "# Own steps, then an outer one", "", {}, ""},
       {"Shakespeare",
        "apps/text/README.md",
        "# Text: language models and translation",
