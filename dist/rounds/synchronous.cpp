@@ -305,21 +305,25 @@ double SynchronousMethod::arrivals(int slot,
 
 // Refusals of both sides; what only one side can refuse begins rounds anew.
 void SynchronousMethod::judge_partners() {
-  bool finite = true;
-  for (const auto& [peer, record] : round_records_)
-    if (record.refused) finite = finite && all_finite(params_.values());
+  const bool refusals =
+      std::ranges::any_of(round_records_, [](const auto& each) { return each.second.refused; });
+  const bool finite = !refusals || all_finite(params_.values());
   for (const auto& [peer, record] : round_records_) {
-    if (!record.ok && !record.refused) continue;
-    judge(record.ok ? quarantine_.applied(peer) : quarantine_.refused(peer, finite));
+    std::optional<Message> said;
+    if (record.ok) said = quarantine_.applied(peer);
+    if (record.refused) said = quarantine_.refused(peer, finite);
+    if (!said) continue;
+    tell_all(*said);
+    judge();
   }
 }
 
-void SynchronousMethod::judge(const std::optional<Message>& said) {
-  const auto tell_all = [&](const Message& m) {
-    for (const int p : members_)
-      if (p != group_.rank() && !gone_.contains(p)) group_.control().send(p, m);
-  };
-  if (said) tell_all(*said);
+void SynchronousMethod::tell_all(const Message& m) {
+  for (const int p : members_)
+    if (p != group_.rank() && !gone_.contains(p)) group_.control().send(p, m);
+}
+
+void SynchronousMethod::judge() {
   for (const int worker : members_) {
     if (gone_.contains(worker)) continue;
     const std::vector<int> neighbours = neighbours_of(worker);
@@ -421,7 +425,7 @@ void SynchronousMethod::handle(const Event& e) {
         restart_ = restart_ || e.message.value == 0;
       } else if (e.message.type == MessageType::doubt) {
         quarantine_.heard(e.peer, e.message);
-        judge({});
+        judge();
       }
       return;
     default:
@@ -442,8 +446,7 @@ void SynchronousMethod::say_stopped(bool finishing) {
   stopped.value = finishing ? 1 : 0;
   stopped.epoch = epoch_;
   stopped.nonce = static_cast<std::uint32_t>(next_);
-  for (const int peer : members_)
-    if (peer != group_.rank() && !gone_.contains(peer)) group_.control().send(peer, stopped);
+  tell_all(stopped);
 }
 
 // What both sides have begun is brought to its end, so that both or none of them use it.

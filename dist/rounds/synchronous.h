@@ -179,8 +179,9 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   void complete_flights();
   void adopt_members();
   void lose(int peer, const std::string& what);
-  void judge_partners();                           // of the round that was mixed
-  void judge(const std::optional<Message>& said);  // who is broken; `said` goes to all first
+  void tell_all(const Message&);
+  void judge_partners();  // of the round that was mixed
+  void judge();           // who is broken
   // rounds_ counts ranks or places among the members
   int place_of(int worker) const;
   int rank_at(int place) const;

@@ -141,7 +141,7 @@ class EventSimulation final : public Simulation {
     from_a_ = a.x;
     from_b_ = b.x;
     say(i, j, t);
-    const auto half = [&](SimulatedWorker& w, const std::vector<double>& received) {
+    const auto half = [&](SimulatedWorker& w, std::span<const double> received) {
       w.drift(t);
       for (std::size_t k = 0; k < received.size(); ++k) {
         w.twin[k] += w.numbers.alpha_tilde * (received[k] - w.x[k]);
@@ -157,10 +157,8 @@ class EventSimulation final : public Simulation {
   void say(int i, int j, double t) {
     const auto steps = static_cast<i64>(t);
     const auto look = [&](int worker, std::span<double> out) { state(worker).look(t, out); };
-    heard_by_a_ = from_b_;
-    lies_.lie(j, i, steps, from_a_, look, heard_by_a_);
-    heard_by_b_ = from_a_;
-    lies_.lie(i, j, steps, from_b_, look, heard_by_b_);
+    heard_by_a_ = lies_.said(j, i, steps, from_b_, from_a_, look, lie_to_a_);
+    heard_by_b_ = lies_.said(i, j, steps, from_a_, from_b_, look, lie_to_b_);
   }
 
   void gradient(int i, double t) {
@@ -188,8 +186,9 @@ class EventSimulation final : public Simulation {
   const bool published_, matching_;
   std::vector<SimulatedWorker> workers_state_;
   std::vector<double> momentum_, gradient_;  // [workers, dims], [dims]
-  // of the exchange: what each has, and what the other tells it; [dims] each
-  std::vector<double> from_a_, from_b_, heard_by_a_, heard_by_b_;
+  // of the exchange, [dims] each: what both have, and what each hears of the other
+  std::vector<double> from_a_, from_b_, lie_to_a_, lie_to_b_;
+  std::span<const double> heard_by_a_, heard_by_b_;
   double now_ = 0, next_ = 0;
   i64 round_ = 0;
 };

@@ -12,11 +12,12 @@ std::optional<Attack> Liars::lie_of(int worker, i64 steps) const {
   return found == all_.end() ? std::nullopt : std::optional(found->how);
 }
 
-void PairLies::lie(int from, int to, i64 steps, std::span<const double> target,
-                   FunctionRef<void(int, std::span<double>)> look,
-                   std::vector<double>& said) const {
+std::span<const double> PairLies::said(int from, int to, i64 steps, std::span<const double> x,
+                                       std::span<const double> target,
+                                       FunctionRef<void(int, std::span<double>)> look,
+                                       std::vector<double>& lie) const {
   const std::optional<Attack> attack = liars_.any() ? liars_.lie_of(from, steps) : std::nullopt;
-  if (!attack || liars_.lie_of(to, steps)) return;
+  if (!attack || liars_.lie_of(to, steps)) return x;
   std::vector<std::vector<double>> models;
   double liars = 1;
   for (const int each : graph_.neighbours(to)) {
@@ -29,8 +30,9 @@ void PairLies::lie(int from, int to, i64 steps, std::span<const double> target,
   }
   std::vector<KnownModel<double>> others;
   for (const std::vector<double>& each : models) others.push_back({1, each});
-  const std::vector<double> own = said;
-  dist::lie<double>(*attack, own, target, liars, others, said);
+  lie.resize(x.size());
+  dist::lie<double>(*attack, x, target, liars, others, lie);
+  return lie;
 }
 
 }  // namespace gossamer::dist

@@ -28,11 +28,13 @@ class Liars {
 class PairLies {
  public:
   explicit PairLies(const SimulationPlan& plan) : graph_(plan.graph), liars_(plan.options) {}
-  // said: what `from` sends to `to` of x, [dims]; a liar puts another model in its place. steps:
-  // its own so far. target: the model of `to`. look(worker, out) writes a model as it is now.
-  // As among workers that train, neighbours have equal weights.
-  void lie(int from, int to, i64 steps, std::span<const double> target,
-           FunctionRef<void(int, std::span<double>)> look, std::vector<double>& said) const;
+  // What `from` tells `to` of x, [dims]: x, or what a liar puts into `lie`. steps: its own so far.
+  // target: the model of `to`. look(worker, out) writes a model as it is now. As among workers that
+  // train, neighbours have equal weights.
+  std::span<const double> said(int from, int to, i64 steps, std::span<const double> x,
+                               std::span<const double> target,
+                               FunctionRef<void(int, std::span<double>)> look,
+                               std::vector<double>& lie) const;
 
  private:
   const Graph& graph_;

@@ -300,10 +300,10 @@ void NetworkSimulation::begin_exchange(int i, const Meeting& meeting) {
 
 void NetworkSimulation::hear(int i, int from) {
   Worker& w = at(i);
-  w.received = at(from).own;
-  lies_.lie(
-      from, i, at(from).tally.gradients, w.own,
-      [&](int worker, std::span<double> out) { present(worker, out); }, w.received);
+  const auto look = [&](int worker, std::span<double> out) { present(worker, out); };
+  std::vector<double> lie;
+  const auto said = lies_.said(from, i, at(from).tally.gradients, at(from).own, w.own, look, lie);
+  w.received.assign(said.begin(), said.end());
 }
 
 // Workers that only agree start anywhere: there is no distance that is usual.

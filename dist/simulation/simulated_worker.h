@@ -40,8 +40,8 @@ class SimulatedWorker {
     return mark;
   }
   // applies the difference of that snapshot
-  void apply(const A2cid2::Mark& mark, const std::vector<double>& own,
-             const std::vector<double>& received) {
+  void apply(const A2cid2::Mark& mark, std::span<const double> own,
+             std::span<const double> received) {
     const Jump jump = numbers.arrived(mark);
     double none = 0;
     for (std::size_t i = 0; i < x.size(); ++i)

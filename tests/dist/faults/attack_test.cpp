@@ -157,13 +157,14 @@ TEST(Attack, OfASimulatedPairKnowsTheHonestNeighbours) {
   };
   const PairLies lies(plan);
   const std::vector<double> target = {5};
-  std::vector<double> said = {1};
-  lies.lie(1, 0, 0, target, look, said);
-  EXPECT_DOUBLE_EQ(said[0], -.7);
-  said = {1};
-  lies.lie(2, 0, 0, target, look, said);  // honest
-  lies.lie(1, 3, 0, target, look, said);  // among liars
-  EXPECT_EQ(said[0], 1);
+  const std::vector<double> x = {1};
+  std::vector<double> lie;
+  const auto said = [&](int from, int to) {
+    return lies.said(from, to, 0, x, target, look, lie)[0];
+  };
+  EXPECT_DOUBLE_EQ(said(1, 0), -.7);
+  EXPECT_EQ(said(2, 0), 1) << "honest";
+  EXPECT_EQ(said(1, 3), 1) << "among liars";
 }
 
 // Nobody of a pair can say how far is too far.

@@ -1,6 +1,8 @@
 // Oracles of A2CiD2's events, in double precision. T-numbers: see tests/README.md.
 #include "gossamer/dist/gossip/a2cid2.h"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 #include "gossamer/core/exchange.h"
@@ -157,10 +159,10 @@ TEST(A2cid2, T8_ALateJumpEqualsTheJumpAtItsOwnTime) {
     State w = worker(2, 1, eta, alpha_tilde);
     std::vector<double> own;
     const A2cid2::Mark mark = w.snapshot(.3, own);
-    if (jump_at_all && !late) w.apply(mark, own, {other});
+    if (jump_at_all && !late) w.apply(mark, own, std::array{other});
     gradient(w, .5, {.4});
     w.drift(.8);
-    if (jump_at_all && late) w.apply(mark, own, {other});
+    if (jump_at_all && late) w.apply(mark, own, std::array{other});
     return std::tuple(w.x[0], w.twin[0], own[0] - other);
   };
   const auto [x, twin, d] = play(true, true);
@@ -205,9 +207,9 @@ TEST(A2cid2, ADifferenceMayBeAppliedBeforeTheDriftToItsSnapshot) {
     w.look(.7, own);
     const A2cid2::Mix mix = w.numbers.snapshot(.7, mark);
     EXPECT_DOUBLE_EQ(own[0], mix.c * w.x[0] + mix.s * w.twin[0]);
-    if (early) w.apply(mark, own, {5.0});
+    if (early) w.apply(mark, own, std::array{5.0});
     gradient(w, 1.5, {.4});
-    if (!early) w.apply(mark, own, {5.0});
+    if (!early) w.apply(mark, own, std::array{5.0});
     w.drift(2);
     return std::pair(w.x[0], w.twin[0]);
   };
