@@ -155,6 +155,8 @@ class EventSimulation final : public Simulation {
   // What i and j tell each other of from_a_ and from_b_. Time counts steps: each worker does one in
   // a unit of it, on average.
   void say(int i, int j, double t) {
+    heard_by_a_ = from_b_, heard_by_b_ = from_a_;
+    if (!lies_.any()) return;
     const auto steps = static_cast<i64>(t);
     const auto look = [&](int worker, std::span<double> out) { state(worker).look(t, out); };
     heard_by_a_ = lies_.said(j, i, steps, from_b_, from_a_, look, lie_to_a_);

@@ -28,6 +28,7 @@ class Liars {
 class PairLies {
  public:
   explicit PairLies(const SimulationPlan& plan) : graph_(plan.graph), liars_(plan.options) {}
+  bool any() const { return liars_.any(); }
   // What `from` tells `to` of x, [dims]: x, or what a liar puts into `lie`. steps: its own so far.
   // target: the model of `to`. look(worker, out) writes a model as it is now. As among workers that
   // train, neighbours have equal weights.
