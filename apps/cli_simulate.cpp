@@ -82,7 +82,8 @@ void add_simulate_options(CLI::App& app, SimulateCommand& c) {
   option("--dims", c.options.dims, "parameters of a worker");
   app.add_flag("--json", c.json, "print the result as one JSON object")->group(group);
   chosen("--html", c.html, "write pictures into this page");
-  chosen("--events", c.events, "a2cid2, adpsgd, published: file for every event, as JSON lines");
+  chosen("--events", c.events,
+         "a2cid2, adpsgd, async-tracking, published: file for every event, as JSON lines");
   group = "Training: quadratic, logreg";
   chosen("--learning-rate", c.learning_rate,
          "learning rate; default: 0.05 for quadratic, 0.5 for logreg");

@@ -457,7 +457,7 @@ typedef struct gsm_join_options {
   double collective_timeout_s;  // for what all do together, as gsm_gossip_new; 0: 30
   double dead_after_s;          // who is silent for so long is given up; 0: 2
   // not 0: this worker was killed and is started again, while the others go on without it. It takes
-  // over the parameters of another one. With a2cid2 and adpsgd; worker 0 must live.
+  // over the parameters of another one. With a2cid2, adpsgd and async-tracking; worker 0 must live.
   int32_t restarted;
   const char* token_file;  // its first word is the token; nobody else may read it (mode 600)
   // not 0: without a token the workers do without a secret: whoever reaches a port can join
@@ -515,10 +515,11 @@ typedef struct gsm_gossip_stats_t {
 } gsm_gossip_stats_t;
 // x: this worker's n parameters, each below 2^100 in magnitude. They become the mean of all
 // workers' and are changed by no other call than gsm_gossip_step and gsm_gossip_finish; keep them
-// until gsm_gossip_free. method: a2cid2, adpsgd, allreduce, dpsgd, sgp, local-sgd …; graph: ring,
-// complete, exponential …, and for methods whose workers step together (all but the first two) also
-// one-peer-exp, ring-matching …. A group serves one training: another one needs another group. A
-// call that is refused before anything is sent, as for an unknown name, does not use it up.
+// until gsm_gossip_free. method: a2cid2, adpsgd, async-tracking, allreduce, dpsgd, sgp, local-sgd
+// …; graph: ring, complete, exponential …, and for methods whose workers step together (all but the
+// first three) also one-peer-exp, ring-matching …. A group serves one training: another one needs
+// another group. A call that is refused before anything is sent, as for an unknown name, does not
+// use it up.
 gsm_status gsm_gossip_new(gsm_group* group, float* x, int64_t n, const char* method,
                           const char* graph, const gsm_gossip_options* options,
                           gsm_gossip** gossip);

@@ -293,6 +293,8 @@ void Exchanger::follow(const Roster::Change& change) {
     const std::scoped_lock lock(state_.mutex);
     state_.happened({.kind = WorkerEvent::Kind::lost, .peer = peer});
     state_.step_times.lost(peer);
+    state_.epoch.lost();
+    state_.model.restart_tracking();
     alive = state_.roster.alive();
   }
   if (options_.on_fault) options_.on_fault(change.why, peer);

@@ -8,6 +8,7 @@
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
 #include "gossamer/dist/gossip/recorder.h"
+#include "gossamer/dist/kept_gradient.h"
 
 namespace gossamer::dist {
 namespace {
@@ -24,8 +25,9 @@ GossipMethod::GossipMethod(const MethodTraits& traits, const GossipKind& kind,
       group_(with.group),
       options_(with.options),
       membership_(group_, options_.min_workers),
-      state_(params_.values(), params_.buffers(),
-             kind.accelerated && group_.size() > 1 && options_.rate > 0,
+      state_(GossipModel(params_.values(),
+                         kind.accelerated && group_.size() > 1 && options_.rate > 0, kind.tracks),
+             params_.buffers(),
              Roster(group_.rank(), group_.size(),
                     options_.start_samples / (static_cast<double>(options_.batch) * group_.size()),
                     options_.finish_timeout_s),
@@ -43,6 +45,7 @@ GossipMethod::GossipMethod(const MethodTraits& traits, const GossipKind& kind,
   state_.clock.resume(wall_seconds());
   state_.logs = std::move(parts.logs);
   if (with.restore) (*with.restore)(GossipMethod::state());
+  state_.model.restart_tracking();
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
   const RunDigest digest = run_digest(name(), params, graph, options);
@@ -86,10 +89,17 @@ void GossipMethod::step(double learning_rate) {
     if (state_.error) std::rethrow_exception(state_.error);
   }
   state_.model.await_gradients();
-  // it reads all gradients; the communication thread never does
-  optimizer_.begin_step({.clip = options_.clip_norm});
+  // It reads all gradients; the communication thread does not, but it changes y.
+  const auto begin = [this] { optimizer_.begin_step({.clip = options_.clip_norm}); };
+  if (!kind_.tracks) begin();
   {
     const std::scoped_lock lock(state_.mutex);
+    if (kind_.tracks) {
+      remove_loss_scale(params_);
+      state_.model.track(params_.grads());
+      put_loss_scale(params_);
+      begin();
+    }
     state_.clock.tick(wall_seconds());
     state_.rate.gradient();
     A2cid2& numbers = state_.model.numbers;
@@ -230,6 +240,8 @@ std::vector<NamedTensor> GossipMethod::state() {
   std::vector<NamedTensor> all;
   if (kind_.accelerated)
     all.push_back({"acid.tilde", state_.model.has_twin() ? state_.model.twin() : params_.values()});
+  // Workers save at moments of their own, between which y has travelled: after a resume it is g.
+  if (kind_.tracks) all.push_back({"tracking.gradient", state_.model.last_gradient()});
   if (state_.model.error().defined()) all.push_back({kPayloadError, state_.model.error()});
   return all;
 }

@@ -18,6 +18,7 @@ struct GossipKind {
   // A2CiD2: a twin x~ and the drift between both. Otherwise the asynchronous baseline, AD-PSGD:
   // eta = 0, no twin.
   bool accelerated = true;
+  bool tracks = false;        // tracking.h
   bool equal_weight = false;  // equal_weight.h
 };
 

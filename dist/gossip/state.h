@@ -14,15 +14,16 @@
 #include "gossamer/dist/gossip/policy.h"
 #include "gossamer/dist/gossip/rejoin.h"
 #include "gossamer/dist/gossip/roster.h"
+#include "gossamer/dist/gossip/tracking.h"
 #include "gossamer/dist/method.h"
 #include "gossamer/dist/time.h"
 
 namespace gossamer::dist {
 
 struct GossipState {
-  GossipState(Tensor values, Tensor statistics, bool with_twin, Roster members,
+  GossipState(GossipModel of_params, Tensor statistics, Roster members,
               const ConsensusEstimate& distance, int workers)
-      : model(std::move(values), with_twin),
+      : model(std::move(of_params)),
         buffers(std::move(statistics)),
         roster(std::move(members)),
         estimate(distance),
@@ -38,7 +39,8 @@ struct GossipState {
   RateTracker rate;
   double eta_at_rate_1 = 0;  // of the graph as it is now
 
-  Roster roster;  // who takes part, and how much all have done
+  Roster roster;        // who takes part, and how much all have done
+  TrackingEpoch epoch;  // in which y is averaged, if the model has one
 
   // How far training may run ahead of its exchanges; the communication thread sets it after each of
   // its events.

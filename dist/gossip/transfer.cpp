@@ -39,6 +39,7 @@ void Transfer::begin(const Meeting& meeting) {
     time_ = meeting.t.value_or(state_.clock.now(wall_seconds()));
     state_.model.snapshot(time_);
     own_note_.progress = state_.roster.progress();
+    own_note_.tracking = state_.epoch.stamp(peer_);
     gradients_ = state_.stats.gradients;
     state_.happened(
         {.kind = WorkerEvent::Kind::snapshot, .peer = peer_, .session = session_, .t = time_});
@@ -66,14 +67,15 @@ double Transfer::limit(int peer) {
 
 Transfer::End Transfer::end(const Event* arrived) {
   trace_transfer(peer_, began_us_);
-  const double distance = arrived ? std::sqrt(state_.model.unpack(arrived->squared_distance)) : 0;
+  const double squared = arrived ? state_.model.unpack(arrived->squared_distance) : 0;
+  const double distance = std::sqrt(squared);
   Note theirs;
   if (arrived) theirs = note_in(*arrived);
   const bool refused = arrived && too_far(distance, own_note_.limit, theirs.limit);
   ExchangeRecord done{.peer = peer_,
                       .session = session_,
                       .time = time_,
-                      .distance = distance,
+                      .distance = std::sqrt(state_.model.part_of_parameters(squared)),
                       .seconds = wall_seconds() - began_,
                       .staleness = 0,
                       .ok = arrived && !refused,
@@ -83,7 +85,10 @@ Transfer::End Transfer::end(const Event* arrived) {
     const std::scoped_lock lock(state_.mutex);
     done.staleness = state_.stats.gradients - gradients_;
     if (done.ok) {
-      state_.model.arrived();
+      using Then = TrackingEpoch::Then;
+      const Then then = state_.epoch.exchanged(peer_, own_note_.tracking, theirs.tracking);
+      state_.model.arrived(then == Then::average);
+      if (then == Then::restart) state_.model.restart_tracking();
       state_.roster.average(own_note_.progress, theirs.progress);
       state_.rate.exchange();
       ++state_.stats.exchanges;

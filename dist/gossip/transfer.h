@@ -45,6 +45,7 @@ class Transfer {
   struct Note {
     Progress progress;
     double limit = 0;  // usual_distance.h
+    TrackingEpoch::Stamp tracking;
   };
   static Note note_in(const Event&);
   Note own_note_;

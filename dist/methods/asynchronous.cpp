@@ -1,5 +1,6 @@
 // Methods in which every worker trains at its own pace and averages with one neighbour at a time:
 // A2CiD2, whose page is gossip/a2cid2.h, and what it is compared with.
+#include "gossamer/core/error.h"
 #include "gossamer/dist/gossip/equal_weight.h"
 #include "gossamer/dist/gossip/replay.h"
 #include "gossamer/dist/methods/registry.h"
@@ -24,6 +25,19 @@ MethodRow gossip_row(const std::string& name, GossipFormula formula) {
 
 MethodRow a2cid2_row() { return gossip_row("a2cid2", {}); }
 MethodRow adpsgd_row() { return gossip_row("adpsgd", {.accelerated = false}); }
+
+// Its steps weigh alike at any speed, so it has no equal_weight.
+MethodRow async_tracking_row() {
+  MethodRow row = row_with<NoSettings>(
+      {.name = "async-tracking", .synchronous = false, .records = true, .restarts = true});
+  row.gossip = {.accelerated = false, .tracks = true};
+  row.make = [traits = row.traits](const MethodContext& with) {
+    check<ConfigError>(with.params.values().device().is_cpu(), "method ", traits.name,
+                       " trains on CPUs only; train there, or take adpsgd with equal_weight");
+    return make_gossip(traits, {.accelerated = false, .tracks = true}, with);
+  };
+  return row;
+}
 
 MethodRow published_row() {
   MethodRow row = row_with<NoSettings>(

@@ -11,8 +11,9 @@ namespace gossamer::dist {
 
 // Each is in the file of its method. No header has them: a method need not have one.
 MethodRow a2cid2_row();
-MethodRow adpsgd_row();     // AD-PSGD (Lian et al. 2018): eta = 0, so there is no twin
-MethodRow published_row();  // for the simulator: A2CiD2 with the events of the published code
+MethodRow adpsgd_row();          // AD-PSGD (Lian et al. 2018): eta = 0, so there is no twin
+MethodRow async_tracking_row();  // AD-PSGD with gradient tracking: methods/async_tracking.md
+MethodRow published_row();       // for the simulator: A2CiD2 with the events of the published code
 MethodRow allreduce_row();
 MethodRow dpsgd_row();
 MethodRow dpsgd_atc_row();  // for the simulator: without overlap
@@ -37,6 +38,7 @@ const std::vector<MethodRow>& method_rows() {
   static const auto& rows = *new std::vector<MethodRow>{
       a2cid2_row(),
       adpsgd_row(),
+      async_tracking_row(),
       published_row(),
       allreduce_row(),
       dpsgd_row(),

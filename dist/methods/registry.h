@@ -17,6 +17,7 @@ namespace gossamer::dist {
 // How a method without rounds differs from A2CiD2 (gossip/a2cid2.h).
 struct GossipFormula {
   bool accelerated = true;  // false: no twin, eta = 0
+  bool tracks = false;      // with a tracker of the mean gradient (gossip/tracking.h)
   // Events in the order of the code that was published with it; simulated only.
   bool published_order = false;
 };

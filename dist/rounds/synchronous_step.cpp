@@ -4,6 +4,7 @@
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/update.h"
+#include "gossamer/dist/kept_gradient.h"
 #include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
@@ -41,24 +42,16 @@ void SynchronousMethod::average_gradients() {
   average_parts({params_.grads()}, kTag);
 }
 
-// A gradient that overflowed would stay in what a formula keeps of it.
 void SynchronousMethod::unscale_gradient() {
+  remove_loss_scale(params_);
   Tensor gradient = params_.grads();
-  if (params_.overflow().defined()) {
-    find_overflow(params_);
-    if (params_.overflow().slice(0, 1).item() > 0) gradient.zero();
-  }
-  if (params_.loss_scale() != 1) scale(gradient, 1 / params_.loss_scale());
   if (!formula_->clips_first() || options_.clip_norm == 0) return;
   const double norm = std::sqrt(squared_norm(gradient));
   if (norm > options_.clip_norm) scale(gradient, static_cast<float>(options_.clip_norm / norm));
 }
 
 void SynchronousMethod::update() {
-  if (formula_->uses_gradient() && params_.loss_scale() != 1) {
-    Tensor gradient = params_.grads();
-    scale(gradient, params_.loss_scale());  // the optimizer divides by it
-  }
+  if (formula_->uses_gradient()) put_loss_scale(params_);
   optimizer_.step(static_cast<float>(learning_rate_), nullptr,
                   {.clip = formula_->clips_first() ? 0 : options_.clip_norm});
 }

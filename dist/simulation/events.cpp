@@ -71,7 +71,8 @@ class EventSimulation final : public Simulation {
     const auto n = static_cast<std::size_t>(workers_), d = static_cast<std::size_t>(dims_);
     workers_state_.reserve(n);
     for (int i = 0; i < workers_; ++i) {
-      workers_state_.emplace_back(simulated_start(plan, problem, seed, i), twin);
+      workers_state_.emplace_back(simulated_start(plan, problem, seed, i), twin,
+                                  plan.row->gossip.tracks);
       workers_state_.back().numbers = numbers;
     }
     if (problem) momentum_.assign(n * d, 0.0), gradient_.resize(d);
@@ -173,7 +174,7 @@ class EventSimulation final : public Simulation {
     for (std::size_t k = 0; k < d; ++k) {
       double& u = gradient_[k];
       u = plan_.options.learning_rate *
-          sgd_direction(plan_.options.momentum, 0.0, false, w.x[k], u, m[k]);
+          sgd_direction(plan_.options.momentum, 0.0, false, w.x[k], w.tracked(k, u), m[k]);
       w.update(k, u);
     }
     if (plan_.watch)

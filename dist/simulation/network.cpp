@@ -54,7 +54,7 @@ NetworkSimulation::NetworkSimulation(const SimulationPlan& plan, const Problem* 
   all_.reserve(static_cast<std::size_t>(workers_));
   for (int i = 0; i < workers_; ++i) {
     Worker& w = all_.emplace_back(simulated_start(plan, problem, seed, i), twin,
-                                  ConsensusEstimate(i, seed));
+                                  plan.row->gossip.tracks, ConsensusEstimate(i, seed));
     if (twin) w.state.numbers.alpha_tilde = plan.constants.alpha_tilde;
     w.state.numbers.longest_gap = 2 / rate;
     Neighbours& own = neighbours[static_cast<std::size_t>(i)];
@@ -237,8 +237,8 @@ void NetworkSimulation::end_gradient(int i) {
   if (problem_)
     for (std::size_t k = 0; k < w.gradient.size(); ++k) {
       double& u = w.gradient[k];
-      u = learning_rate *
-          sgd_direction(plan_.options.momentum, 0.0, false, w.state.x[k], u, w.momentum[k]);
+      u = learning_rate * sgd_direction(plan_.options.momentum, 0.0, false, w.state.x[k],
+                                        w.state.tracked(k, u), w.momentum[k]);
       w.state.update(k, u);
     }
   watch("gradient", i, -1, static_cast<double>(w.clock.count()), w.gradient);

@@ -54,8 +54,8 @@ class NetworkSimulation final : public Simulation {
     Message message;
   };
   struct Worker {
-    Worker(std::vector<double> x, bool twin, const ConsensusEstimate& distance)
-        : state(std::move(x), twin), estimate(distance) {}
+    Worker(std::vector<double> x, bool twin, bool tracks, const ConsensusEstimate& distance)
+        : state(std::move(x), twin, tracks), estimate(distance) {}
     SimulatedWorker state;
     std::unique_ptr<PartnerPolicy> policy;
     // the policy's names of workers are places in this list; empty: the names are the same

@@ -168,6 +168,7 @@ SimulationPlan plan_simulation(const SimulationOptions& o) {
   SimulationPlan plan;
   plan.options = o;
   plan.row = &row;
+  if (row.gossip.tracks) plan.options.machines.bytes *= 2;  // y travels with x
   check_attacks(o);
   if (synchronous) plan.formula = row.formula(o.settings);
   plan.graph = make_graph(o.graph, o.workers, o.rate);

@@ -390,7 +390,7 @@ TEST(Config, SynchronousMethodsRefuseRestartsBeforeTheStart) {
       EXPECT_EQ(error_of([&] { validate(c, 4); }), "no error") << "the default method can";
       set_key(c, "train.method=" + method);
       EXPECT_THAT(error_of([&] { validate(c, 4); }),
-                  ::testing::AllOf(HasSubstr(method), HasSubstr("a2cid2 or adpsgd"),
+                  ::testing::AllOf(HasSubstr(method), HasSubstr("a2cid2, adpsgd or async-tracking"),
                                    HasSubstr("step together")))
           << wish;
     }

@@ -182,6 +182,12 @@ const std::vector<Section>& sections() {
        "test -s shakespeare/index.json -a -s books8k/index.json -a -s en-de/index.json\n"
        "test -s web/index.json"},
       {"UnlikeSpeeds", "dist/README.md", "## The algorithm", "", {}, ""},
+      {"AsyncTracking",
+       "dist/methods/async_tracking.md",
+       "# Asynchronous gradient tracking",
+       "",
+       {"async-tracking", "--json > end.json"},
+       "grep -qE '\"final_loss\": ?[0-9.]+e-2[0-9]' end.json"},
   };
   return all;
 }

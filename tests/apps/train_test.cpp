@@ -200,7 +200,7 @@ TEST_F(Train, AnOlderRunOfTheSameNameIsKept) {
 }
 
 TEST_F(Train, TwoWorkersEndWithOneModelByEveryMethod) {
-  for (const std::string method : {"a2cid2", "adpsgd", "allreduce"}) {
+  for (const std::string method : {"a2cid2", "adpsgd", "async-tracking", "allreduce"}) {
     SCOPED_TRACE(method);
     const Result r = run(
         with_workers(2, tiny({"run.name=" + method, "train.method=" + method, "train.epochs=2"})));

@@ -61,7 +61,8 @@ TEST(LossScaleOfMethods, LeavesEveryStepAsItIs) {
         EXPECT_EQ(scaled[w].skipped, 0);
       }
     }
-  for (const char* name : {"a2cid2", "adpsgd"}) {  // alone, since exchanges come when they come
+  for (const char* name :
+       {"a2cid2", "adpsgd", "async-tracking"}) {  // alone, since exchanges come when they come
     const auto plain = train(name, 1, 1, 0.5), scaled = train(name, 1, 1024, 0.5);
     EXPECT_EQ(plain[0].x, scaled[0].x) << name;
   }
@@ -91,7 +92,7 @@ TEST(ThePassesOfAGpu, ClipAndSkipAsTheLoopsDo) {
 
 TEST(OverflowOfOneWorker, LeavesOutTheStepOfAllWhoShareTheGradientAndOfNobodyElse) {
   for (const std::string name :
-       {"allreduce", "dpsgd", "a2cid2", "gradient-tracking", "decentlam"}) {
+       {"allreduce", "dpsgd", "a2cid2", "async-tracking", "gradient-tracking", "decentlam"}) {
     const auto ends = train(name, 3, 1024, 0.5, 7);
     for (std::size_t w = 0; w < 3; ++w) {
       EXPECT_EQ(ends[w].skipped, name == "allreduce" || w == 1 ? 1 : 0) << name << " worker " << w;

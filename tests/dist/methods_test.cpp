@@ -91,8 +91,8 @@ TEST_P(MethodsOnFourWorkers, ReachTheMinimumOfTheSumAndEndWithOneModel) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Methods, MethodsOnFourWorkers,
-                         testing::Values("a2cid2", "adpsgd", "allreduce"),
-                         [](const auto& test) { return std::string(test.param); });
+                         testing::Values("a2cid2", "adpsgd", "async-tracking", "allreduce"),
+                         [](const auto& test) { return word(test.param); });
 
 // T27: alone, or with rate 0, nothing but the optimizer touches the parameters.
 TEST(Methods, T27_OneWorkerIsThePlainOptimizerBitForBit) {
@@ -343,7 +343,7 @@ TEST(Methods, BadOptionsAreRefusedWithTheReason) {
          [](auto& o) { o.payload = "bf16"; });
   for (const char* name : {"dpsgd", "allreduce"})
     expect(name, "wire f16 is for gossip", [](auto& o) { o.wire = DType::f16; });
-  expect("dpsgd", "are for a2cid2 and adpsgd", [](auto& o) { o.replay = "x"; });
+  expect("dpsgd", "are for a2cid2, adpsgd and async-tracking", [](auto& o) { o.replay = "x"; });
   expect("dpsgd", "none can be started again", [](auto& o) { o.rejoin = true; });
   expect("dpsgd", "consensus_factor 2; it must be",
          [](auto& o) { o.settings.set("consensus_factor", 2); });
@@ -383,7 +383,7 @@ TEST(Methods, TheDecentralizedLoopNeedsNoPreparation) {
       options.total_samples = 2 * 40;
       auto method =
           make_method(name, params, optimizer, group, make_graph("ring", group.size()), options);
-      EXPECT_EQ(params.aliased(), name != "a2cid2" && name != "adpsgd");
+      EXPECT_EQ(params.aliased(), method_traits(name).synchronous);
       const Tensor images = Tensor::full({3, 4}, static_cast<float>(rank + 1)),
                    labels = Tensor::zeros({3}, DType::i32);
       double first = 0, last = 0;

@@ -132,7 +132,8 @@ TEST_P(BrokenWorker, IsPutInQuarantineAndTheOthersTrainOn) {
 INSTANTIATE_TEST_SUITE_P(
     Methods, BrokenWorker,
     testing::Values(Broken{"a2cid2", "ring", "", 1e20f}, Broken{"a2cid2", "complete", "", NAN},
-                    Broken{"adpsgd", "ring", "", NAN}, Broken{"dpsgd", "ring", "", 1e20f},
+                    Broken{"adpsgd", "ring", "", NAN}, Broken{"async-tracking", "ring", "", NAN},
+                    Broken{"dpsgd", "ring", "", 1e20f},
                     Broken{"dpsgd", "ring", "one-peer-exp", 1e20f},
                     Broken{"dpsgd", "ring", "", NAN}, Broken{"gradient-tracking", "ring", "", NAN}),
     [](const auto& test) {

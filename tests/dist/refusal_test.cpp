@@ -159,15 +159,16 @@ INSTANTIATE_TEST_SUITE_P(
     Refusals, OneWorkerSends,
     testing::Values(Spoiled{"adpsgd", NAN, 0, 1}, Spoiled{"adpsgd", 1e12f, 20, 1},
                     Spoiled{"adpsgd", INFINITY, 0, kTooFew}, Spoiled{"adpsgd", 1e12f, 0, kTooFew},
-                    Spoiled{"a2cid2", NAN, 20, 1}, Spoiled{"a2cid2", 1e12f, 0, 1},
-                    Spoiled{"a2cid2", 1e12f, 20, kTooFew}, Spoiled{"dpsgd", NAN, 0, 1},
-                    Spoiled{"dpsgd", 1e12f, 30, 1}, Spoiled{"dpsgd", 1e12f, 30, kTooFew},
-                    Spoiled{"dpsgd", NAN, 0, kTooFew}));
+                    Spoiled{"async-tracking", NAN, 20, 1},
+                    Spoiled{"async-tracking", 1e12f, 20, kTooFew}, Spoiled{"a2cid2", NAN, 20, 1},
+                    Spoiled{"a2cid2", 1e12f, 0, 1}, Spoiled{"a2cid2", 1e12f, 20, kTooFew},
+                    Spoiled{"dpsgd", NAN, 0, 1}, Spoiled{"dpsgd", 1e12f, 30, 1},
+                    Spoiled{"dpsgd", 1e12f, 30, kTooFew}, Spoiled{"dpsgd", NAN, 0, kTooFew}));
 
 // What comes so late that nobody is put in quarantine for it: the others' result is theirs, and the
 // one whose model was lost gets it too.
 TEST(Refusals, AModelThatWasRuinedIsNotInTheMean) {
-  for (const char* name : {"adpsgd", "a2cid2", "dpsgd", "sgp"})
+  for (const char* name : {"adpsgd", "a2cid2", "async-tracking", "dpsgd", "sgp"})
     for (const float ruin : {NAN, 1e12f}) {
       // push-sum has nobody to refuse: what one sends is gone from it
       if (std::string(name) == "sgp" && ruin == 1e12f) continue;

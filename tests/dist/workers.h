@@ -48,6 +48,12 @@ struct Quadratic {
   std::vector<float> target;
 };
 
+// The name of a method, as gtest takes it.
+inline std::string word(std::string name) {
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
 // Workers of one speed, also on a machine whose cores are taken: nobody gets further ahead of the
 // slowest than this. Gossip leans towards whoever does the most gradients, so without it what a
 // loaded machine's workers agree on is anywhere between their targets.

@@ -169,7 +169,7 @@ TEST(Attack, OfASimulatedPairKnowsTheHonestNeighbours) {
 
 // Nobody of a pair can say how far is too far.
 TEST(Attack, PairsHaveNoProtectionInSimulation) {
-  for (const std::string method : {"adpsgd", "a2cid2"}) {
+  for (const std::string method : {"adpsgd", "a2cid2", "async-tracking"}) {
     const double honest = simulated(method, "");
     for (const std::string pairing : {"poisson", "handshake"})
       for (const std::string attack : {"sign-flip", "alie", "dissensus"}) {

@@ -107,7 +107,8 @@ void check_that_nothing_is_given_away(const std::string& name) {
 
 // Restored after make_method() has returned, it gave away a part of kUnloaded in every run.
 TEST(Resumed, AWorkerThatLoadsSlowlyGivesNothingAway) {
-  for (const char* name : {"a2cid2", "adpsgd"}) check_that_nothing_is_given_away(name);
+  for (const char* name : {"a2cid2", "adpsgd", "async-tracking"})
+    check_that_nothing_is_given_away(name);
 }
 
 class Begin : public testing::TestWithParam<const char*> {};
@@ -119,8 +120,8 @@ TEST_P(Begin, WithoutAWorkerThatDiedBeforeOrInAnyOfTheFirstCollectives) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Methods, Begin,
-                         testing::Values("a2cid2", "adpsgd", "allreduce", "dpsgd", "sgp",
-                                         "local-sgd", "diloco", "noloco"),
+                         testing::Values("a2cid2", "adpsgd", "async-tracking", "allreduce", "dpsgd",
+                                         "sgp", "local-sgd", "diloco", "noloco"),
                          [](const auto& test) {
                            std::string name = test.param;
                            std::erase(name, '-');

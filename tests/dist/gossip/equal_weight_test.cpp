@@ -2,10 +2,9 @@
 // unlike data and unlike speed end.
 #include "gossamer/dist/gossip/equal_weight.h"
 
-#include <array>
-
 #include <gtest/gtest.h>
 
+#include "dist/gossip/speeds.h"
 #include "dist/gossip/training.h"
 
 namespace gossamer::dist {
@@ -73,37 +72,14 @@ TEST(StepTimes, TheSlowestMemberTakesWholeSteps) {
   EXPECT_EQ(all.weight(.05), 1);  // alone: the plain optimizer's step
 }
 
-// The last worker does one step where each of the others does ten, however busy the machine is.
-class Speeds {
- public:
-  static constexpr int kWorkers = 4, kTimes = 10;
-  void step(int rank) {
-    const i64 mine = ++done_.at(static_cast<std::size_t>(rank));
-    const auto ahead = [&] {  // in steps of a fast one
-      for (std::size_t other = 0; other < done_.size(); ++other)
-        if (mine * pace(rank) > (done_[other] + 1) * pace(static_cast<int>(other))) return true;
-      return false;
-    };
-    while (ahead()) std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-  void leaves(int rank) { done_.at(static_cast<std::size_t>(rank)) = 1 << 30; }
-  struct Leaves {  // whichever way it ends
-    Speeds& speeds;
-    int rank;
-    ~Leaves() { speeds.leaves(rank); }
-  };
-
- private:
-  static i64 pace(int rank) { return rank + 1 == kWorkers ? kTimes : 1; }
-  std::array<std::atomic<i64>, kWorkers> done_{};
-};
+constexpr int kWorkers = 4;  // the last one is the slow one
 
 // Where x ends for f_i = |x - i|^2 / 2.
 double train(const char* method, bool equal_weight, double momentum) {
-  LocalCluster cluster(Speeds::kWorkers);
-  Speeds speeds;
+  LocalCluster cluster(kWorkers);
+  Speeds speeds(kWorkers, kWorkers - 1);
   double at = 0;
-  on_workers(cluster, Speeds::kWorkers, [&](int rank, Group& group) {
+  on_workers(cluster, kWorkers, [&](int rank, Group& group) {
     Quadratic q(rank, 4, static_cast<float>(momentum));
     std::ranges::fill(q.target, static_cast<float>(rank));
     std::ranges::fill(q.params.values().span<float>(), 4.f);
@@ -112,8 +88,7 @@ double train(const char* method, bool equal_weight, double momentum) {
     options.seed = 5;
     options.total_samples = 12000;
     options.settings.set("equal_weight", equal_weight);
-    auto run =
-        make_method(method, q.params, q.sgd, group, make_graph("ring", Speeds::kWorkers), options);
+    auto run = make_method(method, q.params, q.sgd, group, make_graph("ring", kWorkers), options);
     {
       const Speeds::Leaves leaves{speeds, rank};
       while (!run->done()) {

@@ -107,8 +107,9 @@ TEST_P(Faults, FewerThanMinWorkersIsAnErrorThatSaysSo) {
     EXPECT_NE(std::string(e.what()).find("at least 3 are wanted"), std::string::npos) << e.what();
   }
 }
-INSTANTIATE_TEST_SUITE_P(Methods, Faults, testing::Values("a2cid2", "adpsgd", "allreduce"),
-                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Methods, Faults,
+                         testing::Values("a2cid2", "adpsgd", "async-tracking", "allreduce"),
+                         [](const auto& test) { return word(test.param); });
 
 // A worker that dies just when this process has stood still looks as if it had given this one up.
 class SeenAsGivenUp final : public Around {

@@ -72,7 +72,8 @@ TEST_F(Replays, RepeatAnAsynchronousRunBitForBitWhateverTheTiming) {
   for (const auto& [method, pairing] : {std::pair("a2cid2", "handshake"),
                                         {"adpsgd", "handshake"},
                                         {"a2cid2", "schedule"},
-                                        {"adpsgd", "rounds"}}) {
+                                        {"adpsgd", "rounds"},
+                                        {"async-tracking", "handshake"}}) {
     SCOPED_TRACE(std::string(method) + ", " + pairing);
     const std::string first = path(method + std::string(pairing)), second = first + "-again";
     MethodOptions options = options_for(first, "");

@@ -44,8 +44,8 @@ TEST_P(Rejoin, ARestartedWorkerGoesOnFromANeighboursStateAndAllFinishTogether) {
   // nobody stops short, nobody runs on
   EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .1);
 }
-INSTANTIATE_TEST_SUITE_P(Methods, Rejoin, testing::Values("a2cid2", "adpsgd"),
-                         [](const auto& test) { return std::string(test.param); });
+INSTANTIATE_TEST_SUITE_P(Methods, Rejoin, testing::Values("a2cid2", "adpsgd", "async-tracking"),
+                         [](const auto& test) { return word(test.param); });
 
 TEST(Rejoin, TheStateIsTheNeighboursAtOneMoment) {
   // Worker 1 stands still, so its state at the time is known: its last parameters, its statistics,

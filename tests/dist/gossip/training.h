@@ -99,6 +99,7 @@ class Training {
 
   LocalCluster cluster;
   MethodOptions options;
+  float noise = .01f;  // of gradients
   std::function<Group&(int rank, Group&)> around = [](int, Group& group) -> Group& {
     return group;
   };
@@ -135,7 +136,7 @@ class Training {
     while (!method->done()) {
       if (!group.control().alive(rank)) return;
       while (me.frozen) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      q.gradient(.01f);
+      q.gradient(noise);
       std::this_thread::sleep_for(std::chrono::microseconds(me.step_us));
       method->step(.05);
       me.gradients.back() += 1;

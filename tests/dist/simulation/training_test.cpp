@@ -186,6 +186,27 @@ TEST(SimulatedTraining, WithEqualWeightWorkersOfAnySpeedFindTheMinimumOfTheMean)
     }
 }
 
+// With tracking each step is for the mean loss, whoever does it. The exchanges of pairs that take
+// no time, of the protocol, and with momentum.
+TEST(SimulatedTraining, WithTrackingWorkersOfAnySpeedFindTheMinimumOfTheMean) {
+  constexpr int kWorkers = 8;
+  const auto problem = make_quadratic(kWorkers, {.dims = 16, .heterogeneity = 1, .noise = 0});
+  for (const char* pairing : {"poisson", "handshake"})
+    for (const double momentum : {0., .8}) {
+      SCOPED_TRACE(testing::Message() << pairing << ", momentum " << momentum);
+      SimulationOptions o = options_of("ring", kWorkers, "async-tracking", momentum);
+      o.learning_rate = .05 * (1 - momentum);
+      o.pairing = pairing;
+      if (!is_ideal(pairing)) o.machines.slow = {1, 1, 1, 10};
+      const auto loss = [&] {
+        return simulate_training(plan_simulation(o), *problem, 2000, 1).final_loss;
+      };
+      EXPECT_LT(loss(), 1e-20);  // 1e-10 away
+      o.method = "adpsgd";
+      EXPECT_GT(loss(), 1e-5);
+    }
+}
+
 // With period 1 accumulated Adam is Adam (T19); a longer one keeps the workers' steps smaller.
 TEST(SimulatedTraining, AccumulatedAdamOfPeriodOneIsDecentralizedAdam) {
   const auto problem = make_quadratic(8, {.dims = 8, .noise = 1});
