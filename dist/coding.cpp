@@ -2,7 +2,9 @@
 #include "gossamer/dist/coding.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 
@@ -34,13 +36,12 @@ float left(float value, float sent) { return std::isfinite(sent) ? value - sent 
 // left.
 void encode_block(const float* value, float* error, float* sent, i64 n, float& scale,
                   std::int8_t* codes, bool keep) {
-  float most = 0;
-  bool finite = true;
-  for (i64 i = 0; i < n; ++i) {
-    const float x = value[i] + error[i];
-    most = std::max(most, std::abs(x));
-    finite = finite && std::isfinite(x);
-  }
+  // As whole numbers, larger where the values are: infinite and NaN are the largest.
+  std::uint32_t largest = 0;
+  for (i64 i = 0; i < n; ++i)
+    largest = std::max(largest, std::bit_cast<std::uint32_t>(value[i] + error[i]) & 0x7fff'ffffu);
+  const float most = std::bit_cast<float>(largest);
+  const bool finite = std::isfinite(most);
   // The smallest that divides: a block of tiny values travels as zeros, which the error keeps.
   scale = most / 127;
   const float factor = scale >= std::numeric_limits<float>::min() ? 1 / scale : 0;

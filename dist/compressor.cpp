@@ -8,11 +8,11 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <type_traits>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
 #include "gossamer/dist/coding.h"
+#include "gossamer/dist/largest.h"
 
 namespace gossamer::dist {
 namespace {
@@ -32,71 +32,6 @@ void store(std::span<char> to, i64 at, T value) {
   std::memcpy(to.data() + at * i64{sizeof(T)}, &value, sizeof value);
 }
 
-// |x| as a whole number: larger where |x| is larger.
-template <class T>
-using Word = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
-template <class T>
-Word<T> magnitude(T x) {
-  return std::bit_cast<Word<T>>(x) & (~Word<T>{0} >> 1);
-}
-
-template <class T>
-constexpr int kExponentBits = sizeof(T) == 4 ? 8 : 11;
-constexpr int kFractionBits = 4;  // that are counted of a long vector
-
-// The places of the k largest |v|, ascending. Two passes over v: how many have which first bits;
-// then those that may be among the k, which are sorted out exactly.
-template <int kFirst, class T>
-std::vector<std::uint32_t> largest(std::span<const T> v, i64 k) {
-  constexpr int kShift = static_cast<int>(8 * sizeof(T)) - 1 - kFirst;
-  constexpr std::size_t kBuckets = std::size_t{1} << kFirst, kLanes = 4;
-  // Four counts in turn: equal neighbours would wait for each other.
-  std::vector<std::array<std::uint32_t, kLanes>> count(kBuckets);
-  const std::size_t n = v.size();
-  std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes)
-    for (std::size_t lane = 0; lane < kLanes; ++lane)
-      ++count[static_cast<std::size_t>(magnitude(v[i + lane]) >> kShift)][lane];
-  for (; i < n; ++i) ++count[static_cast<std::size_t>(magnitude(v[i]) >> kShift)][0];
-  std::size_t bucket = kBuckets;
-  i64 found = 0;
-  while (bucket > 0 && found < k)
-    for (const std::uint32_t each : count[--bucket]) found += each;
-  const Word<T> least = static_cast<Word<T>>(bucket) << kShift;
-
-  struct Place {
-    Word<T> size;
-    std::uint32_t at;
-  };
-  std::vector<Place> places, edge;  // edge: in the last bucket, of which not all are among the k
-  const Word<T> sure = static_cast<Word<T>>(bucket + 1) << kShift;
-  places.reserve(static_cast<std::size_t>(found));
-  constexpr std::size_t kRow = 32;  // of these the largest is looked at first
-  for (std::size_t row = 0; row < n; row += kRow) {
-    const std::size_t end = std::min(n, row + kRow);
-    Word<T> most = 0;
-    for (std::size_t j = row; j < end; ++j) most = std::max(most, magnitude(v[j]));
-    if (most < least) continue;
-    for (std::size_t j = row; j < end; ++j) {
-      const Word<T> size = magnitude(v[j]);
-      if (size < least) continue;
-      places.push_back({size, static_cast<std::uint32_t>(j)});
-      if (size < sure) edge.push_back(places.back());
-    }
-  }
-  const auto before = [](const Place& a, const Place& b) {
-    return a.size != b.size ? a.size > b.size : a.at < b.at;
-  };
-  // found - k of the edge are too many, so at least one is among the k
-  const auto last = edge.end() - 1 - static_cast<std::ptrdiff_t>(found - k);
-  std::nth_element(edge.begin(), last, edge.end(), before);
-  std::vector<std::uint32_t> out;
-  out.reserve(static_cast<std::size_t>(k));
-  for (const Place& p : places)
-    if (!before(*last, p)) out.push_back(p.at);
-  return out;
-}
-
 // In eight parts: one would wait for each addition.
 template <class T, class F>
 double sum_over(std::span<const T> v, F f) {
@@ -109,31 +44,55 @@ double sum_over(std::span<const T> v, F f) {
   return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
-// Words of so many bits, one after the other, the first in the lowest bits.
-constexpr i64 kPart = 256;  // of them at a time: whole bytes with any number of bits
+// Words of so many bits, one after the other, the first in the lowest bits: by groups, which are
+// whole bytes, eight at most.
+static_assert(std::endian::native == std::endian::little, "groups are copied as they are");
+constexpr i64 kPart = 256;  // words at a time: whole bytes with any number of bits
+template <class W>
+constexpr std::size_t kGroup = 8 / sizeof(W);
+
 template <class W>
 char* pack(std::span<const W> words, int bits, char* to) {
-  std::uint32_t held = 0;
-  int filled = 0;
-  for (const W word : words) {
-    held |= static_cast<std::uint32_t>(word) << filled;
-    for (filled += bits; filled >= 8; filled -= 8, held >>= 8)
-      *to++ = static_cast<char>(held & 0xffu);
+  char* const end = to + (std::ssize(words) * bits + 7) / 8;
+  const auto step = static_cast<std::ptrdiff_t>(kGroup<W>) * bits / 8;
+  const auto group_of = [&](std::size_t begin, std::size_t size) {
+    std::uint64_t group = 0;
+    for (std::size_t j = 0; j < size; ++j)
+      group |= std::uint64_t{words[begin + j]} << static_cast<std::size_t>(bits) * j;
+    return group;
+  };
+  std::size_t i = 0;
+  for (; i + kGroup<W> <= words.size() && end - to >= 8; i += kGroup<W>, to += step) {
+    const std::uint64_t group = group_of(i, kGroup<W>);  // the next one overwrites its zeros
+    std::memcpy(to, &group, sizeof group);
   }
-  if (filled > 0) *to++ = static_cast<char>(held & 0xffu);
-  return to;
+  for (; to < end; i += kGroup<W>, to += step) {
+    const std::uint64_t group = group_of(i, std::min(kGroup<W>, words.size() - i));
+    std::memcpy(to, &group, static_cast<std::size_t>(std::min(step, end - to)));
+  }
+  return end;
 }
+
 template <class W>
 const char* unpack(const char* from, int bits, std::span<W> words) {
-  std::uint32_t held = 0;
-  int filled = 0;
-  for (W& word : words) {
-    for (; filled < bits; filled += 8)
-      held |= static_cast<std::uint32_t>(static_cast<unsigned char>(*from++)) << filled;
-    word = static_cast<W>(held & ((1u << bits) - 1));
-    held >>= bits, filled -= bits;
+  const char* const end = from + (std::ssize(words) * bits + 7) / 8;
+  const auto step = static_cast<std::ptrdiff_t>(kGroup<W>) * bits / 8;
+  const auto spread = [&](std::uint64_t group, std::size_t begin, std::size_t size) {
+    for (std::size_t j = 0; j < size; ++j)
+      words[begin + j] = static_cast<W>(group >> static_cast<std::size_t>(bits) * j &
+                                        ((std::uint64_t{1} << bits) - 1));
+  };
+  std::uint64_t group = 0;
+  std::size_t i = 0;
+  for (; i + kGroup<W> <= words.size() && end - from >= 8; i += kGroup<W>, from += step) {
+    std::memcpy(&group, from, sizeof group);
+    spread(group, i, kGroup<W>);
   }
-  return from;
+  for (; from < end; i += kGroup<W>, from += step) {
+    std::memcpy(&group, from, static_cast<std::size_t>(std::min(step, end - from)));
+    spread(group, i, std::min(kGroup<W>, words.size() - i));
+  }
+  return end;
 }
 
 // x with the sign turned if turned is 1
@@ -160,14 +119,13 @@ void quantize(std::span<const T> v, std::span<std::uint8_t> codes, std::span<T> 
   const double squares = sum_over(v, [=](double x) { return (x - shift) * (x - shift); });
   double width = n > 1 ? kWidth * std::sqrt(squares / (n - 1)) / bins : 0;
   if (!(width > 0)) width = 1;
+  const double middle = std::floor(bins / 2), last = bins - 1;
+  for (std::size_t i = 0; i < v.size(); ++i)
+    codes[i] = static_cast<std::uint8_t>(
+        std::clamp(std::nearbyint((static_cast<double>(v[i]) - shift) / width + middle), 0., last));
   std::vector<double> sum(table.size()), count(table.size());
-  for (std::size_t i = 0; i < v.size(); ++i) {
-    const double c = static_cast<double>(v[i]) - shift;
-    const auto bin = static_cast<std::size_t>(
-        std::clamp(std::nearbyint(c / width + std::floor(bins / 2)), 0., bins - 1));
-    codes[i] = static_cast<std::uint8_t>(bin);
-    sum[bin] += c, ++count[bin];
-  }
+  for (std::size_t i = 0; i < v.size(); ++i)
+    sum[codes[i]] += static_cast<double>(v[i]) - shift, ++count[codes[i]];
   for (std::size_t b = 0; b < table.size(); ++b)
     table[b] = static_cast<T>(shift + (count[b] > 0 ? sum[b] / count[b] : 0));
 }
@@ -205,11 +163,22 @@ i64 Compressor::kept(i64 n) const {
 
 i64 Compressor::kept_of_chunks(i64 n) const { return n / kChunk * kept(kChunk) + kept(n % kChunk); }
 
-i64 Compressor::place(i64 i, i64 k, i64 n, std::uint64_t counter) const {
-  const i64 begin = i * n / k, end = (i + 1) * n / k;
-  const Philox::Four four = Philox(seed_)(static_cast<std::uint64_t>(i / 4), counter);
-  const std::uint64_t word = four.v[i % 4];
-  return begin + static_cast<i64>(word * static_cast<std::uint64_t>(end - begin) >> 32);
+template <class F>
+void Compressor::each_place(i64 n, std::uint64_t counter, F f) const {
+  const i64 k = kept(n), width = n / k, more = n % k;
+  i64 begin = 0, left = 0;  // where the stretch begins: i n / k, and the remainder
+  for (i64 i = 0; i < k;) {
+    const Philox::Four four = Philox(seed_)(static_cast<std::uint64_t>(i / 4), counter);
+    for (const std::uint32_t word : four.v) {
+      if (i == k) break;
+      left += more;
+      const i64 longer = left >= k ? 1 : 0, size = width + longer;
+      left -= longer * k;
+      f(i++, static_cast<std::size_t>(
+                 begin + static_cast<i64>(word * static_cast<std::uint64_t>(size) >> 32)));
+      begin += size;
+    }
+  }
 }
 
 template <class T>
@@ -242,27 +211,27 @@ void Compressor::encode(std::span<const T> v, std::uint64_t counter, std::span<c
   if (n == 0) return;
   switch (kind_) {
     case Kind::top_k: {
-      const std::vector<std::uint32_t> places = largest<kExponentBits<T> + kFractionBits>(v, k);
-      const std::span<char> indices = code.subspan(static_cast<std::size_t>(k) * sizeof(T));
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        store(code, static_cast<i64>(i), v[places[i]]);
-        store(indices, static_cast<i64>(i), places[i]);
-      }
+      const std::span<char> places = code.subspan(static_cast<std::size_t>(k) * sizeof(T));
+      i64 at = 0;
+      each_of_largest(v, k, [&](std::size_t place) {
+        store(code, at, v[place]);
+        store(places, at++, static_cast<std::uint32_t>(place));
+      });
       return;
     }
     case Kind::random_k:
-      for (i64 i = 0; i < k; ++i)
-        store(code, i, v[static_cast<std::size_t>(place(i, k, n, counter))]);
+      each_place(n, counter, [&](i64 i, std::size_t place) { store(code, i, v[place]); });
       return;
     case Kind::sign: {
       const double sum = sum_over(v, [](double x) { return std::abs(x); });
       store(code, 0, static_cast<T>(sum / static_cast<double>(n)));
-      char* bits = code.data() + sizeof(T);
-      for (i64 i = 0; i < n; i += 8) {
-        unsigned byte = 0;
-        for (i64 j = i; j < std::min(n, i + 8); ++j)
-          byte |= (v[static_cast<std::size_t>(j)] < 0 ? 1u : 0u) << (j - i);
-        bits[i / 8] = static_cast<char>(byte);
+      char* to = code.data() + sizeof(T);
+      std::array<std::uint8_t, kPart> words;
+      for (i64 begin = 0; begin < n; begin += kPart) {
+        const auto size = static_cast<std::size_t>(std::min(kPart, n - begin));
+        const T* from = v.data() + begin;
+        for (std::size_t i = 0; i < size; ++i) words[i] = from[i] < 0 ? 1 : 0;
+        to = pack<std::uint8_t>({words.data(), size}, 1, to);
       }
       return;
     }
@@ -289,32 +258,34 @@ void Compressor::encode(std::span<const T> v, std::uint64_t counter, std::span<c
       char* values = code.data() + blocks * i64{sizeof(T)};
       for (i64 b = 0; b < blocks; ++b) {
         const i64 begin = b * kBlock, end = std::min(n, begin + kBlock);
-        T most = 0;
+        Word<T> most = 0;
         for (i64 i = begin; i < end; ++i)
-          most = std::max(most, std::abs(v[static_cast<std::size_t>(i)]));
-        const T scale = most / 127;
+          most = std::max(most, magnitude(v[static_cast<std::size_t>(i)]));
+        const T scale = std::bit_cast<T>(most) / 127;
         // too small to divide by: they travel as zeros
         const T by = scale >= std::numeric_limits<T>::min() ? 1 / scale : 0;
         store(code, b, scale);
+        std::array<std::int8_t, kBlock> rounded;  // an array of its own becomes vectors
         for (i64 i = begin; i < end; ++i)
-          values[i] = static_cast<char>(
-              static_cast<std::int8_t>(std::nearbyint(v[static_cast<std::size_t>(i)] * by)));
+          rounded[static_cast<std::size_t>(i - begin)] =
+              static_cast<std::int8_t>(std::nearbyint(v[static_cast<std::size_t>(i)] * by));
+        std::memcpy(values + begin, rounded.data(), static_cast<std::size_t>(end - begin));
       }
       return;
     }
     case Kind::chunk_top_k: {
       const auto all = static_cast<std::size_t>(kept_of_chunks(n));
-      std::vector<T> values, table(std::size_t{1} << bits_);
-      std::vector<std::uint16_t> places;
-      values.reserve(all), places.reserve(all);
+      std::vector<T> values(all), table(std::size_t{1} << bits_);
+      std::vector<std::uint16_t> places(all);
+      std::size_t at = 0;
       for (i64 begin = 0; begin < n; begin += kChunk) {
         const i64 size = std::min(kChunk, n - begin);
         const auto chunk =
             v.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
-        for (const std::uint32_t at : largest<kExponentBits<T>>(chunk, kept(size))) {
-          values.push_back(chunk[at]);
-          places.push_back(static_cast<std::uint16_t>(at));
-        }
+        each_of_largest(chunk, kept(size), [&](std::size_t place) {
+          values[at] = chunk[place];
+          places[at++] = static_cast<std::uint16_t>(place);
+        });
       }
       std::vector<std::uint8_t> codes(all);
       quantize<T>(values, codes, table);
@@ -345,8 +316,7 @@ void Compressor::decode(std::span<const char> code, std::uint64_t counter, std::
     }
     case Kind::random_k:
       std::ranges::fill(q, T{0});
-      for (i64 i = 0; i < k; ++i)
-        q[static_cast<std::size_t>(place(i, k, n, counter))] = load<T>(code, i);
+      each_place(n, counter, [&](i64 i, std::size_t place) { q[place] = load<T>(code, i); });
       return;
     case Kind::sign: {
       const T scale = load<T>(code, 0);
@@ -376,9 +346,12 @@ void Compressor::decode(std::span<const char> code, std::uint64_t counter, std::
     case Kind::int8: {
       const i64 blocks = (n + kBlock - 1) / kBlock;
       const char* values = code.data() + blocks * i64{sizeof(T)};
-      for (i64 i = 0; i < n; ++i)
-        q[static_cast<std::size_t>(i)] =
-            static_cast<T>(static_cast<std::int8_t>(values[i])) * load<T>(code, i / kBlock);
+      for (i64 b = 0; b < blocks; ++b) {
+        const T scale = load<T>(code, b);
+        for (i64 i = b * kBlock; i < std::min(n, (b + 1) * kBlock); ++i)
+          q[static_cast<std::size_t>(i)] =
+              static_cast<T>(static_cast<std::int8_t>(values[i])) * scale;
+      }
       return;
     }
     case Kind::chunk_top_k: {

@@ -54,9 +54,10 @@ class Compressor {
 
  private:
   enum class Kind : std::uint8_t { top_k, random_k, sign, qsgd, int8, chunk_top_k };
-  i64 kept(i64 n) const;                                        // k
-  i64 kept_of_chunks(i64 n) const;                              // the k of all
-  i64 place(i64 i, i64 k, i64 n, std::uint64_t counter) const;  // of the i-th of random-k
+  i64 kept(i64 n) const;            // k
+  i64 kept_of_chunks(i64 n) const;  // the k of all
+  template <class F>
+  void each_place(i64 n, std::uint64_t counter, F f) const;  // of random-k: f(i, place)
 
   Kind kind_;
   double share_;

@@ -125,6 +125,8 @@ target_include_directories(bench_links SYSTEM PRIVATE ${ASIO_INCLUDE})
 target_compile_definitions(bench_links PRIVATE ${asio_definitions})
 add_executable(bench_checksums tests/bench/checksums.cpp)
 target_link_libraries(bench_checksums PRIVATE gossamer::core gossamer_flags)
+add_executable(bench_compressors tests/bench/compressors.cpp)
+target_link_libraries(bench_compressors PRIVATE gossamer::dist gossamer_flags)
 # What the cores can do, and the kernels beside it.
 add_library(core_peak STATIC tests/bench/core_peak.cpp)
 target_link_libraries(core_peak PUBLIC gossamer::core PRIVATE gossamer_flags gossamer::hwy)

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
+#include <span>
 
 #include <gtest/gtest.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/io/xxh3.h"
 #include "gossamer/core/random.h"
 
 namespace gossamer::dist {
@@ -44,20 +47,76 @@ class Compressors : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(Compressors, Types);
 
+// The k largest of v where they are, 0 elsewhere; of equal ones the first.
+template <class T>
+std::vector<T> largest(const std::vector<T>& v, double share) {
+  const auto n = static_cast<double>(v.size());
+  std::vector<std::size_t> order(v.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(
+      order, [&](std::size_t a, std::size_t b) { return std::abs(v[a]) > std::abs(v[b]); });
+  order.resize(std::max<std::size_t>(1, static_cast<std::size_t>(share * n + 1e-9)));
+  std::vector<T> out(v.size());
+  for (const std::size_t i : order) out[i] = v[i];
+  return out;
+}
+
 TYPED_TEST(Compressors, TopKTakesTheLargestAndOfEqualOnesTheFirst) {
-  for (const std::size_t n : {1u, 2u, 3u, 31u, 32u, 33u, 1000u, 4099u})
+  for (const std::size_t n :
+       {1u, 2u, 3u, 31u, 32u, 33u, 64u, 65u, 512u, 513u, 1000u, 4099u, 20'011u})
     for (const double share : {.001, .01, .1, .5, .97, 1.}) {
       const std::vector<TypeParam> v = drawn<TypeParam>(n, n);
-      std::vector<std::size_t> order(n);
-      std::iota(order.begin(), order.end(), std::size_t{0});
-      std::ranges::stable_sort(
-          order, [&](std::size_t a, std::size_t b) { return std::abs(v[a]) > std::abs(v[b]); });
-      std::vector<TypeParam> wanted(n);
-      const auto k =
-          std::max<std::size_t>(1, static_cast<std::size_t>(share * static_cast<double>(n) + 1e-9));
-      for (std::size_t i = 0; i < k; ++i) wanted[order[i]] = v[order[i]];
-      EXPECT_EQ(through(compressor("top-k", share), v), wanted) << n << " " << share;
+      EXPECT_EQ(through(compressor("top-k", share), v), largest(v, share)) << n << " " << share;
     }
+}
+
+// A sample is looked at first. It must be right where the sample says little, or says what is
+// wrong.
+TYPED_TEST(Compressors, TopKIsRightForVectorsThatAreUnlikeTheirSample) {
+  constexpr std::size_t n = 16'000, stretch = 16;
+  std::vector<std::vector<TypeParam>> all(7, std::vector<TypeParam>(n));
+  std::vector<TypeParam>&equal = all[0], &few = all[1], &many = all[2], &rising = all[3];
+  std::vector<TypeParam>&huge = all[4], &only_seen = all[5], &only_unseen = all[6];
+  std::uint32_t draw = 1;
+  Rng rng(3);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto x = static_cast<TypeParam>(rng.uniform()) + TypeParam(.5);
+    equal[i] = i % 2 == 0 ? 2 : -2;
+    few[i] = i % 97 == 0 ? x : 0;
+    many[i] = i % 11 == 0 ? 0 : x * 1000;
+    rising[i] = static_cast<TypeParam>(i);
+    huge[i] = i == 5 ? std::numeric_limits<TypeParam>::max()
+                     : std::numeric_limits<TypeParam>::denorm_min() * static_cast<TypeParam>(i % 9);
+    if (i % stretch == 0) draw = draw * 1664525 + 1013904223;
+    const bool seen = i % stretch == draw / (1u << 28);
+    only_seen[i] = seen ? x * 100 : x;
+    only_unseen[i] = !seen && i % stretch < 3 ? x * 100 : x;
+  }
+  for (std::size_t which = 0; which < all.size(); ++which)
+    for (const double share : {.0001, .01, .05, .1, .15, .9, 1.})
+      EXPECT_EQ(through(compressor("top-k", share), all[which]), largest(all[which], share))
+          << which << " " << share;
+}
+
+// Two machines of one run must send each other the same bits. Made by the program before
+// 2026-11-29.
+TEST(Compressors, CodesAreTheSameBitsOnEveryMachine) {
+  std::vector<float> v(10'000);
+  Rng rng(4);
+  for (float& x : v) {
+    x = rng.uniform() - .5f;
+    x *= x * x;
+  }
+  std::vector<std::uint64_t> digests;
+  for (const std::string& name : CompressorOptions::names()) {
+    const Compressor by = compressor(name, .1, 3);
+    std::vector<char> code(static_cast<std::size_t>(by.bytes<float>(std::ssize(v))));
+    by.encode<float>(v, 11, code);
+    digests.push_back(xxh3(std::as_bytes(std::span(code))));
+  }
+  EXPECT_EQ(digests, (std::vector<std::uint64_t>{0x500c0b756bfd23e4, 0xc28c80d702b9f295,
+                                                 0xa85b14f5e5cef57a, 0xdd5158056593a10a,
+                                                 0xf6c6bf292cfdd3f2, 0x840d501a48e0ff0a}));
 }
 
 TYPED_TEST(Compressors, RandomKTakesOneOfEachStretchWithEqualChances) {

@@ -95,7 +95,7 @@ End run(std::uint64_t number_of_run) {
 // GOSSAMER_RANDOM_SETTINGS: how many instead of these.
 TEST(RandomSettings, RunOrAreRefusedBeforeTheStart) {
   const char* given = std::getenv("GOSSAMER_RANDOM_SETTINGS");
-  const int runs = given ? std::atoi(given) : 150;
+  const int runs = given ? std::atoi(given) : 2000;
   int ran = 0, refused = 0;
   for (int i = 0; i < runs; ++i) ++(run(static_cast<std::uint64_t>(i)) == End::ran ? ran : refused);
   EXPECT_GT(ran, runs / 5);
