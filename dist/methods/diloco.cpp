@@ -28,7 +28,7 @@ double factor_of(const NolocoOptions& o) { return o.consensus_factor; }
 template <class Options>
 MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
   MethodRow row = row_with<Options>(traits);
-  row.simulated_settings = settings_with<PeriodOptions>;
+  row.simulated_settings = settings_with<OuterStepOptions>;
   row.formula = [with, name = traits.name](const Settings& s) {
     const auto own = s.as<Options>(name);
     return std::make_unique<Diloco>(with, own, factor_of(own));

@@ -33,16 +33,32 @@
 
 namespace gossamer::dist {
 
-struct DilocoOptions : PeriodOptions {
-  i64 fragments = 1;
-  i64 outer_delay = 0;
+// What the formula of one step has; the simulator takes these.
+struct OuterStepOptions : PeriodOptions {
   double outer_rate = 0.7;
   std::optional<double> outer_momentum{};  // none: 0.9, noloco 0.5
-  bool outer_alone = false;
 
   template <class Self, class F>
   static void visit(Self& self, F&& f) {
     PeriodOptions::visit(self, f);
+    f(self.outer_rate, Setting{.name = "outer_rate",
+                               .about = "diloco, noloco: learning rate of the outer steps",
+                               .range = Range::above_zero_to(10)});
+    f(self.outer_momentum,
+      Setting{.name = "outer_momentum",
+              .about = "diloco, noloco: momentum of the outer steps, 0 to 1; auto: 0.9, noloco 0.5",
+              .range = Range::from_below(0, 1).said("at least 0 and below 1")});
+  }
+};
+
+struct DilocoOptions : OuterStepOptions {
+  i64 fragments = 1;
+  i64 outer_delay = 0;
+  bool outer_alone = false;
+
+  template <class Self, class F>
+  static void visit(Self& self, F&& f) {
+    OuterStepOptions::visit(self, f);
     const auto period = static_cast<double>(self.period);
     const std::string steps = std::to_string(self.period);
     constexpr double kMostFragments = 4000;  // slots of a round
@@ -58,13 +74,6 @@ struct DilocoOptions : PeriodOptions {
                        "its outer step; 0: it is waited for",
               .range = Range::from_below(0, period).said("0, or below {period}, " + steps),
               .unit = "steps"});
-    f(self.outer_rate, Setting{.name = "outer_rate",
-                               .about = "diloco, noloco: learning rate of the outer steps",
-                               .range = Range::above_zero_to(10)});
-    f(self.outer_momentum,
-      Setting{.name = "outer_momentum",
-              .about = "diloco, noloco: momentum of the outer steps, 0 to 1; auto: 0.9, noloco 0.5",
-              .range = Range::from_below(0, 1).said("at least 0 and below 1")});
     f(self.outer_alone,
       Setting{.name = "outer_alone",
               .about = "diloco, noloco: true: a worker without others does outer steps too, as "

@@ -151,7 +151,7 @@ TEST_F(CErrors, ARefusedTrainingMayBeBegunAgain) {
     REFUSED(begin(groups[0], "a2cid2", [=](auto& o) { o.min_workers = workers + 1; }),
             GSM_ERROR_CONFIG, HasSubstr("min_workers is "), HasSubstr("wanted at most as many"));
     REFUSED(begin(groups[0], "dpsgd", [](auto& o) { o.record = "/nowhere"; }), GSM_ERROR_CONFIG,
-            HasSubstr("record and replay are for a2cid2 and adpsgd"));
+            HasSubstr("record and replay are for a2cid2"));
     gsm_trainer* t = trainer();
     gsm_method* method = nullptr;
     REFUSED(gsm_method_new(t, groups[0], "dadam", "ring", nullptr, &method), GSM_ERROR_CONFIG,
@@ -254,7 +254,8 @@ TEST_F(CErrors, ASettingThatIsWrongIsNamed) {
   REFUSED(begin("fragments=1 fragments=2"), GSM_ERROR_CONFIG, HasSubstr("given twice"));
   REFUSED(
       begin("outer_rat=0.5"), GSM_ERROR_CONFIG,
-      HasSubstr("diloco has no setting outer_rat; it has period fragments outer_delay outer_rate"));
+      HasSubstr(
+          "diloco has no setting outer_rat; it has period outer_rate outer_momentum fragments"));
   REFUSED(begin("outer_rate=fast"), GSM_ERROR_CONFIG, HasSubstr("a number"));
   REFUSED(begin("outer_rate=-1"), GSM_ERROR_CONFIG, HasSubstr("outer_rate -1"));
   REFUSED(begin("rate=2000"), GSM_ERROR_CONFIG, HasSubstr("0 to 1000"));
