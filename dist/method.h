@@ -39,8 +39,8 @@ struct GossipOptions {
                          .about = "exchanges of each worker per own gradient",
                          .range = Range::from_to(0, 1000)});  // beyond it would do nothing else
     f(self.pairing, Setting{.name = "pairing",
-                            .about = "a2cid2, adpsgd: handshake | schedule (drawn from the seed) | "
-                                     "rounds (fixed matchings)",
+                            .about = "gossip: handshake | schedule (drawn from the seed) | rounds "
+                                     "(fixed matchings)",
                             .choices = {"handshake", "schedule", "rounds"}});
     f(self.quota, Setting{.name = "quota",
                           .about = "handshake: number of exchanges per gradient: poisson | exact "

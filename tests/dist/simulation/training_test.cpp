@@ -207,6 +207,27 @@ TEST(SimulatedTraining, WithTrackingWorkersOfAnySpeedFindTheMinimumOfTheMean) {
     }
 }
 
+// The figures of dist/methods/async_tracking.md: how large the learning rate may be, and what noise
+// does.
+TEST(SimulatedTraining, TrackingTakesLargeStepsAndUsesTheNoiseOfASlowWorkerOften) {
+  constexpr int kWorkers = 8;
+  const auto loss = [](const char* method, double slow, double rate, double noise) {
+    const auto problem = make_quadratic(kWorkers, {.dims = 16, .noise = noise});
+    SimulationOptions o = options_of("ring", kWorkers, method, 0);
+    o.learning_rate = rate;
+    o.pairing = "handshake";
+    o.machines.slow = {1, 1, 1, slow};
+    const auto r = simulate_training(plan_simulation(o), *problem, 2000, 1);
+    return noise > 0 ? r.stationary_loss : r.final_loss;
+  };
+  EXPECT_LT(loss("async-tracking", 10, .4, 0), 1e-20);
+  EXPECT_LT(loss("async-tracking", 100, .2, 0), 1e-12);
+  EXPECT_NEAR(loss("async-tracking", 1, .05, 1), .026, .006);
+  EXPECT_NEAR(loss("async-tracking", 10, .05, 1), .051, .012);
+  EXPECT_NEAR(loss("adpsgd", 1, .05, 1), .025, .006);
+  EXPECT_NEAR(loss("adpsgd", 10, .05, 1), .19, .03);
+}
+
 // With period 1 accumulated Adam is Adam (T19); a longer one keeps the workers' steps smaller.
 TEST(SimulatedTraining, AccumulatedAdamOfPeriodOneIsDecentralizedAdam) {
   const auto problem = make_quadratic(8, {.dims = 8, .noise = 1});
