@@ -273,7 +273,7 @@ std::vector<float> train(
     Quadratic q(rank, kCoordinates, of.momentum, static_cast<float>(of.loss_scale));
     MethodOptions options;
     options.seed = 5;
-    options.total_samples = kLive * 700;
+    options.total_samples = kLive * 1000;
     options.payload = of.payload;
     auto run = make_method(of.method, q.params, q.sgd, around(rank, group),
                            make_graph("ring", kLive), options);
@@ -301,10 +301,11 @@ TEST(AsyncTracking, WorkersOfUnlikeDataAndSpeedEndAtTheMinimum) {
       << "without tracking the slow worker counts less";
 }
 
-// Both sides mix what was sent, so rounding moves neither mean, and its errors follow the values.
+// Both sides mix what was sent, so rounding moves neither mean. What is left is noise: of values to
+// 7, bf16 knows each to 1/64, and int8 to 1/36.
 TEST(AsyncTracking, CodesKeepTheMinimum) {
-  expect_at(train({.payload = "bf16"}), 3.5, 2e-3);
-  expect_at(train({.payload = "int8"}), 3.5, 2e-3);
+  expect_at(train({.payload = "bf16"}), 3.5, .03);
+  expect_at(train({.payload = "int8"}), 3.5, .03);
 }
 
 // Some exchanges of worker 1 come through on the other side alone.
