@@ -66,7 +66,7 @@ DilocoMethod::DilocoMethod(const MethodTraits& traits, const MethodContext& cont
       formula_(formula),
       own_(own),
       since_(steps_before() % own.period),
-      uneven_(static_cast<std::size_t>(slots()), false) {
+      uneven_(Tensor::zeros({1, slots()})) {
   if (!outer_.defined()) return;
   if (own.outer_delay > 0) {
     sent_ = params_.values().clone();
@@ -82,6 +82,7 @@ DilocoMethod::DilocoMethod(const MethodTraits& traits, const MethodContext& cont
 
 std::vector<NamedTensor> DilocoMethod::state() {
   std::vector<NamedTensor> all = SynchronousMethod::state();
+  if (outer_.defined()) all.push_back({"outer.uneven", uneven_});
   if (sent_.defined()) all.push_back({"outer.sent", sent_});
   return all;
 }
@@ -93,7 +94,7 @@ void DilocoMethod::begin_anew() {
     if (pending(slot)) arrivals(slot, ignore, ignore);
   if (sent_.defined()) sent_.copy_from(params_.values());  // a resumed run may send it again
   since_ = 0;
-  uneven_.assign(static_cast<std::size_t>(slots()), true);
+  Tensor(uneven_).fill(1);
 }
 
 void DilocoMethod::local_step() {
@@ -110,7 +111,7 @@ void DilocoMethod::local_step() {
   }
   for (int slot = 0; slot < slots(); ++slot) {
     if (step != due(slot)) continue;
-    if (sent_.defined() && !uneven_[static_cast<std::size_t>(slot)]) {
+    if (sent_.defined() && uneven(slot) <= 0) {
       send(slot);
       continue;
     }
@@ -216,7 +217,7 @@ bool DilocoMethod::mix_fragment(int slot) {
     return true;
   }
   std::vector<Tensor> parts{values_of(slot)};
-  if (uneven_[static_cast<std::size_t>(slot)]) {
+  if (uneven(slot) > 0) {
     parts.push_back(outer_.model(piece(slot)));
     parts.push_back(outer_.velocity(piece(slot)));
   }
@@ -234,7 +235,7 @@ bool DilocoMethod::mix_fragment(int slot) {
   } else if (!average_parts(parts, tag)) {
     return false;
   }
-  uneven_[static_cast<std::size_t>(slot)] = false;
+  uneven(slot) = 0;
   return true;
 }
 

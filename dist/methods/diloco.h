@@ -129,6 +129,7 @@ class DilocoMethod final : public SynchronousMethod {
   bool mix_fragment(int slot);
   void outer_step_of(int slot, const Tensor& mean);
   bool lands(int slot, i64 step) const;
+  float& uneven(int slot) { return Tensor(uneven_).as<float>()[slot]; }
   void send(int slot);
   void launch_sent(int slot);
   void land(int slot);
@@ -143,9 +144,9 @@ class DilocoMethod final : public SynchronousMethod {
   // ways_ that travels.
   Tensor sent_, ways_;
   bool resumed_ = true;
-  // A death may have left the survivors a step apart: their o and v of these fragments are averaged
-  // too.
-  std::vector<bool> uneven_;
+  // f32 [1, slots]: above 0 where a death may have left the survivors a step apart: their o and v
+  // of these fragments are averaged, too
+  const Tensor uneven_;
 };
 
 }  // namespace gossamer::dist

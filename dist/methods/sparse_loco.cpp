@@ -27,20 +27,24 @@ SparseLocoMethod::SparseLocoMethod(const MethodTraits& traits, const MethodConte
     : SynchronousMethod(traits, with, std::make_unique<SparseLoco>(o)),
       compressed_(*SparseLoco(o).compressor(), with.params),
       code_(Tensor::empty({compressed_.empty_code().numel() + 1}, DType::u8)),
-      sent_(Tensor::zeros({with.params.size()})) {}
+      sent_(Tensor::zeros({with.params.size()})),
+      uneven_(Tensor::zeros({1, 1})) {}
 
 std::vector<NamedTensor> SparseLocoMethod::state() {
-  return group_.size() < 2 ? std::vector<NamedTensor>{} : SynchronousMethod::state();
+  if (group_.size() < 2) return {};
+  std::vector<NamedTensor> all = SynchronousMethod::state();
+  all.push_back({"sparse.uneven", uneven_});
+  return all;
 }
 
 void SparseLocoMethod::begin_anew() {
   SynchronousMethod::begin_anew();
-  uneven_ = true;
+  Tensor(uneven_).fill(1);
 }
 
 void SparseLocoMethod::local_step() {
-  if (uneven_ && !alone()) {
-    uneven_ = false;  // another death makes it true again
+  if (uneven_.as<float>()[0] > 0 && !alone()) {
+    Tensor(uneven_).zero();  // another death makes it 1 again
     if (average_exactly()) vector(SparseLoco::kReference).copy_from(params_.values());
   }
   if (alone()) return update();

@@ -91,7 +91,8 @@ class SparseLocoMethod final : public SynchronousMethod {
   const CompressedParameters compressed_;
   // u8: Q(e), and a byte: 1 if e is not finite. f32 [n]: what Q(e) stands for
   const Tensor code_, sent_;
-  bool uneven_ = false;  // after a death: references may differ
+  // f32 [1, 1]: above 0 after a death, as long as references may differ
+  const Tensor uneven_;
 };
 
 }  // namespace gossamer::dist

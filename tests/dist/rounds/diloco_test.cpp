@@ -105,11 +105,11 @@ State train(const Case& c, int from, int to, const State& state,
         make_method(c.method, q.params, q.sgd, group, make_graph("complete", c.n), options);
     std::vector<Tensor> kept{q.params.values()};
     for (const NamedTensor& t : method->state()) kept.push_back(t.tensor);
-    EXPECT_EQ(kept.size(), 3u + (c.payload == "int8" ? 1 : 0) + (c.delay > 0 ? 1 : 0));
+    EXPECT_EQ(kept.size(), 4u + (c.payload == "int8" ? 1 : 0) + (c.delay > 0 ? 1 : 0));
     EXPECT_EQ(kept[1].shape(), kept[0].shape()) << "o starts as a copy of x";
     if (c.delay > 0) EXPECT_EQ(kept.back().shape(), kept[0].shape()) << "so does what was sent";
     for (std::size_t i = 2; i < kept.size() - (c.delay > 0 ? 1 : 0); ++i)
-      EXPECT_NE(kept[i].shape(), kept[0].shape()) << "v and the error do not";
+      EXPECT_NE(kept[i].shape(), kept[0].shape()) << "v, the error and what is uneven do not";
     for (std::size_t i = 0; from > 0 && i < kept.size(); ++i)
       std::ranges::copy(state[static_cast<std::size_t>(rank)][i], kept[i].span<float>().begin());
     group.collectives().barrier();
@@ -147,6 +147,26 @@ TEST_P(Diloco, GoesOnFromItsStateBitForBit) {
   for (const int stop : {2, 3, 7}) {
     const State kept = train(c, 0, stop, {}, nullptr);
     EXPECT_EQ(train(c, stop, 14, kept, nullptr), whole) << stop;
+  }
+}
+
+// A death may leave workers that have taken an outer step and workers that have not. If all end
+// before their next outer steps, a resumed run still takes the mean of what they have.
+TEST(OuterSteps, AResumedRunMakesEvenWhatADeathLeftUneven) {
+  for (const Case& c : {Case{.fragments = 3}, Case{.fragments = 2, .delay = 1}}) {
+    State kept = train(c, 0, 7, {}, nullptr);
+    constexpr std::size_t o = 1, v = 2, uneven = 3;
+    kept[1][o][2] += 1, kept[1][v][2] -= 1;
+    const auto are_equal = [&] {
+      const State end = train(c, 7, 7 + 3 * c.period, kept, nullptr);
+      for (const auto& worker : end)
+        if (worker[o] != end[0][o] || worker[v] != end[0][v]) return false;
+      return true;
+    };
+    EXPECT_EQ(kept[0][uneven], std::vector<float>(static_cast<std::size_t>(c.fragments)));
+    EXPECT_FALSE(are_equal());
+    for (auto& worker : kept) std::ranges::fill(worker[uneven], 1.f);
+    EXPECT_TRUE(are_equal()) << c.delay;
   }
 }
 
