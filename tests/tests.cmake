@@ -146,7 +146,8 @@ target_link_libraries(tokenizer_interop PRIVATE
   gossamer::data nlohmann_json::nlohmann_json gossamer_flags)
 if(PYTHON)
   add_test(NAME pages.numbers
-    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/pages/check.py ${PROJECT_SOURCE_DIR})
+    COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/pages/check.py ${PROJECT_SOURCE_DIR}
+      $<TARGET_FILE:gossamer>)
   set_tests_properties(pages.numbers PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
   add_test(NAME interop.images_torchvision
     COMMAND ${PYTHON} ${PROJECT_SOURCE_DIR}/tests/interop/images_torchvision.py

@@ -156,18 +156,19 @@ PaperPage straggler_page(const PaperOptions&) {
   PaperPage page{
       .title = "One worker three times slower",
       .source =
-          "No paper; expected numbers: tests/bench/RESULTS-DIST.md, \"Waiting in simulation\"",
+          "No paper; expected numbers: numpy's, of the same machines (tests/pages/machines.py)",
       .assumptions = {
           "0.25 s a gradient, log-normal with sigma .3; worker 3 needs three times as long; "
           "ResNet-50 (102 MB) over 25 Gb/s, .1 ms, each worker a node of its own; 1,000 gradient "
-          "durations.",
+          "durations, mean of 8 seeds; of gossip, which waits for nobody, one.",
           "Efficiency: steps of all workers by the steps of workers that never wait. Rounds of sgp "
           "and dpsgd as `gossamer simulate timeline` has them; local-sgd averages every 8 steps."}};
+  constexpr int kSeeds = 8;
   const struct {
     const char* method;
-    double expected, allowed;
-  } methods[] = {{"allreduce", .35, .02}, {"local-sgd", .36, .02}, {"sgp", .34, .02},
-                 {"dpsgd", .36, .02},     {"a2cid2", 1.00, .01},   {"adpsgd", 1.00, .01}};
+    double expected;
+  } methods[] = {{"allreduce", .339}, {"local-sgd", .344}, {"sgp", .335},
+                 {"dpsgd", .352},     {"a2cid2", 1},       {"adpsgd", 1}};
   PaperChart chart{{"efficiency with one slow worker", "workers", false, true}, {}};
   int colour = 0;
   for (const auto& m : methods) {
@@ -181,11 +182,16 @@ PaperPage straggler_page(const PaperOptions&) {
       o.dims = 1;
       o.machines.compute = {dist::Spread::Kind::lognormal, .3};
       o.machines.slow = {1, 1, 1, 3};
-      const double got =
-          dist::simulate_timeline(dist::plan_simulation(o), 1000 * o.machines.compute_s).efficiency;
+      const int seeds = m.expected < 1 ? kSeeds : 1;
+      double got = 0;
+      for (int seed = 0; seed < seeds; ++seed) {
+        o.seed = static_cast<std::uint64_t>(seed);
+        const auto plan = dist::plan_simulation(o);
+        got += dist::simulate_timeline(plan, 1000 * o.machines.compute_s).efficiency / seeds;
+      }
       curve.points.emplace_back(n, got);
       const std::string what = fmt::format("{}, n = {}", m.method, n);
-      page.rows.push_back(n == 16 ? expected_near(m.allowed, what, m.expected, got)
+      page.rows.push_back(n == 16 ? expected_near(.01, what, m.expected, got)
                                   : shown(what, NAN, got));
     }
     chart.curves.push_back(std::move(curve));

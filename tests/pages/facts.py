@@ -2,14 +2,14 @@
 
 import functools
 import math
-from dataclasses import dataclass
-from typing import Callable
 
 import numpy
 
 import learning
+import papers
 import recorded
 import theory
+from fact import Fact
 
 cached = functools.cache
 chi, constants, spectral = map(cached, (theory.chi, theory.constants, theory.spectral))
@@ -29,16 +29,6 @@ kept = cached(theory.part_that_is_kept)
 counted = cached(theory.exchanges_until_agreed)
 
 
-@dataclass(frozen=True)
-class Fact:
-    page: str
-    words: str
-    values: Callable  # a list: a value, or (value, part by which a simulation may be off)
-
-    def wanted(self):
-        return [v if isinstance(v, tuple) else (v, 0) for v in self.values()]
-
-
 def settled(n, accelerated):
     """A rate in the long run. That of A2CiD2, which is damped critically, comes slowly."""
     return long_run(n, accelerated), .0005 if accelerated else 0
@@ -52,10 +42,45 @@ def alpha_tilde(n):
     return constants("ring", n)[1]
 
 
-def in_published_order(n, begin, end):
+def expected(page, what, constant, computed, part, within):
+    """A row that is held against what we expect: that constant, and ours."""
+    yield Fact(page, f"{what} #", lambda: [(computed(), min(part, .06))])
+    yield papers.row(page, what, computed, part, constant, within * constant)
+
+
+def of_ring64():
+    exact = [functools.partial(settled, 64, accelerated) for accelerated in (False, True)]
+    late = (functools.partial(slope, 64, False, 800, 2000),
+            functools.partial(slope, 64, True, 100, 300))
+    for k, name, constant, slopes in ((0, "without (AD-PSGD)", .0048, .0048),
+                                      (1, "A2CiD2", .0567, .0555)):
+        yield from expected("paper ring64", f"{name}: exact exponent", constant,
+                            lambda k=k: exact[k]()[0], .0005, .01)
+        yield from expected("paper ring64", f"{name}: slope, 40 seeds", slopes, late[k], .04, .1)
+    yield papers.row("paper ring64", "how many times as fast",
+                     lambda: exact[1]()[0] / exact[0]()[0], .0005)
+    yield Fact("paper ring64", "over [#, #] for A2CiD2", lambda: [100, 300])
+    yield Fact("paper ring64", "Until t = # the baseline still falls faster (#)",
+               lambda: [300, (slope(64, False, 100, 300), .02)])
+
+
+def of_published_order():
     """Without acceleration, in the exact order, and by how old x is when it is sent."""
-    return [(slope(n, False, begin, end), .02), (slope(n, True, begin, end), .02),
-            *[(published(stale, n, begin, end), .06) for stale in (.05, .1, .2, .5, math.inf)]]
+    page = "paper published-order"
+    for n, begin, end, *constants_ in (
+            (16, 20, 80, .0765, .197, .190, .184, .173, .151, .111),
+            (64, 100, 300, .0059, .0555, .042, .035, .027, .017, .0089)):
+        rows = [("without acceleration", .1, functools.partial(slope, n, False, begin, end)),
+                ("exact order", .15, functools.partial(slope, n, True, begin, end))]
+        rows += [(f"published, staleness {stale}" if math.isfinite(stale) else
+                  "published, no gradients", .15,
+                  functools.partial(published, stale, n, begin, end))
+                 for stale in (.05, .1, .2, .5, math.inf)]
+        for (what, within, computed), constant in zip(rows, constants_, strict=True):
+            yield from expected(page, f"ring of {n}: {what}", constant, computed, .08, within)
+    yield Fact(page, "on [#, #] for n = 16, on [#, #] for n = 64", lambda: [20, 80, 100, 300])
+    yield Fact(page, "slow steps (about # ms)",
+               lambda: [(papers.PUBLISHED["imagenet"][2] * 60e3 / (900_800 / 64), .002)])
 
 
 def plateau(n):
@@ -107,6 +132,7 @@ def replicas():
 
 
 FACTS = [
+    *of_ring64(), *of_published_order(), *papers.facts(),
     Fact("lesson graphs", "χ1 is # on the ring, # on the star and # on the complete graph. But "
          "the star's hub has to make # exchanges",
          lambda: [chi(g, 16)[0] for g in ("ring", "star", "complete")] + [16 / 2]),
@@ -139,14 +165,6 @@ FACTS = [
     Fact("lesson death", "χ1 #, χ2 #", lambda: [*chi("ring", 11)]),
     *[Fact("lesson scaling", f"{g}: " + " ".join(["#"] * 7), functools.partial(counted, g))
       for g in ("star", "ring", "complete")],
-
-    Fact("paper ring64", "# # # #",  # in the long run, and where the page fits a slope
-         lambda: [settled(64, False), (long_run(64, False), .01), settled(64, True),
-                  (slope(64, True, 100, 300), .01)]),
-    *[Fact("paper published-order",
-           f"ring of {n} (fitted from {begin} to {end}) # # # # # # #",
-           functools.partial(in_published_order, n, begin, end))
-      for n, begin, end in ((16, 20, 80), (64, 100, 300))],
 
     Fact("course 1_tape", "conv1 # MB 2 batch_norm 1 x 32 x 32 x 16 bn1 # MB 3 conv2d 1 x 32 x 32 "
          "x 16 layer1.0.conv1 # MB 19 ops keep # MB until backward has passed them; parameters # "
@@ -220,6 +238,7 @@ FACTS = [
 
 # What a page sets, so that there is nothing to compute.
 SET = [
+    ("paper ring64", "values in # coordinates"),
     ("lesson control", "The first # steps only measure"),
     ("lesson control", "% with #"),
     ("lesson run", "the two runs, 2 minutes each on # cores"),

@@ -272,3 +272,81 @@ def exchanges_until_agreed(name):
     out = [(exchanges_of_a2cid2(name, n, 200), .1) for n in (16, 32, 64)]
     growth = 4 if name == "ring" else 2
     return out + [(out[-1][0] * growth ** k, .12) for k in range(1, 5)]
+
+
+# --- table 1 of A2CiD2: exchanges until |x - mean| is a millionth, from the slowest start
+
+def waves(name, n):
+    """Eigenvalues of the Laplacian above 0, each with how often it is there; the slowest first."""
+    if name == "ring":
+        return [(2 - 2 * math.cos(2 * math.pi * k / n), 1 if 2 * k == n else 2)
+                for k in range(1, n // 2 + 1)]
+    return [(n, n - 1)] if name == "complete" else [(1, n - 2), (n, 1)]
+
+
+def edges_of(name, n):
+    return {"ring": n, "star": n - 1, "complete": n * (n - 1) // 2}[name]
+
+
+def exchanges_in_rounds(name, n):
+    """Synchronous, and accelerated: |x| falls as 1/T_k(1/rho) with Chebyshev's polynomials."""
+    weight, edges = 1 / 3 if name == "ring" else 1 / n, edges_of(name, n)
+    rho = 1 - weight * waves(name, n)[0][0]
+    if rho < 1e-9:
+        return [edges, edges]
+    return [edges * math.ceil(math.log(1e-6) / math.log(rho)),
+            edges * math.ceil(math.acosh(1e6) / math.acosh(1 / rho))]
+
+
+def exchanges_at_random_times(name, n):
+    """Of A2CiD2: the second moments of each wave in x and x~, exactly. All edges of these graphs
+    look alike, so E (x_i - x_j)^2 is the same on each: the sum over waves, by the edges. So is
+    their resistance, (n - 1) by the sum of all rates (Foster), of which chi2 is a half."""
+    edges = edges_of(name, n)
+    rate, two = n / 2 / edges, (n - 1) / n
+    one = 1 / rate / waves(name, n)[0][0]
+    eta, alpha_tilde = 1 / (2 * math.sqrt(one * two)), math.sqrt(one / two) / 2
+    values, counts = map(np.array, zip(*waves(name, n)))
+    m = len(values)
+    a = np.zeros((3 * m, 3 * m))  # of xx, xx~, x~x~, each for all waves
+    xx, xy, yy = (slice(k * m, (k + 1) * m) for k in range(3))
+    own = np.diag(rate * values)
+    a[xx, xx] -= own
+    a[xy, xy] -= own / 2
+    a[xy, xx] -= own * alpha_tilde
+    a[yy, xy] -= 2 * own * alpha_tilde
+    for part, by in ((xx, .25), (xy, alpha_tilde / 2), (yy, alpha_tilde**2)):
+        a[part, xx] += rate * by * np.outer(values, counts * values) / edges
+    for part, to, by in ((xx, xx, -2), (xx, xy, 2), (xy, xy, -2), (xy, xx, 1), (xy, yy, 1),
+                         (yy, yy, -2), (yy, xy, 2)):
+        a[part, to] += eta * by * np.eye(m)
+    start = np.zeros(m)
+    start[0] = 1 / counts[0]
+    state, step = np.tile(start, 3), 6 * math.log(10) / eta / 200
+    forward = exponential(a * step)
+    before, time = 1, 0
+    while True:
+        state, time = forward @ state, time + step
+        now = counts @ state[xx]
+        if now <= 1e-12:
+            return (time - step * math.log(1e-12 / now) / math.log(before / now)) * n / 2
+        before = now
+
+
+def exponential(a):
+    """e^a, by Taylor's series of a part and squaring."""
+    halvings = max(0, math.ceil(math.log2(abs(a).sum(axis=1).max())) + 3)
+    part, term = np.eye(len(a)), np.eye(len(a))
+    for k in range(1, 9):
+        term = term @ a / 2**halvings / k
+        part = part + term
+    for _ in range(halvings):
+        part = part @ part
+    return part
+
+
+def powers_of_n(name):
+    """By which the three counts grow, fitted over n = 16 ... 1,024."""
+    sizes = [2**k for k in range(4, 11)]
+    counts = [[*exchanges_in_rounds(name, n), exchanges_at_random_times(name, n)] for n in sizes]
+    return np.polyfit(np.log(sizes), np.log(counts), 1)[0]
