@@ -20,16 +20,19 @@ const player = root => {
                                stroke: "var(--line)"}),
                  make("text", {x: 6, y: lane(i) + 4, class: "strong"}, i));
     for (const e of run.events) {
-      const opacity = e.t <= now ? 1 : .3;
+      const past = e.t <= now;  // what comes later is an outline
+      const drawn = shade => ({fill: past ? shade : "none", stroke: shade,
+                               "stroke-width": past ? 0 : .8});
       if (e.dur !== undefined)
-        svg.append(make("rect", {x: at(e.t), y: lane(e.i) - 6, height: 12, opacity,
+        svg.append(make("rect", {x: at(e.t), y: lane(e.i) - 6, height: 12,
                                  width: Math.max(.7, at(e.t + e.dur) - at(e.t)),
-                                 fill: kindColours[e.kind]}));
+                                 ...drawn(kindColours[e.kind])}));
       else if (e.event === "gradient")
-        svg.append(make("circle", {cx: at(e.t), cy: lane(e.i), r: 2.5, fill: colour(1), opacity}));
+        svg.append(make("circle", {cx: at(e.t), cy: lane(e.i), r: 2.5, ...drawn(colour(1))}));
       else if (e.event === "exchange" || e.event === "arrival") {
-        const line = (y1, y2) => svg.append(make("line", {x1: at(e.t), x2: at(e.t), y1, y2, opacity,
-                                                          stroke: colour(0), "stroke-width": 1.5}));
+        const line = (y1, y2) => svg.append(make("line", {x1: at(e.t), x2: at(e.t), y1, y2,
+                                                          stroke: colour(0),
+                                                          "stroke-width": past ? 1.5 : .5}));
         const wrap = run.head.graph === "ring" && Math.abs(e.i - e.j) > lanes / 2;
         if (wrap) line(lane(0), lane(0) - 8), line(lane(lanes - 1), lane(lanes - 1) + 8);
         else line(lane(e.i), lane(e.j));

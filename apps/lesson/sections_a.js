@@ -19,7 +19,7 @@ sections.two = root => {
       svg.append(make("line", {x1: at(v), x2: at(v), y1: y - 4, y2: y + 4, stroke: "var(--soft)"}),
                  make("text", {x: at(v), y: y + 44, "text-anchor": "middle"}, v));
     trail.forEach((old, k) => old.forEach((v, i) => svg.append(make("circle",
-        {cx: at(v), cy: y, r: 5, fill: colour(i), opacity: .15 + .4 * (k + 1) / trail.length}))));
+        {cx: at(v), cy: y, r: 2 + 3 * (k + 1) / trail.length, fill: "none", stroke: colour(i)}))));
     const mean = (x[0] + x[1]) / 2;
     svg.append(make("line", {x1: at(mean), x2: at(mean), y1: 26, y2: y + 24, stroke: colour(2),
                              "stroke-width": 2, "stroke-dasharray": "5 4"}),
@@ -161,15 +161,16 @@ sections.clocks = root => {
       svg.append(make("text", {x: at(t), y: height - 8, "text-anchor": "middle"}, t));
     for (const e of events) {
       const past = e.t <= until, wrap = e.j - e.i > n / 2;
-      const shade = {stroke: past ? colour(e.i) : "var(--soft)", "stroke-width": 2,
-                     opacity: past ? 1 : .25, x1: at(e.t), x2: at(e.t)};
+      const shade = {stroke: past ? colour(e.i) : "var(--soft)", "stroke-width": past ? 2 : .8,
+                     x1: at(e.t), x2: at(e.t)};
       if (wrap)  // the edge that closes the ring: out at both ends
         svg.append(make("line", {...shade, y1: lane(0), y2: lane(0) - 14}),
                    make("line", {...shade, y1: lane(n - 1), y2: lane(n - 1) + 14}));
       else svg.append(make("line", {...shade, y1: lane(e.i), y2: lane(e.j)}));
       for (const i of [e.i, e.j])
-        svg.append(make("circle", {cx: at(e.t), cy: lane(i), r: 3.5, fill: shade.stroke,
-                                   opacity: shade.opacity}));
+        svg.append(make("circle", {cx: at(e.t), cy: lane(i), r: past ? 3.5 : 2.5,
+                                   fill: past ? shade.stroke : "var(--box)",
+                                   stroke: shade.stroke}));
     }
     svg.append(make("line", {x1: at(until), x2: at(until), y1: 4, y2: height - 24,
                              stroke: colour(1), "stroke-width": 2}));

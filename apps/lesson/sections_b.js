@@ -106,8 +106,7 @@ sections.decay = root => {
     for (const [method, , shade] of methods) {
       const r = runs[method];
       if (!r || !seen[method]) continue;
-      for (const one of r.all) of.line(r.time, one, {stroke: shade, "stroke-width": 1,
-                                                     opacity: .3});
+      for (const one of r.all) of.line(r.time, one, {stroke: shade, "stroke-width": .6});
       of.line(r.time, r.mean, {stroke: shade, "stroke-width": 3});
       if (r.exact) {
         const middle = Math.floor(r.time.length / 3), at = r.mean[middle], t0 = r.time[middle];

@@ -103,7 +103,7 @@ std::string matrix(const ClassReport& report) {
         "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" "
         "style=\"fill:{}\" fill-opacity=\"{:.2f}\"><title>{}</title></rect>",
         at(p.predicted), at(p.label), cell - 1, cell - 1,
-        curve_colour(p.label == p.predicted ? 0 : 1), 0.12 + 0.6 * share, html_escape(text));
+        curve_colour(p.label == p.predicted ? 0 : 1), 0.12 + 0.48 * share, html_escape(text));
     if (n <= 10 && p.images < 1000)
       svg += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"a m n\">{}</text>",
                          at(p.predicted) + cell / 2, at(p.label) + cell / 2 + 4, p.images);

@@ -84,8 +84,9 @@ std::string last_values(std::vector<std::pair<double, const Curve*>> ends, bool 
   std::string out;
   for (const auto& [y, curve] : ends) {
     const double v = curve->points.back().second;
-    out += label(kRight + 5, y + 4, "", logarithmic ? power_text(v) : short_number(v),
-                 fmt::format(" style=\"fill:{}\"", curve_colour(curve->colour)));
+    out += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2\" style=\"fill:{}\"/>",
+                       kRight + 4, y, curve_colour(curve->colour));
+    out += label(kRight + 8, y + 4, "n", logarithmic ? power_text(v) : short_number(v));
   }
   return out;
 }
@@ -235,10 +236,10 @@ std::string chart_svg(const ChartText& text, std::vector<Curve>& curves) {
         svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.5\" style=\"fill:{}\"/>",
                            px(x), py(y), curve_colour(c.colour));
     } else {
-      svg += fmt::format(
-          "<polyline fill=\"none\" style=\"stroke:{}\" stroke-width=\"{}\"{}{} points=\"",
-          curve_colour(c.colour), c.faint ? 1 : 1.8, c.faint ? " opacity=\".3\"" : "",
-          c.colour < kCurveColours ? "" : " stroke-dasharray=\"6 3\"");
+      svg +=
+          fmt::format("<polyline fill=\"none\" style=\"stroke:{}\" stroke-width=\"{}\"{} points=\"",
+                      curve_colour(c.colour), c.faint ? .4 : 1.8,
+                      c.colour < kCurveColours ? "" : " stroke-dasharray=\"6 3\"");
       for (const auto& [x, y] : c.points) svg += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
       svg += "\"><title>" + html_escape(c.name) + "</title></polyline>";
     }
@@ -271,8 +272,9 @@ std::string chart_file(const std::vector<std::pair<ChartText, std::vector<Curve>
     for (const Curve& c : curves)
       if (!c.faint && !c.points.empty() && !c.name.empty()) {
         y += kLine;
-        out += label(kLeft, y - 4, "", (c.dots ? "● " : "— ") + c.name,
+        out += label(kLeft, y - 4, "", c.dots ? "●" : "—",
                      fmt::format(" style=\"fill:{}\"", curve_colour(c.colour)));
+        out += label(kLeft + 16, y - 4, "n", c.name);
       }
     y += kLine;
   }

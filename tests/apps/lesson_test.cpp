@@ -478,17 +478,20 @@ constexpr double kSeenBy[4][3][3] = {
 TEST_F(Lesson, ItsColoursCanBeToldApartByAllEyes) {
   const std::string page = run({"lesson"}).out;
   const std::regex root(":root\\{([^}]*)\\}"), colour("--c\\d:(#[0-9a-f]{6})"),
-      ground("--paper:(#[0-9a-f]{3,6})");
+      ground("--paper:(#[0-9a-f]{3,6})"), box("--box:(#[0-9a-f]{6})");
   int palettes = 0;
   for (std::sregex_iterator at(page.begin(), page.end(), root), end; at != end; ++at, ++palettes) {
     const std::string text = (*at)[1];
     std::smatch found;
     ASSERT_TRUE(std::regex_search(text, found, ground));
     const Colour paper = linear(found[1] == "#fff" ? "#ffffff" : found[1].str());
+    ASSERT_TRUE(std::regex_search(text, found, box));
+    const Colour stage = linear(found[1].str());
     std::vector<Colour> colours;
     for (std::sregex_iterator c(text.begin(), text.end(), colour); c != end; ++c) {
       colours.push_back(linear((*c)[1]));
-      EXPECT_GE(contrast(colours.back(), paper), 3) << (*c)[1];  // of graphics
+      for (const Colour& beneath : {paper, stage})
+        EXPECT_GE(contrast(colours.back(), beneath), 3) << (*c)[1];  // of graphics
     }
     ASSERT_EQ(colours.size(), 6u);
     for (const std::size_t words : {0, 1})  // links and errors are in these
@@ -498,7 +501,7 @@ TEST_F(Lesson, ItsColoursCanBeToldApartByAllEyes) {
         for (std::size_t b = 0; b < a; ++b) {
           const Colour x = lab(times(seen, colours[a])), y = lab(times(seen, colours[b]));
           EXPECT_GT(std::hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]), 20)
-              << "colours " << a << " and " << b << " on paper " << found[1];
+              << "colours " << a << " and " << b << " of palette " << palettes;
         }
   }
   EXPECT_EQ(palettes, 2);
