@@ -37,8 +37,9 @@ function contrasts(page, view) {
     out.push(colour(style.backgroundColor, seen));
     return out.filter(c => c && c[3] > 0);
   };
-  const beneath = (x, y, without) => {
-    const stack = page.elementsFromPoint(x, y), at = stack.indexOf(without);
+  const beneath = (x, y, without, shape) => {
+    const stack = page.elementsFromPoint(x, y).filter(e => e != shape);
+    const at = stack.indexOf(without);
     const own = without && !without.ownerSVGElement ? 0 : 1;  // a text of HTML paints a box, too
     let below = [...colour(view.getComputedStyle(page.documentElement).backgroundColor) || []];
     if (!(below[3] > 0)) below = colour(view.getComputedStyle(page.body).backgroundColor);
@@ -106,7 +107,7 @@ function contrasts(page, view) {
     }
     const around = e.ownerSVGElement.getBoundingClientRect();
     const back = beneath(around.left + 1, Math.min(Math.max(around.top + 1, 1),
-      view.innerHeight - 2), null);
+      view.innerHeight - 2), null, e);
     ++shapes;
     const best = paint.map(c => [ratio(over(c, back), back), c]).sort((a, b) => b[0] - a[0])[0][1];
     tell("shape", e, best, back, 3);

@@ -96,7 +96,7 @@ TEST_F(Screenshots, EveryTextAndShapeHasEnoughContrast) {
   all.push_back(folder / "tape.html");
   write_text(all.back(), "<!doctype html><html><body>" + read_text(folder / "tape.svg"));
   all.push_back(folder / "faint.html");
-  write_text(all.back(), R"(<!doctype html><body style="background:#fff;color:#777">faint
+  write_text(all.back(), R"(<!doctype html><body style="background:#fff;color:#777"><p>faint</p>
 <svg width="50" height="50"><rect width="50" height="50" style="fill:#ccc"/></svg>)");
   const std::string around =
       R"(<!doctype html><meta charset="utf-8"><pre id="found"></pre>

@@ -32,7 +32,8 @@ std::vector<double> step_factors(const std::vector<double>& rates) {
 struct Workers {
   std::vector<double> x, y, before;  // before: the gradient of the step before
 };
-// A step of gradient tracking. w: who mixes with whom; g: the gradients, each taken at x.
+// A step of gradient tracking. w: who mixes with whom, w(i, j) with i, j from 0 to w.n - 1; g: the
+// gradients, each taken at x.
 void track(const Square& w, double gamma, const std::vector<double>& g, Workers& all) {
   const Workers old = all;
   for (int i = 0; i < w.n; ++i) {

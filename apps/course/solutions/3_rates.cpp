@@ -13,8 +13,10 @@ struct Chi {
   double one = 0;  // 1 / the smallest eigenvalue of the Laplacian above 0
   double two = 0;  // half of the largest resistance of an edge
 };
-// The Laplacian is laplacian(graph); symmetric_eigenvalues(square) ascend; LinearSystem(square)
-// solves square x = b by solve(b).
+// The Laplacian is laplacian(graph), a Square: l(i, j) is an entry, l.values are all of them.
+// symmetric_eigenvalues(l) ascend. LinearSystem(l) solves l x = b by solve(b), where b and x are
+// std::vector<double>. graph.edges are the edges, each with its ends a and b and its rate; graph.n
+// is the number of workers.
 Chi chi_of(const Graph& graph) {
   Chi chi;
   // The resistance of the edge (a, b): v_a - v_b for the potentials v that solve L v = b with b_a =

@@ -30,7 +30,8 @@ Model largest(const Model& v, std::size_t k) {
 }
 
 // An exchange of all workers by replicas: each sends the k largest values of x - replica, adds them
-// to its replica, and goes kappa of the way that W has for the replicas.
+// to its replica, and goes kappa of the way that W has for the replicas. W_ij is w(i, j), with i, j
+// from 0 to w.n - 1; x[i] is the model of worker i.
 void exchange(const Square& w, double kappa, std::size_t k, std::vector<Model>& x,
               std::vector<Model>& replica) {
   // The first hole.
