@@ -47,7 +47,8 @@ JEAN_ZAY = Machines(8, 2e11, 1e-5, 12.5e9, 2e-5)
 def mean_of_slowest(of, means, sigma):
     """E of(T), T the largest of log-normal times with these means: the integral over P(T <= t)."""
     counted = {m: means.count(m) for m in set(means)}
-    t = np.exp(np.linspace(math.log(min(means)) - 6 * sigma, math.log(max(means)) + 7 * sigma, 3000))
+    first, last = math.log(min(means)) - 6 * sigma, math.log(max(means)) + 7 * sigma
+    t = np.exp(np.linspace(first, last, 3000))
     below = np.ones(len(t))
     for mean, count in counted.items():
         below *= np.array([CDF((math.log(v / mean) + sigma**2 / 2) / sigma) for v in t]) ** count

@@ -295,7 +295,7 @@ TEXT_OF_STRAGGLER = [
     ("# s a gradient, log-normal with sigma #", lambda: [machines.GRADIENT, machines.SIGMA]),
     ("ResNet-50 (# MB) over # Gb/s, # ms",
      lambda: [machines.MODEL / 1e6, machines.APART.between * 8e-9, machines.APART.latency * 1e3]),
-    ("# gradient durations, mean of 8 seeds", lambda: [1000]),
+    ("# gradient durations, mean of 8 seeds; of gossip", lambda: [1000]),
     ("local-sgd averages every # steps", lambda: [8]),
 ]
 
@@ -427,9 +427,9 @@ def verdicts(page, text):
 
 
 def facts():
-    texts = {"slides-table1": TEXT_OF_TABLE1, "cifar-minutes": TEXT_OF_CIFAR, "imagenet-idle": TEXT_OF_IMAGENET,
-             "aer-iteration": TEXT_OF_AER, "straggler": TEXT_OF_STRAGGLER,
-             "control-phases": TEXT_OF_CONTROL}
+    texts = {"slides-table1": TEXT_OF_TABLE1, "cifar-minutes": TEXT_OF_CIFAR,
+             "imagenet-idle": TEXT_OF_IMAGENET, "aer-iteration": TEXT_OF_AER,
+             "straggler": TEXT_OF_STRAGGLER, "control-phases": TEXT_OF_CONTROL}
     out = [*TABLE1, *MINUTES, *IDLE, *ITERATIONS, note_of_missed(), *straggler(), *CONTROL]
     out += [Fact(f"paper {name}", *text) for name, each in texts.items() for text in each]
     cited = {"A2CiD2": ("slides-table1", "ring64", "published-order", "cifar-minutes",
