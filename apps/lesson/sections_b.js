@@ -59,7 +59,7 @@ sections.ball = root => {
     of.line(time, plain, {stroke: "var(--soft)", "stroke-dasharray": "4 4"});
   }, say.picture2);
   key(root, [[say.x, colour(0)], [say.twinTwin, colour(1)],
-             [say.xWithoutTwinAD, "var(--soft)"]]);
+             [say.xWithoutTwinAD, "var(--soft)", "4 4"]]);
   const table = numbers(root), c = controls(root);
   const put = (x, y) => {
     start = [Math.min(1.5, Math.max(-1.5, x)), Math.min(2.2, Math.max(-2.2, y))];
@@ -120,7 +120,7 @@ sections.decay = root => {
                         step: d => stretch(length * (1 + d / 10))});
     disc(svg, of.right, of.bottom, 7, colour(2));
   }, say.picture);
-  key(root, [...methods.map(m => [m[1], m[2]]), [say.exactSlope, "var(--text)"]]);
+  key(root, [...methods.map(m => [m[1], m[2]]), [say.exactSlope, "var(--text)", "6 5"]]);
   const table = numbers(root), c = controls(root);
   const stretch = to => { length = Math.min(1000, Math.max(10, to)); run(); };
   // So long that plain averaging, at a rate of about 1 / χ1, shows what it does in the long run.

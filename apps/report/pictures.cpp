@@ -13,7 +13,7 @@
 namespace gossamer::apps {
 namespace {
 
-constexpr double kWidth = 340, kLeft = 42, kRight = 290;  // the drawing lies between the two
+constexpr double kWidth = 340, kLeft = 42, kRight = 286;  // the drawing lies between the two
 constexpr double kTop = 26, kBottom = 188;
 
 Points thin(const Points& in, std::size_t limit) {
