@@ -254,10 +254,11 @@ const guess = (root, {question, options, because}, right) => {
 };
 // What to try, and how to check it with the program.
 const check = (root, text) => root.append(make("p", {class: "check"}, ...prose(text)));
-const key = (root, names) => root.append(make("div", {class: "key"}, ...names.map(([name, of, dash]) =>
-    make("span", {}, make("svg", {width: 34, height: 8, "aria-hidden": "true"},
-         make("line", {x1: 0, x2: 34, y1: 4, y2: 4, stroke: of, "stroke-width": 4,
-                       "stroke-dasharray": dash ?? dashOf(of)})), name))));
+const key = (root, names) => root.append(make("div", {class: "key"}, ...names.map(
+    ([name, of, dash = dashOf(of)]) => make("span", {},
+        make("svg", {width: 34, height: 8, "aria-hidden": "true"},
+             make("line", {x1: 0, x2: 34, y1: 4, y2: 4, stroke: of, "stroke-width": 4,
+                           "stroke-dasharray": dash})), name))));
 
 // --- axes: maps values to pixels and draws ticks; y may be logarithmic
 

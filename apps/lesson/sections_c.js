@@ -147,7 +147,7 @@ sections.control = root => {
                         step: (dx, dy) => put(fraction + (dx + dy) / 20)});
   }, say.picture);
   key(root, [[say.xiUnderControl, colour(0)], [say.withoutControl, colour(1)],
-             [say.target, colour(2)]]);
+             [say.target, colour(2), "6 5"]]);
   const table = numbers(root), c = controls(root);
   const put = f => {
     fraction = Math.min(.95, Math.max(.05, Math.round(f * 20) / 20));

@@ -44,7 +44,7 @@ sections.learning = root => {
     of.line(run.time, run.ofWorker, {stroke: colour(1)});
   }, say.picture2);
   key(root, [[say.meanModel, colour(0)], [say.aWorkersOwnModel, colour(1)],
-             [say.theoryGammaD4n, "var(--text)"]]);
+             [say.theoryGammaD4n, "var(--text)", "6 5"]]);
   const table = numbers(root), c = controls(root);
   const put = gamma => {
     rate = Math.min(highest, Math.max(lowest, gamma));
