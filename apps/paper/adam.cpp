@@ -28,8 +28,8 @@ PaperPage accumulated_adam(const PaperOptions& options) {
   PaperPage page{
       .title = "Accumulated Adam against Adam and decentralized Adam",
       .source =
-          "Wang et al.: Decent-DP, ICLR 2025 (arXiv 2410.11998): ResNet-50 on ImageNet, n = 32, "
-          "top-1 %",
+          "Wang et al.: Decent-DP, ICLR 2025 (arXiv 2410.11998), table 3: ResNet-50 on ImageNet, "
+          "n = 32, top-1 %",
       .assumptions = {fmt::format("An analogy, not the paper's task: really trained is {} on {} "
                                   "({} pictures), {} threads of "
                                   "this process with {} pictures each a step, {:.0f} pictures a "

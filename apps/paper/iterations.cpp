@@ -89,7 +89,7 @@ PaperPage aer_iteration(const PaperOptions&) {
       .title = "Milliseconds of an iteration on Decent-DP's clusters",
       .source =
           "Wang et al.: From promise to practice (Decent-DP), ICLR 2025 (arXiv 2410.11998), "
-          "iteration times of the transformer, 25k tokens",
+          "figure 6: iteration times of the transformer, 25k tokens",
       .assumptions = {
           "63 million parameters. All-reduce sums f32 in ten buckets of 25 MB beside backward, on "
           "the faster of ring and tree; the others exchange models beside a whole iteration, SGP "

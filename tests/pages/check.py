@@ -34,7 +34,7 @@ NUMBER = re.compile(r"(?<![\w.,])(?:\d{1,3}(?:,\d{3})+|\d+)?(?:(?<=\d)\.\d+|(?<!
 NOUNS = r"workers?|seeds?|pictures|bytes|processes|orders|convolutions|channels|pixels|wires"
 COUNTS = re.compile(rf"\s+(?:new |more |late |such |different )?(?:{NOUNS})\b")
 NAMES = re.compile(r"(?:(?:ring|chain|star) of|unit|units|units \d and|section|workers?|rank|"
-                   r"exit code|table)\s+$", re.I)
+                   r"exit code|table|figure)\s+$", re.I)
 
 
 def said_in(words, right):

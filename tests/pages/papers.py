@@ -16,7 +16,9 @@ import phases
 import theory
 from fact import Fact
 
-# Copied from the papers' tables and figures, once, by hand; the pages are held against this.
+# Copied from the papers' tables and figures, once, by hand; the pages are held against this. Those
+# of Decent-DP were compared with the pictures in its authors' repository
+# (github.com/WangZesen/Decentralized-Training-Exp, images/) on 2026-11-29.
 PUBLISHED = {
     # A2CiD2, table 1: powers of n, synchronous, accelerated, A2CiD2
     "powers": {"star": (2, 1.5, 1), "ring": (3, 2, 2), "complete": (2, 2, 1)},
@@ -25,7 +27,7 @@ PUBLISHED = {
                                        (32, 3.2, 2.7), (64, 1.8, 1.5))},
     # A2CiD2, table 2: thousands of gradients (fastest, slowest), minutes, of A2CiD2; of all-reduce
     "imagenet": (14, 13, 150, 14, 170),
-    # Decent-DP, figure of iteration times in ms: all-reduce, SGP, one-peer exponential, AER
+    # Decent-DP, figure 6, iteration times in ms: all-reduce, SGP, one-peer exponential, AER
     "iterations": {
         "8 T4 a node, 100 Gb/s": {16: (372.5, 425.5, 314.8, 312.3),
                                   32: (225.5, 292.4, 178.8, 178.8),
@@ -36,7 +38,7 @@ PUBLISHED = {
                                   32: (188.5, 112.4, 110.8, 67.9)}},
     # Consensus Control, table of phases, n = 64: points of top-1 against all-reduce
     "control": {"at all": -2.84, "in phase 1": -2.40, "in phase 2": .43, "in phase 3": -.25},
-    # Decent-DP, table of ResNet-50 on ImageNet, n = 32: top-1
+    # Decent-DP, table 3, ResNet-50 on ImageNet, n = 32: top-1
     "top1": {"all-reduce": 76.01, "decentralized": 75.31, "accumulated": 76.54},
 }
 ARXIV = {"A2CiD2": 2306.08289, "Decent-DP": 2410.11998, "Consensus Control": 2102.04828}
