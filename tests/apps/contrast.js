@@ -1,6 +1,6 @@
 // The contrast of every text on a page, and of what its pictures draw, by the formulas of WCAG 2.2
-// (relative luminance, 1.4.3 and 1.4.11), over whatever lies beneath: boxes, gradients, shapes of an
-// SVG. {texts, shapes, found: what has too little}.
+// (relative luminance, 1.4.3 and 1.4.11), over whatever lies beneath: boxes, gradients, shapes of
+// an SVG. {texts, shapes, found: what has too little}.
 function contrasts(page, view) {
   const numbers = text => (text.match(/[\d.]+/g) || []).map(Number);
   const over = (top, below) => top.slice(0, 3).map((v, k) => v * top[3] + below[k] * (1 - top[3]));
