@@ -32,6 +32,11 @@ struct GivenUp : DistError {
   using DistError::DistError;
 };
 
+// What a worker says to all others beside its method, in a message `notice`: at which number of
+// samples all save a checkpoint; where it is asked to stop, the number before which it can't.
+enum class Notice : std::uint8_t { save, stop };
+constexpr std::size_t kNotices = 2;
+
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
 // Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way
 // exchange of session `nonce`; no_state, the answer of a neighbour that cannot give it; back, the
@@ -52,7 +57,7 @@ enum class MessageType : std::uint8_t {
   bye,
   sketch,  // of the sender's model, see consensus_estimate.h
   doubt,   // of the worker `value` (epoch 1), or no more (0), see quarantine.h
-  notice   // taken by the link itself, see ControlLink::notice()
+  notice   // of the kind `epoch`; taken by the link itself, see ControlLink::notice()
 };
 struct Message {
   MessageType type = MessageType::avail;
@@ -104,9 +109,9 @@ class ControlLink {
   // queues an event for next() (completion of a payload, wake)
   virtual void post(Event) = 0;
   virtual bool alive(int peer) const = 0;
-  // The largest value of the messages `notice` that have come: something that one worker decides
-  // for all, such as the number of samples at which they save. 0: none has come.
-  virtual double notice() const { return 0; }
+  // The largest value of the notices of this kind that have come from `peer` since its last
+  // arrival, from any thread; nullopt: none has.
+  virtual std::optional<double> notice(Notice, int /*peer*/) const { return std::nullopt; }
   // How far the peer's trace::now_us() is ahead of ours at our time `at_us`; nullopt: not known
   // (yet), or one clock for both.
   virtual std::optional<ClockEstimate> clock_offset(int /*peer*/, double /*at_us*/) const {
@@ -216,5 +221,8 @@ class Group {
   // Sums gradients of this many buckets beside the computation (reducer.h).
   virtual std::unique_ptr<Reducer> reducer(std::size_t buckets);
 };
+
+// Tells all others. Any thread.
+void announce(Group&, Notice, double value);
 
 }  // namespace gossamer::dist

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gossamer/apps/launch/stop.h"
+#include "gossamer/apps/train/common_stop.h"
 #include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/core/error.h"
@@ -66,10 +67,13 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
   double learning_rate = 0;
   bool brought = false;
   trainer.net->train();
-  for (i64 step = 0; !method.done() && !trainer.patience.exhausted() && !stop_signal();) {
+  CommonStop stop(*trainer.group, dist::method_traits(plan.config.train.method).synchronous,
+                  method.samples_seen());
+  for (i64 step = 0; !method.done() && !trainer.patience.exhausted() && !stop.stops_alone();) {
     if (!gradient.begun()) log.before_step();
     const trace::Scope scope("step", step);
     if (!brought && !bring_batch(0)) continue;
+    if (!gradient.begun() && !stop.begins(method.samples_seen() + samples_of_a_step)) break;
     const nn::Position here = next;
     if (const bool complete = gradient.compute(); ++next.step, !complete) {
       brought = bring_batch(0);

@@ -105,9 +105,11 @@ void Milestones::save_on_the_way(double seen) {
 
 void Milestones::appoint(double seen) {
   const bool several = plan_.place.size > 1;
-  if (several && trainer_.group->control().notice() > std::max(seen, announced_) &&
-      save_at_ == INFINITY)
-    announced_ = save_at_ = trainer_.group->control().notice();
+  for (int peer = 0; several && save_at_ == INFINITY && peer < plan_.place.size; ++peer) {
+    if (peer == plan_.place.rank) continue;
+    const auto told = trainer_.group->control().notice(dist::Notice::save, peer);
+    if (told > std::max(seen, announced_)) announced_ = save_at_ = *told;
+  }
   const auto now = Clock::now();
   if (journal_.progress.silent() || save_at_ < INFINITY || checkpoints_.busy() ||
       seconds_between(saved_, now) < save_every_s_)
@@ -121,9 +123,7 @@ void Milestones::appoint(double seen) {
                steps = std::max(
                    {8.0, 2.0 / step_s, 2.0 * period_of(plan_.config), 2.0 * plan_.place.size});
   announced_ = save_at_ = seen + std::ceil(steps) * plan_.samples_of_a_step();
-  for (int peer = 0; peer < plan_.place.size; ++peer)
-    if (peer != plan_.place.rank)
-      trainer_.group->control().send(peer, {.type = dist::MessageType::notice, .value = save_at_});
+  dist::announce(*trainer_.group, dist::Notice::save, save_at_);
 }
 
 void Milestones::last() {

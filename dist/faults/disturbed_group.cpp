@@ -187,7 +187,9 @@ class DisturbedLink final : public ControlLink {
     if (!faults_.cut(peer)) send_held(peer, edge);
   }
   void post(Event e) override { inner_.post(std::move(e)); }
-  double notice() const override { return inner_.notice(); }
+  std::optional<double> notice(Notice what, int peer) const override {
+    return inner_.notice(what, peer);
+  }
   bool alive(int peer) const override {
     return inner_.alive(peer) && !edges_.at(static_cast<std::size_t>(peer)).dead;
   }

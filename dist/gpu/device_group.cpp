@@ -49,7 +49,9 @@ class DeviceLink final : public ControlLink {
   }
   void post(Event e) override { host_.post(std::move(e)); }
   bool alive(int peer) const override { return host_.alive(peer); }
-  double notice() const override { return host_.notice(); }
+  std::optional<double> notice(Notice what, int peer) const override {
+    return host_.notice(what, peer);
+  }
   std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override {
     return host_.clock_offset(peer, at_us);
   }

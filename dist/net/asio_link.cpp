@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <asio/post.hpp>
+#include <cmath>
 
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/asio_link_impl.h"
@@ -86,7 +87,10 @@ bool AsioLink::alive(int peer) const {
   return peer == impl_->info.rank ? !impl_->dropped : impl_->peer(peer).alive.load();
 }
 
-double AsioLink::notice() const { return impl_->notice; }
+std::optional<double> AsioLink::notice(Notice what, int peer) const {
+  const double value = impl_->peer(peer).notices[static_cast<std::size_t>(what)];
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
 
 int AsioLink::rank() const { return impl_->info.rank; }
 int AsioLink::size() const { return impl_->info.size; }

@@ -36,7 +36,7 @@ class AsioLink final : public ControlLink {
   Event next(Seconds timeout) override;
   void post(Event) override;
   bool alive(int peer) const override;
-  double notice() const override;
+  std::optional<double> notice(Notice, int peer) const override;
   // from the stamps on heartbeats
   std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override;
 

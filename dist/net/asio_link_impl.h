@@ -1,10 +1,12 @@
 // What is behind AsioLink: its peers and its thread. Private to asio_link*.cpp.
 #pragma once
 
+#include <array>
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 #include <asio/ip/address.hpp>
 #include <asio/steady_timer.hpp>
+#include <cmath>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -39,6 +41,7 @@ struct AsioLink::Impl {
     // Any thread.
     std::atomic<bool> alive{false};
     std::atomic<std::uint64_t> mark{0}, arrivals{0}, id{0};
+    std::array<std::atomic<double>, kNotices> notices{-INFINITY, -INFINITY};  // largest values
     ClockOffset clock;
     std::optional<Grant> grant;
     std::string why;         // guarded by mutex, as the next three
@@ -62,7 +65,6 @@ struct AsioLink::Impl {
   EventQueue events;
   std::atomic<std::uint64_t> own_mark{0};
   std::atomic<bool> dropped{false};
-  std::atomic<double> notice{0};  // ControlLink::notice()
 
   mutable std::mutex mutex;
   std::condition_variable changed;

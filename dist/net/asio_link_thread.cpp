@@ -71,7 +71,9 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
       return true;
     case Kind::message: {
       if (f.message.type == MessageType::notice) {
-        if (f.message.value > notice) notice = f.message.value;  // only this thread writes it
+        // only this thread writes it
+        if (f.message.epoch < kNotices && f.message.value > from.notices[f.message.epoch])
+          from.notices[f.message.epoch] = f.message.value;
         return true;
       }
       Event e;

@@ -1,0 +1,75 @@
+// See common_stop.h.
+#include "gossamer/apps/train/common_stop.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "gossamer/apps/launch/stop.h"
+
+namespace gossamer::apps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+// Shorter than the launcher leaves to workers that it stops after an error of one.
+constexpr std::chrono::seconds kLongestWait{3};
+constexpr std::chrono::milliseconds kLook{20};
+
+}  // namespace
+
+CommonStop::CommonStop(dist::Group& group, bool together, double samples)
+    : group_(group), together_(together && group.size() > 1), samples_(samples) {
+  if (together_) watcher_ = std::thread([this] { watch(); });
+}
+
+CommonStop::~CommonStop() {
+  if (!watcher_.joinable()) return;
+  {
+    const std::scoped_lock lock(mutex_);
+    over_ = true;
+  }
+  ends_.notify_all();
+  watcher_.join();
+}
+
+bool CommonStop::stops_alone() const { return !together_ && stop_signal() != 0; }
+
+void CommonStop::watch() {
+  std::unique_lock lock(mutex_);
+  while (!over_ && stop_signal() == 0) ends_.wait_for(lock, kLook);
+  if (!over_) say(lock);
+}
+
+void CommonStop::say(const std::unique_lock<std::mutex>&) {
+  if (std::exchange(said_, true)) return;
+  dist::announce(group_, dist::Notice::stop, samples_);
+}
+
+bool CommonStop::begins(double samples) {
+  if (!together_) return true;
+  std::unique_lock lock(mutex_);
+  if (stop_signal() != 0) say(lock);
+  if (said_ && !last_) last_ = last_of_all();
+  constexpr double kRounding = 0.5;  // a step is a sample at least
+  if (last_ && samples > *last_ + kRounding) return false;
+  samples_ = samples;
+  return true;
+}
+
+// Nobody else writes samples_ once it is said, so the watcher needs no lock meanwhile.
+double CommonStop::last_of_all() const {
+  const auto until = Clock::now() + kLongestWait;
+  for (;;) {
+    double last = samples_;
+    bool all = true;
+    for (const int peer : group_.alive()) {
+      if (peer == group_.rank()) continue;
+      const std::optional<double> said = group_.control().notice(dist::Notice::stop, peer);
+      all = all && said;
+      last = std::max(last, said.value_or(0));
+    }
+    if (all || Clock::now() > until) return last;
+    std::this_thread::sleep_for(kLook / 4);
+  }
+}
+
+}  // namespace gossamer::apps
