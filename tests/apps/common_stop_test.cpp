@@ -52,8 +52,8 @@ TEST_P(CommonStop, AndTheResumedRunEndsWithTheSameBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, CommonStop, ::testing::ValuesIn(methods_in_step()),
-                         [](const auto& info) {
-                           std::string name = info.param;
+                         [](const auto& each) {
+                           std::string name = each.param;
                            std::ranges::replace(name, '-', '_');
                            return name;
                          });
