@@ -33,9 +33,10 @@ struct GivenUp : DistError {
 };
 
 // What a worker says to all others beside its method, in a message `notice`: at which number of
-// samples all save a checkpoint; where it is asked to stop, the number before which it can't.
-enum class Notice : std::uint8_t { save, stop };
-constexpr std::size_t kNotices = 2;
+// samples all save a checkpoint; where it is asked to stop, the number before which it can't; that
+// it has done so many, stops, and needs nobody any more.
+enum class Notice : std::uint8_t { save, stop, stopped };
+constexpr std::size_t kNotices = 3;
 
 // The pairing protocol's messages and the progress that rides on them. 64 bytes on the wire.
 // Coming back (rejoin.h): ask_state, a restarted worker wants a neighbour's state as a one-way

@@ -11,8 +11,9 @@ namespace gossamer::apps {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-// Shorter than the launcher leaves to workers that it stops after an error of one.
-constexpr std::chrono::seconds kLongestWait{3};
+// The first is shorter than what the launcher leaves to workers that it stops after an error of
+// one.
+constexpr std::chrono::seconds kLongestWait{3}, kLongestLeave{30};
 constexpr std::chrono::milliseconds kLook{20};
 
 }  // namespace
@@ -49,26 +50,31 @@ bool CommonStop::begins(double samples) {
   if (!together_) return true;
   std::unique_lock lock(mutex_);
   if (stop_signal() != 0) say(lock);
-  if (said_ && !last_) last_ = last_of_all();
+  if (said_ && !last_) last_ = heard_from_all(dist::Notice::stop, samples_, kLongestWait);
   constexpr double kRounding = 0.5;  // a step is a sample at least
   if (last_ && samples > *last_ + kRounding) return false;
   samples_ = samples;
   return true;
 }
 
-// Nobody else writes samples_ once it is said, so the watcher needs no lock meanwhile.
-double CommonStop::last_of_all() const {
-  const auto until = Clock::now() + kLongestWait;
+void CommonStop::leave() {
+  if (!last_) return;
+  dist::announce(group_, dist::Notice::stopped, samples_);
+  heard_from_all(dist::Notice::stopped, samples_, kLongestLeave);
+}
+
+double CommonStop::heard_from_all(dist::Notice what, double own, std::chrono::seconds limit) const {
+  const auto until = Clock::now() + limit;
   for (;;) {
-    double last = samples_;
+    double largest = own;
     bool all = true;
     for (const int peer : group_.alive()) {
       if (peer == group_.rank()) continue;
-      const std::optional<double> said = group_.control().notice(dist::Notice::stop, peer);
+      const std::optional<double> said = group_.control().notice(what, peer);
       all = all && said;
-      last = std::max(last, said.value_or(0));
+      largest = std::max(largest, said.value_or(own));
     }
-    if (all || Clock::now() > until) return last;
+    if (all || Clock::now() > until) return largest;
     std::this_thread::sleep_for(kLook / 4);
   }
 }

@@ -5,6 +5,7 @@
 // number once, and before it begins a step beyond, it waits for those of the others.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
@@ -28,11 +29,15 @@ class CommonStop {
   // Before a gradient whose update ends at `samples` of all workers together: false if all stop
   // before it. May wait for the others, at most 3 s; then it stops without them.
   bool begins(double samples);
+  // After the state is saved: others may still need what this worker has sent in its last step, or
+  // have that step to do. Waits for them, at most 30 s.
+  void leave();
 
  private:
   void watch();
   void say(const std::unique_lock<std::mutex>&);
-  double last_of_all() const;
+  // The largest value of all living workers, this one's included, once all have said one.
+  double heard_from_all(dist::Notice, double own, std::chrono::seconds limit) const;
 
   dist::Group& group_;
   const bool together_;

@@ -45,7 +45,7 @@ nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trai
 }
 
 void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, StepLog& log,
-                Milestones& milestones) {
+                Milestones& milestones, CommonStop& stop) {
   dist::Method& method = *trainer.method;
   // Brings the batch at `next`; false at the end of an epoch. ahead: samples that all workers will
   // have seen in the meantime.
@@ -67,8 +67,6 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
   double learning_rate = 0;
   bool brought = false;
   trainer.net->train();
-  CommonStop stop(*trainer.group, dist::method_traits(plan.config.train.method).synchronous,
-                  method.samples_seen());
   for (i64 step = 0; !method.done() && !trainer.patience.exhausted() && !stop.stops_alone();) {
     if (!gradient.begun()) log.before_step();
     const trace::Scope scope("step", step);

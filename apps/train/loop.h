@@ -16,6 +16,7 @@ namespace gossamer::apps {
 GraphOptions step_graph(const std::string& cuda_graph, GraphCapture,
                         std::function<void(const std::string&)> log = {});
 
+class CommonStop;
 class Milestones;
 class StepLog;
 // Makes the gradient step of this trainer's network, loss and device. learning_rate: of the update
@@ -28,6 +29,6 @@ nn::GradientStep gradient_step(const Plan&, Journal&, Trainer&,
 // among the compute threads (core/parallel.h), and a GPU works behind it. Beside it run the
 // loader's threads, which decode batches ahead (data/loader.h), and the communication thread, which
 // exchanges (dist/gossip/exchanger.h).
-void train_loop(const Plan&, Trainer&, nn::GradientStep&, StepLog&, Milestones&);
+void train_loop(const Plan&, Trainer&, nn::GradientStep&, StepLog&, Milestones&, CommonStop&);
 
 }  // namespace gossamer::apps

@@ -8,6 +8,7 @@
 
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/apps/launch/worker_process.h"
+#include "gossamer/apps/train/common_stop.h"
 #include "gossamer/apps/train/finish.h"
 #include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/milestones.h"
@@ -65,12 +66,14 @@ int train_and_finish(Worker& w) {
   Trainer& trainer = w.trainer;
   StepLog log(w.plan, w.journal, trainer);
   trainer.began = Clock::now();
+  CommonStop stop(*trainer.group, dist::method_traits(w.plan.config.train.method).synchronous,
+                  trainer.method->samples_seen());
   try {
     nn::GradientStep gradient = gradient_step(w.plan, w.journal, trainer, [&] {
       return w.plan.schedule(trainer.method->samples_seen());
     });
     Milestones milestones(w.plan, w.journal, trainer, w.checkpoints);
-    train_loop(w.plan, trainer, gradient, log, milestones);
+    train_loop(w.plan, trainer, gradient, log, milestones, stop);
   } catch (const DistError&) {
     // another worker that stopped first looks like a fault
     if (!stop_signal()) throw;
@@ -86,6 +89,7 @@ int train_and_finish(Worker& w) {
     w.journal.folder.log("interrupted",
                          JsonObject().add("signal", number).add("samples", w.trainer.at.samples));
     say_saved(w, "stopped", saved);
+    stop.leave();
     return saved == w.journal.folder.path() ? 128 + number : 6;
   }
   return finish_run(w.plan, w.journal, trainer, w.checkpoints);
