@@ -27,7 +27,6 @@ class CommonStop : public ProgramTest, public ::testing::WithParamInterface<std:
               "train.batch=2", "train.epochs=6", "train.accumulate=2", "optim.learning_rate=0.01",
               "optim.name=" + dist::method_traits(method).usual_optimizer(), "run.name=" + name,
               "run.checkpoint_every=0", "--workers", "6"});
-    if (dist::method_traits(method).directed) all.push_back("train.rounds=one-peer-exp-directed");
     return all;
   }
 };

@@ -9,6 +9,7 @@
 #include "apps/text_data.h"
 #include "apps/translation_steps.h"
 #include "dist/workers.h"
+#include "gossamer/apps/train/common_stop.h"
 #include "gossamer/apps/train/loop.h"
 #include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/step_log.h"
@@ -90,7 +91,8 @@ class StepGraphs : public ProgramTest, public ::testing::WithParamInterface<std:
     fakes.losses = &gradient.losses();
     StepLog log(w.plan, w.journal, w.trainer);
     Milestones milestones(w.plan, w.journal, w.trainer, w.checkpoints);
-    train_loop(w.plan, w.trainer, gradient, log, milestones);
+    CommonStop stop(*w.trainer.group, false, 0);
+    train_loop(w.plan, w.trainer, gradient, log, milestones, stop);
     w.checkpoints.wait();
     return {nn::snapshot(w.trainer.state(), w.trainer.at).tensors, fakes.captured, fakes.launched};
   }
