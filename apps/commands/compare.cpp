@@ -36,7 +36,8 @@ using Json = nlohmann::json;
 
 constexpr int kMostJobs = 256;
 constexpr std::string_view kLocal = "local_";  // begins the scores of the workers' own models
-constexpr int kFailed = 1;                     // the exit code of a training run that has failed
+// Exit codes: a training run that has failed; a mistake in the command or the configuration.
+constexpr int kFailed = 1, kMistake = 2;
 
 std::string text_of(const fs::path& file) {
   std::ifstream in(file, std::ios::binary);
@@ -56,6 +57,7 @@ class Runs {
       : e_(e), folder_(std::move(folder)), jobs_(static_cast<std::size_t>(jobs)) {}
 
   // Makes those that are not there yet. ConfigError: one of them is there, but is another run.
+  // Error: one has failed. A mistake in the experiment ends the others; otherwise they end first.
   void make(const std::vector<ComparedRun>& wanted) {
     std::vector<ComparedRun> left;
     for (const ComparedRun& run : wanted) {
@@ -68,6 +70,7 @@ class Runs {
     SignalInbox signals;
     std::map<pid_t, ComparedRun> under_way;
     std::size_t next = 0, ended = 0;
+    std::vector<std::string> failed;
     while (ended < left.size()) {
       while (next < left.size() && under_way.size() < jobs_) {
         const pid_t child = start(left[next]);
@@ -83,18 +86,26 @@ class Runs {
         if (found == under_way.end()) continue;
         const ComparedRun run = found->second;
         under_way.erase(found);
+        const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        std::string failure;
         try {
-          end(run, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
-        } catch (...) {
-          end_all(under_way, SIGTERM);
-          throw;
+          end(run, code);
+          failure = text_of(file(run, ".diverged"));
+        } catch (const Error& e) {
+          if (code == kMistake) {
+            end_all(under_way, SIGTERM);
+            throw;
+          }
+          failed.emplace_back(e.what());
+          failure = fmt::format("has failed with code {}", code);
         }
-        const std::string failure = text_of(file(run, ".diverged"));
         say(fmt::format(
             "{} of {}: {}  {}", ++ended, left.size(), name_of(e_, run),
             failure.empty() ? e_.measure + " " + six_digits(number(run, e_.measure)) : failure));
       }
     }
+    check<Error>(failed.empty(), failed.empty() ? "" : failed.front(), "; ", failed.size(), " of ",
+                 left.size(), " runs have failed, and the same command makes them again");
   }
   // null: it is not there
   Json result(const ComparedRun& run) const {

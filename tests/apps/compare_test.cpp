@@ -11,6 +11,7 @@
 namespace gossamer::apps {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -217,7 +218,16 @@ baseline = "plain"
   EXPECT_NEAR(all["rows"][1]["local_top1"].get<double>(), sum / 4, 1e-9);
   EXPECT_EQ(run({"compare", "t.toml"}).err, "");
 
+  // A run that fails stops no other one.
   std::string text = read_text(folder / "t.toml");
+  write_text(folder / "t.toml", text + "\"data.val\" = \"nowhere\"\n");
+  const Result failed = run({"compare", "t.toml", "--out", "f"});
+  EXPECT_EQ(failed.code, 1);
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("coded-0 has ended with code 3; see "),
+                                HasSubstr("2 of 4 runs have failed, and the same command makes")));
+  for (const char* name : {"plain-0", "plain-1"})
+    EXPECT_TRUE(fs::exists(folder / "f" / name / "summary.json"));
+
   text.replace(text.find("train.batch"), 11, "train.btach");
   write_text(folder / "t.toml", text);
   const Result wrong = run({"compare", "t.toml", "--out", "o"});
