@@ -27,6 +27,7 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/shortest.h"
+#include "gossamer/dist/faults/inject.h"
 
 namespace gossamer::apps {
 namespace {
@@ -67,6 +68,8 @@ class Runs {
     if (left.empty()) return;
     say(fmt::format("{} runs, {} of them new, {} at a time", wanted.size(), left.size(), jobs_));
     fs::create_directories(folder_);
+    for (const ComparedRun& run : left)
+      if (lost_workers(run)) set_aside(folder_ / name_of(e_, run));
     SignalInbox signals;
     std::map<pid_t, ComparedRun> under_way;
     std::size_t next = 0, ended = 0;
@@ -113,7 +116,7 @@ class Runs {
     const std::string text =
         text_of(e_.trains() ? folder_ / name_of(e_, run) / "summary.json" : file(run, ".json"));
     Json out = text.empty() ? Json() : Json::parse(text, nullptr, false);
-    return out.is_object() && !out.contains("failed") ? out : Json();
+    return out.is_object() && !out.contains("failed") && !lost_workers(run) ? out : Json();
   }
   // Of a run that was made. NaN: it has diverged. ConfigError: it has no such number.
   double number(const ComparedRun& run, const std::string& name) const {
@@ -175,6 +178,22 @@ class Runs {
   }
 
  private:
+  // Faults on purpose are what such an experiment is about.
+  bool lost_workers(const ComparedRun& run) const {
+    return e_.trains() && !loses_on_purpose(run) &&
+           apps::lost_workers(folder_ / name_of(e_, run)) > 0;
+  }
+  bool loses_on_purpose(const ComparedRun& run) const {
+    constexpr std::string_view kKey = "dist.inject=";
+    for (const std::string& each : arguments_of(e_, run))
+      if (each.starts_with(kKey))
+        return std::ranges::any_of(dist::parse_injections(each.substr(kKey.size())),
+                                   [](const dist::Injection& i) {
+                                     using enum dist::Injection::Kind;
+                                     return i.kind != slow && i.kind != drop && i.kind != delay;
+                                   });
+    return false;
+  }
   void check_command(const ComparedRun& run) const {
     const std::string then = text_of(file(run, ".command")), now = command(run);
     check<ConfigError>(then.empty() || then == now, "compare: ", file(run, "").string(),
@@ -219,6 +238,8 @@ class Runs {
       fs::remove(file(run, ".part"));
     else
       fs::rename(file(run, ".part"), file(run, ".json"));
+    check<Error>(!lost_workers(run), "compare: the run ", name_of(e_, run), " ",
+                 lost_workers_text(trained));
     check<Error>(!result(run).is_null(), "compare: the run ", name_of(e_, run),
                  " has left no result; see ", file(run, ".log").string());
   }

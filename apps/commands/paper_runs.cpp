@@ -15,6 +15,7 @@
 
 #include "gossamer/apps/config.h"
 #include "gossamer/apps/report/progress.h"
+#include "gossamer/apps/report/run_record.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/core/error.h"
 
@@ -53,7 +54,9 @@ std::vector<std::string> arguments_of(const PaperCommand& c, const PlannedRun& r
   if (all.empty() || all[0].find('=') != std::string::npos) all.insert(all.begin(), kRecipe);
   std::vector<std::string> own{fmt::format("run.dir={}/{}", kRuns, c.name),
                                // nothing goes on from the end of a run, so none is kept of it
-                               "run.keep=1", "run.final_checkpoint=false"};
+                               "run.keep=1", "run.final_checkpoint=false",
+                               // a busy machine makes no faults
+                               "dist.dead_after_s=60"};
   if (!c.device.empty()) own.push_back("train.device=" + c.device);
   all.insert(all.begin() + 1, own.begin(), own.end());
   all.insert(all.end(), run.keys.begin(), run.keys.end());
@@ -61,8 +64,9 @@ std::vector<std::string> arguments_of(const PaperCommand& c, const PlannedRun& r
   return all;
 }
 
-// What the run in this folder came to, if it has ended.
+// What the run in this folder came to, if it has ended, with all its workers.
 std::optional<PaperRun> outcome(const fs::path& folder) {
+  if (lost_workers(folder) > 0) return {};
   const auto summary =
       nlohmann::json::parse(std::ifstream(folder / "summary.json"), nullptr, false);
   if (!summary.is_object() || summary.contains("failed")) return {};
@@ -126,6 +130,8 @@ std::vector<PaperRun> make_runs(const PaperCommand& c, const std::vector<Planned
       known ? left_text(left, mean_seconds(runs)) : "; the first says how long one takes"));
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const bool ended = runs[i].has_value();
+    const fs::path folder = configs[i].run_folder();
+    if (lost_workers(folder) > 0) set_aside(folder);
     if (!ended) say(fmt::format("run {} of {}: {}", i + 1, runs.size(), planned[i].name));
     TrainCommand command;
     command.arguments = arguments_of(c, planned[i]);
@@ -140,9 +146,11 @@ std::vector<PaperRun> make_runs(const PaperCommand& c, const std::vector<Planned
       say("stopped; the same command goes on");
       throw Stopped{code};
     }
-    runs[i] = outcome(configs[i].run_folder());
+    check<Error>(lost_workers(folder) == 0, "paper ", c.name, ": the run ", planned[i].name, " ",
+                 lost_workers_text(folder));
+    runs[i] = outcome(folder);
     check<Error>(code == 0 && runs[i], "paper ", c.name, ": the run ", planned[i].name,
-                 " has failed; see ", configs[i].run_folder(), "/log.jsonl");
+                 " has failed; see ", folder.string(), "/log.jsonl");
     if (ended) continue;
     --left;
     say(fmt::format("run {} of {}: {} has ended after {}, top-1 {:.2f} %{}", i + 1, runs.size(),

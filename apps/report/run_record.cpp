@@ -312,4 +312,23 @@ RunRecord read_run(const fs::path& folder) {
   return run;
 }
 
+i64 lost_workers(const std::filesystem::path& folder) {
+  const auto all = Json::parse(std::ifstream(folder / "summary.json"), nullptr, false);
+  if (!all.is_object() || !all.contains("workers_at_end")) return 0;
+  return all.value("workers", i64{0}) - all.value("workers_at_end", i64{0});
+}
+
+void set_aside(const std::filesystem::path& folder) {
+  const std::filesystem::path aside = folder.string() + ".lost";
+  std::filesystem::remove_all(aside);
+  std::filesystem::rename(folder, aside);
+}
+
+std::string lost_workers_text(const std::filesystem::path& folder) {
+  return fmt::format(
+      "has lost {} of its workers, so it counts for nothing, and the same command makes it again; "
+      "see {}/log.jsonl. If the machine was busy, a larger dist.dead_after_s helps",
+      lost_workers(folder), folder.string());
+}
+
 }  // namespace gossamer::apps

@@ -93,4 +93,13 @@ RunRecord read_run(const std::filesystem::path& folder);
 // The evaluations of the workers' own models: one row for each, the mean over the workers.
 std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>&);
 
+// Of a run that has ended: how many of its workers it has lost on the way. Its result is then one
+// of fewer, as happens on a busy machine, where a worker may seem dead. 0: none, or no
+// summary.json.
+i64 lost_workers(const std::filesystem::path& folder);
+// Renames the folder of such a run to FOLDER.lost, so that it can be made again.
+void set_aside(const std::filesystem::path& folder);
+// What is said of it: "…, so it counts for nothing …".
+std::string lost_workers_text(const std::filesystem::path& folder);
+
 }  // namespace gossamer::apps

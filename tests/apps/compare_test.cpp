@@ -218,6 +218,19 @@ baseline = "plain"
   EXPECT_NEAR(all["rows"][1]["local_top1"].get<double>(), sum / 4, 1e-9);
   EXPECT_EQ(run({"compare", "t.toml"}).err, "");
 
+  // A run that has lost a worker is none, and made again.
+  const fs::path summary = folder / "runs/compare/t/plain-1/summary.json";
+  const std::string whole = read_text(summary);
+  std::string lost = whole;
+  const std::string both = "\"workers_at_end\": 2";
+  lost.replace(lost.find(both), both.size(), "\"workers_at_end\": 1");
+  write_text(summary, lost);
+  const Result again = run({"compare", "t.toml"});
+  EXPECT_EQ(again.code, 0);
+  EXPECT_THAT(again.err, HasSubstr("4 runs, 1 of them new"));
+  EXPECT_THAT(read_text(summary), HasSubstr(both));
+  EXPECT_EQ(read_text(folder / "runs/compare/t/plain-1.lost/summary.json"), lost);
+
   // A run that fails stops no other one.
   std::string text = read_text(folder / "t.toml");
   write_text(folder / "t.toml", text + "\"data.val\" = \"nowhere\"\n");

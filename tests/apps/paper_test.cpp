@@ -135,9 +135,16 @@ TEST_F(PaperTest, TheAccuracyOfMethodsAndGraphsIsMadeByRunsThatGoOn) {
   const auto log = [&](const char* run) { return folder / "runs" / in / run / "log.jsonl"; };
   const auto written = fs::last_write_time(log("a2cid2-ring-3"));
   fs::remove_all(log("adpsgd-complete-3").parent_path());
+  // nor is a run that has lost a worker
+  const fs::path summary = log("dpsgd-ring-3").parent_path() / "summary.json";
+  std::string lost = read_text(summary);
+  const std::string all = "\"workers_at_end\": 3";
+  lost.replace(lost.find(all), all.size(), "\"workers_at_end\": 2");
+  write_text(summary, lost);
   const Result again = run(command);
   ASSERT_EQ(again.code, 0) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("made already: 6; 1 left, about "));
+  EXPECT_THAT(again.err, HasSubstr("made already: 5; 2 left, about "));
+  EXPECT_THAT(read_text(summary), HasSubstr(all));
   EXPECT_EQ(fs::last_write_time(log("a2cid2-ring-3")), written);
   EXPECT_TRUE(fs::exists(log("adpsgd-complete-3")));
   EXPECT_EQ(Json::parse(again.out)["rows"].size(), page["rows"].size());
