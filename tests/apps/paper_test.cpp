@@ -136,7 +136,7 @@ TEST_F(PaperTest, TheAccuracyOfMethodsAndGraphsIsMadeByRunsThatGoOn) {
   const auto written = fs::last_write_time(log("a2cid2-ring-3"));
   fs::remove_all(log("adpsgd-complete-3").parent_path());
   // nor is a run that has lost a worker
-  const fs::path summary = log("dpsgd-ring-3").parent_path() / "summary.json";
+  const fs::path summary = log("adpsgd-ring-3").parent_path() / "summary.json";
   std::string lost = read_text(summary);
   const std::string all = "\"workers_at_end\": 3";
   lost.replace(lost.find(all), all.size(), "\"workers_at_end\": 2");
