@@ -88,7 +88,7 @@ bool AsioLink::alive(int peer) const {
 }
 
 std::optional<double> AsioLink::notice(Notice what, int peer) const {
-  const double value = impl_->peer(peer).notices[static_cast<std::size_t>(what)];
+  const double value = impl_->peer(peer).notices[static_cast<std::size_t>(what)].value;
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 

@@ -291,7 +291,7 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
   p.patience = {};
   p.mark = 0;
   p.seek = false;
-  for (std::atomic<double>& each : p.notices) each = -INFINITY;
+  for (auto& each : p.notices) each.value = -INFINITY;
   p.grant = link->grant();
   {
     std::lock_guard lock(mutex);

@@ -41,7 +41,10 @@ struct AsioLink::Impl {
     // Any thread.
     std::atomic<bool> alive{false};
     std::atomic<std::uint64_t> mark{0}, arrivals{0}, id{0};
-    std::array<std::atomic<double>, kNotices> notices{-INFINITY, -INFINITY};  // largest values
+    struct Largest {
+      std::atomic<double> value{-INFINITY};
+    };
+    std::array<Largest, kNotices> notices;
     ClockOffset clock;
     std::optional<Grant> grant;
     std::string why;         // guarded by mutex, as the next three

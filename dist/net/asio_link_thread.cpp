@@ -72,8 +72,9 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
     case Kind::message: {
       if (f.message.type == MessageType::notice) {
         // only this thread writes it
-        if (f.message.epoch < kNotices && f.message.value > from.notices[f.message.epoch])
-          from.notices[f.message.epoch] = f.message.value;
+        if (f.message.epoch >= kNotices) return true;
+        std::atomic<double>& largest = from.notices[f.message.epoch].value;
+        if (f.message.value > largest) largest = f.message.value;
         return true;
       }
       Event e;
