@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -225,6 +226,13 @@ class Runs {
     check<IoError>(out.get() >= 0, path.string(), ": can't be written: ", std::strerror(errno));
     return out;
   }
+  static std::string last_line(const fs::path& path) {
+    std::istringstream text(text_of(path));
+    std::string last;
+    for (std::string line; std::getline(text, line);)
+      if (!line.empty()) last = line;
+    return last;
+  }
   // A result has its name only when it is whole.
   void end(const ComparedRun& run, int code) const {
     // A run that has begun says why it has failed; another one is a mistake.
@@ -233,7 +241,7 @@ class Runs {
       if (const RunRecord record = read_run(trained); record.outcome.starts_with("failed"))
         return write_file(file(run, ".diverged"), record.outcome);
     check<Error>(code == 0, "compare: the run ", name_of(e_, run), " has ended with code ", code,
-                 "; see ", file(run, ".log").string());
+                 "; the end of ", file(run, ".log").string(), ":\n", last_line(file(run, ".log")));
     if (e_.trains())
       fs::remove(file(run, ".part"));
     else
@@ -354,25 +362,32 @@ std::vector<std::string> notes(const Experiment& e, const std::vector<ComparedRo
   return out;
 }
 
-// Columns as wide as their longest cell, and none for an axis without names.
-std::string table_text(const Experiment& e, const std::vector<ComparedRow>& rows) {
+// The header, then the rows. An axis without names has no column.
+std::vector<std::vector<std::string>> lines_of(const Experiment& e,
+                                               const std::vector<ComparedRow>& rows) {
   std::vector<std::vector<std::string>> lines{header(e)};
   for (const ComparedRow& row : rows) lines.push_back(cells(e, row));
+  for (std::size_t k = lines[0].size(); k-- > 0;)
+    if (std::all_of(lines.begin() + 1, lines.end(), [k](const auto& l) { return l[k].empty(); }))
+      for (auto& line : lines) line.erase(line.begin() + static_cast<std::ptrdiff_t>(k));
+  return lines;
+}
+
+// Columns as wide as their longest cell.
+std::string table_text(const std::vector<std::vector<std::string>>& lines) {
   // in characters, of which ± takes two bytes
   const auto width = [](const std::string& text) {
     return static_cast<std::size_t>(
         std::ranges::count_if(text, [](unsigned char c) { return (c & 0xC0) != 0x80; }));
   };
   std::vector<std::size_t> most(lines[0].size(), 0);
-  for (std::size_t k = 0; k < most.size(); ++k)
-    if (std::ranges::any_of(lines.begin() + 1, lines.end(),
-                            [&](const auto& line) { return !line[k].empty(); }))
-      for (const auto& line : lines) most[k] = std::max(most[k], width(line[k]));
+  for (const auto& line : lines)
+    for (std::size_t k = 0; k < line.size(); ++k) most[k] = std::max(most[k], width(line[k]));
   std::string out;
   for (const auto& line : lines) {
     std::string text;
     for (std::size_t k = 0; k < line.size(); ++k)
-      if (most[k] > 0) text += "  " + line[k] + std::string(most[k] - width(line[k]), ' ');
+      text += "  " + line[k] + std::string(most[k] - width(line[k]), ' ');
     text.erase(text.find_last_not_of(' ') + 1);
     out += text + "\n";
   }
@@ -380,10 +395,11 @@ std::string table_text(const Experiment& e, const std::vector<ComparedRow>& rows
 }
 
 std::string page(const Experiment& e, const Runs& runs, const std::vector<ComparedRow>& rows) {
-  HtmlTable table(header(e));
-  for (const ComparedRow& row : rows) {
+  const auto lines = lines_of(e, rows);
+  HtmlTable table(lines[0]);
+  for (std::size_t k = 1; k < lines.size(); ++k) {
     std::vector<std::string> escaped;
-    for (const std::string& each : cells(e, row)) escaped.push_back(html_escape(each));
+    for (const std::string& each : lines[k]) escaped.push_back(html_escape(each));
     table.row(escaped);
   }
   std::string pictures;
@@ -400,11 +416,11 @@ std::string page(const Experiment& e, const Runs& runs, const std::vector<Compar
                           .points = mean_of(seeds),
                           .colour = static_cast<int>(k - first)});
     }
-    const std::string name = listed(
-        std::vector<std::string>{e.data[rows[first].data].name, e.graphs[rows[first].graph].name},
-        " ");
-    pictures +=
-        chart({"loss, " + name, e.trains() ? "epochs" : "mean gradient durations", true}, curves);
+    std::string title = "loss";
+    for (const std::string& axis :
+         {e.data[rows[first].data].name, e.graphs[rows[first].graph].name})
+      if (!axis.empty()) title += ", " + axis;
+    pictures += chart({title, e.trains() ? "epochs" : "mean gradient durations", true}, curves);
   }
   std::string body = "<p class=\"lead\">" + html_escape(e.about) + "</p>" + table.html();
   for (const std::string& note : notes(e, rows)) body += "<p>" + html_escape(note) + "</p>";
@@ -454,7 +470,7 @@ int compare(const CompareCommand& c) {
     print(json + "\n");
     return 0;
   }
-  print((e.about.empty() ? e.name : e.about) + "\n\n" + table_text(e, rows) + "\n");
+  print((e.about.empty() ? e.name : e.about) + "\n\n" + table_text(lines_of(e, rows)) + "\n");
   for (const std::string& note : notes(e, rows)) print("  " + note + "\n");
   print("  page: " + (folder / "comparison.html").string() + "\n");
   return 0;

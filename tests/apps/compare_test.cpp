@@ -169,7 +169,8 @@ TEST_F(Compare, RefusesAFolderOfOtherRunsAndNamesARunThatFails) {
   write_text(folder / "two.toml", text);
   const Result failed = run({"compare", "two.toml", "--out", "o"});
   EXPECT_EQ(failed.code, 1);
-  EXPECT_THAT(failed.err, HasSubstr("alike-ring-plain-0.02-3 has ended with code 2; see "));
+  EXPECT_THAT(failed.err, HasSubstr("alike-ring-plain-0.02-3 has ended with code 2; the end of "));
+  EXPECT_THAT(failed.err, HasSubstr("is unknown")) << "what that run said";
   EXPECT_THAT(read_text(folder / "o/alike-ring-plain-0.02-3.log"), HasSubstr("is unknown"));
 }
 
@@ -214,6 +215,11 @@ baseline = "plain"
         last[row["rank"].get<int>()] = row["top1"].get<double>();
     for (const auto& [rank, top1] : last) sum += top1, ++workers;
   }
+  // an axis that is left out is no column, and no part of a title
+  const std::string page = read_text(folder / "runs/compare/t/comparison.html");
+  EXPECT_THAT(page, HasSubstr("method</th>"));
+  EXPECT_THAT(page, Not(HasSubstr("graph</th>")));
+  EXPECT_THAT(page, HasSubstr(">loss<"));
   EXPECT_EQ(workers, 4);
   EXPECT_NEAR(all["rows"][1]["local_top1"].get<double>(), sum / 4, 1e-9);
   EXPECT_EQ(run({"compare", "t.toml"}).err, "");
