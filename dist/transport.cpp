@@ -28,9 +28,9 @@ double distance_of_exchange(const Tensor& send, const Tensor& receive) {
 void announce(Group& group, Notice what, double value) {
   for (int peer = 0; peer < group.size(); ++peer)
     if (peer != group.rank())
-      group.control().send(peer, {.type = MessageType::notice,
-                                  .epoch = static_cast<std::uint32_t>(what),
-                                  .value = value});
+      group.control().send(
+          peer,
+          {.type = MessageType::notice, .epoch = static_cast<std::uint32_t>(what), .value = value});
 }
 
 std::unique_ptr<Reducer> Group::reducer(std::size_t) { return std::make_unique<HostReducer>(); }
