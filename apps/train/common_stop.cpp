@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gossamer/apps/launch/stop.h"
+#include "gossamer/core/host_signals.h"
 
 namespace gossamer::apps {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::chrono::milliseconds kLook{20};
 
 CommonStop::CommonStop(dist::Group& group, bool together, double samples)
     : group_(group), together_(together && group.size() > 1), samples_(samples) {
-  if (together_) watcher_ = std::thread([this] { watch(); });
+  if (together_) watcher_ = start_thread([this] { watch(); });
 }
 
 CommonStop::~CommonStop() {
