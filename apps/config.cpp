@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <type_traits>
 
@@ -236,6 +237,38 @@ void set_key(Config& config, const std::string& assignment) {
   if (!known && !noted_as_retired(config, "command line", key)) unknown_key("command line", key);
 }
 
+namespace {
+
+bool has_setting(const std::string& method, const std::string& key) {
+  return std::ranges::any_of(dist::method_settings(method), [&](const NamedSetting& each) {
+    return method_key(each.setting.name) == key;
+  });
+}
+
+// Settings that were given, and that the method does not have. In the config.toml of a run all have
+// a value, most of them the usual one.
+void note_settings_without_effect(Config& config) {
+  const std::vector<std::string> methods = dist::method_names();
+  const std::string& method = config.train.method;
+  if (std::ranges::find(methods, method) == methods.end()) return;  // it is refused later
+  const std::vector<KeyText> usual = key_texts(), now = key_texts(config);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const std::string& key = now[i].name;
+    const auto from = config.origin.find(key);
+    if (from == config.origin.end() || now[i].value == usual[i].value ||
+        std::ranges::find(config.of_methods, key, &MethodKey::key) == config.of_methods.end() ||
+        has_setting(method, key))
+      continue;
+    std::vector<std::string> those;
+    std::ranges::copy_if(methods, std::back_inserter(those),
+                         [&](const std::string& each) { return has_setting(each, key); });
+    config.notes.push_back(from->second + ": " + key + " has no effect with train.method = " +
+                           method + "; it is for " + listed(those));
+  }
+}
+
+}  // namespace
+
 Config load_config(const std::vector<std::string>& arguments) {
   Config config;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -251,6 +284,7 @@ Config load_config(const std::vector<std::string>& arguments) {
     }
   }
   fit_to_task(config);
+  note_settings_without_effect(config);
   return config;
 }
 

@@ -122,7 +122,7 @@ struct Config {
   // key -> "train.toml:3:9" or "command line", for messages
   std::map<std::string, std::string> origin;
   // What the user should know about the keys that were read, one line each, for the command to
-  // print: those that no longer have an effect.
+  // print: those that no longer have an effect, or have none with this method.
   std::vector<std::string> notes;
   // A file of the checkpoint that --resume goes on from, where the model is read instead of at
   // model.init: see find_initial_model(). No key.

@@ -16,6 +16,8 @@
 namespace gossamer::apps {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
@@ -67,6 +69,22 @@ TEST(Config, NamesAnUnknownKeyWithItsPlaceAndTheNearestKey) {
   EXPECT_THAT(error_of_text("[optim]\nlr = 0.1\n"), HasSubstr("optim.learning_rate"));
   EXPECT_THAT(error_of_text("xyzzy = 1\n"), HasSubstr("file.toml:1:1: unknown key \"xyzzy\""));
   EXPECT_THAT(error_of_text("[train.deep]\nx = 1\n"), HasSubstr("unknown key \"train.deep\""));
+}
+
+TEST(Config, NotesSettingsThatTheMethodDoesNotHave) {
+  const Config c = load_config({"train.method=dpsgd", "train.equal_weight=true", "train.period=3",
+                                "train.damp=false", "optim.momentum=0.5"});
+  ASSERT_EQ(c.notes.size(), 2u) << "one is as usual anyway, one is of no method";
+  EXPECT_THAT(c.notes, Contains("command line: train.equal_weight has no effect with train.method "
+                                "= dpsgd; it is for a2cid2, adpsgd"));
+  EXPECT_THAT(c.notes, Contains(AllOf(HasSubstr("train.period has no effect"), HasSubstr("diloco"),
+                                      HasSubstr("local-sgd"))));
+  for (const char* method : {"a2cid2", "adpsgd"})
+    EXPECT_EQ(load_config({std::string("train.method=") + method, "train.equal_weight=true"}).notes,
+              std::vector<std::string>());
+  // consensus control hands on the settings of the method that it controls
+  EXPECT_EQ(load_config({"train.method=consensus-control", "train.period=3"}).notes,
+            std::vector<std::string>());
 }
 
 TEST(Config, AcceptsRetiredKeysAndNotesThatTheyHaveNoEffect) {
