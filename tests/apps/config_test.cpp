@@ -73,7 +73,7 @@ TEST(Config, NamesAnUnknownKeyWithItsPlaceAndTheNearestKey) {
 
 TEST(Config, NotesSettingsThatTheMethodDoesNotHave) {
   const Config c = load_config({"train.method=dpsgd", "train.equal_weight=true", "train.period=3",
-                                "train.damp=false", "optim.momentum=0.5"});
+                                "train.damp=1", "optim.momentum=0.5"});
   ASSERT_EQ(c.notes.size(), 2u) << "one is as usual anyway, one is of no method";
   EXPECT_THAT(c.notes, Contains("command line: train.equal_weight has no effect with train.method "
                                 "= dpsgd; it is for a2cid2, adpsgd"));
