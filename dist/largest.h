@@ -154,9 +154,9 @@ Least<Word<T>> least_of_largest(std::span<const T> v, i64 k) {
 // put(place) for each of the k largest |v|, in the order of v; of equal ones the first are taken.
 template <class T, class F>
 void each_of_largest(std::span<const T> v, i64 k, F put) {
-  auto [size, equal] = largest::least_of_largest(v, k);
-  largest::each_between(v, size, ~size, [&](std::size_t place) {
-    if (magnitude(v[place]) > size || equal-- > 0) put(place);
+  largest::Least<Word<T>> least = largest::least_of_largest(v, k);
+  largest::each_between(v, least.size, ~least.size, [&](std::size_t place) {
+    if (magnitude(v[place]) > least.size || least.equal-- > 0) put(place);
   });
 }
 
