@@ -240,12 +240,15 @@ void set_key(Config& config, const std::string& assignment) {
 namespace {
 
 bool has_setting(const std::string& method, const std::string& key) {
-  return std::ranges::any_of(dist::method_settings(method), [&](const NamedSetting& each) {
-    return method_key(each.setting.name) == key;
-  });
+  const auto is_among = [&](const std::vector<NamedSetting>& all) {
+    return std::ranges::any_of(
+        all, [&](const NamedSetting& each) { return method_key(each.setting.name) == key; });
+  };
+  return is_among(settings_of(dist::GossipOptions())) ? !dist::method_traits(method).synchronous
+                                                      : is_among(dist::method_settings(method));
 }
 
-// Settings that were given, and that the method does not have. In the config.toml of a run all have
+// Settings that were given, and that only other methods have. In the config.toml of a run all have
 // a value, most of them the usual one.
 void note_settings_without_effect(Config& config) {
   const std::vector<std::string> methods = dist::method_names();
@@ -255,15 +258,14 @@ void note_settings_without_effect(Config& config) {
   for (std::size_t i = 0; i < now.size(); ++i) {
     const std::string& key = now[i].name;
     const auto from = config.origin.find(key);
-    if (from == config.origin.end() || now[i].value == usual[i].value ||
-        std::ranges::find(config.of_methods, key, &MethodKey::key) == config.of_methods.end() ||
-        has_setting(method, key))
+    if (from == config.origin.end() || now[i].value == usual[i].value || has_setting(method, key))
       continue;
     std::vector<std::string> those;
     std::ranges::copy_if(methods, std::back_inserter(those),
                          [&](const std::string& each) { return has_setting(each, key); });
-    config.notes.push_back(from->second + ": " + key + " has no effect with train.method = " +
-                           method + "; it is for " + listed(those));
+    if (!those.empty())
+      config.notes.push_back(from->second + ": " + key + " has no effect with train.method = " +
+                             method + "; it is for " + listed(those));
   }
 }
 

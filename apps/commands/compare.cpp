@@ -98,18 +98,23 @@ class Runs {
         } catch (const Error& e) {
           if (code == kMistake) {
             end_all(under_way, SIGTERM);
-            throw;
+            fail<Error>("compare: ", e.what());
           }
           failed.emplace_back(e.what());
-          failure = fmt::format("has failed with code {}", code);
+          failure = "failed; see " + file(run, ".log").string();
+        } catch (...) {
+          end_all(under_way, SIGTERM);
+          throw;
         }
         say(fmt::format(
             "{} of {}: {}  {}", ++ended, left.size(), name_of(e_, run),
             failure.empty() ? e_.measure + " " + six_digits(number(run, e_.measure)) : failure));
       }
     }
-    check<Error>(failed.empty(), failed.empty() ? "" : failed.front(), "; ", failed.size(), " of ",
-                 left.size(), " runs have failed, and the same command makes them again");
+    if (!failed.empty())
+      fail<Error>("compare: ", failed.size(), " of ", left.size(),
+                  " runs have failed, and the same command makes them again. One of them: ",
+                  failed.front());
   }
   // null: it is not there
   Json result(const ComparedRun& run) const {
@@ -240,16 +245,15 @@ class Runs {
     if (code == kFailed && e_.trains() && fs::exists(trained / "log.jsonl"))
       if (const RunRecord record = read_run(trained); record.outcome.starts_with("failed"))
         return write_file(file(run, ".diverged"), record.outcome);
-    check<Error>(code == 0, "compare: the run ", name_of(e_, run), " has ended with code ", code,
+    check<Error>(code == 0, "the run ", name_of(e_, run), " has ended with code ", code,
                  "; the end of ", file(run, ".log").string(), ":\n", last_line(file(run, ".log")));
     if (e_.trains())
       fs::remove(file(run, ".part"));
     else
       fs::rename(file(run, ".part"), file(run, ".json"));
-    check<Error>(!lost_workers(run), "compare: the run ", name_of(e_, run), " ",
-                 lost_workers_text(trained));
-    check<Error>(!result(run).is_null(), "compare: the run ", name_of(e_, run),
-                 " has left no result; see ", file(run, ".log").string());
+    check<Error>(!lost_workers(run), "the run ", name_of(e_, run), " ", lost_workers_text(trained));
+    check<Error>(!result(run).is_null(), "the run ", name_of(e_, run), " has left no result; see ",
+                 file(run, ".log").string());
   }
   // Training runs save their state, so that the same command goes on.
   [[noreturn]] static void stop(const std::map<pid_t, ComparedRun>& under_way, int signal) {

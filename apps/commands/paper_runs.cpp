@@ -54,9 +54,7 @@ std::vector<std::string> arguments_of(const PaperCommand& c, const PlannedRun& r
   if (all.empty() || all[0].find('=') != std::string::npos) all.insert(all.begin(), kRecipe);
   std::vector<std::string> own{fmt::format("run.dir={}/{}", kRuns, c.name),
                                // nothing goes on from the end of a run, so none is kept of it
-                               "run.keep=1", "run.final_checkpoint=false",
-                               // a busy machine makes no faults
-                               "dist.dead_after_s=60"};
+                               "run.keep=1", "run.final_checkpoint=false", kPatient};
   if (!c.device.empty()) own.push_back("train.device=" + c.device);
   all.insert(all.begin() + 1, own.begin(), own.end());
   all.insert(all.end(), run.keys.begin(), run.keys.end());

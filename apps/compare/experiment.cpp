@@ -7,6 +7,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "gossamer/apps/report/run_record.h"
 #include "gossamer/apps/toml_text.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/listed.h"
@@ -234,6 +235,7 @@ std::vector<std::string> arguments_of(const Experiment& e, const ComparedRun& ru
     set(trains ? "optim.learning_rate" : "learning_rate", shortest(*run.learning_rate));
   set(trains ? "train.seed" : "seed", std::to_string(run.seed));
   std::vector<std::string> out = e.command;
+  if (trains) out.emplace_back(kPatient);  // what the experiment says comes later, and wins
   for (const auto& [key, value] : all) out.push_back(argument(trains, key, value));
   out.push_back("--workers=" + std::to_string(e.workers));
   if (!trains) out.emplace_back("--seeds=1");

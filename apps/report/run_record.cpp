@@ -326,8 +326,8 @@ void set_aside(const std::filesystem::path& folder) {
 
 std::string lost_workers_text(const std::filesystem::path& folder) {
   return fmt::format(
-      "has lost {} of its workers, so it counts for nothing, and the same command makes it again; "
-      "see {}/log.jsonl. If the machine was busy, a larger dist.dead_after_s helps",
+      "has lost {} of its workers, so it counts for nothing; the same command makes it again. See "
+      "{}/log.jsonl. If the machine was busy, a larger dist.dead_after_s helps",
       lost_workers(folder), folder.string());
 }
 

@@ -93,6 +93,8 @@ RunRecord read_run(const std::filesystem::path& folder);
 // The evaluations of the workers' own models: one row for each, the mean over the workers.
 std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>&);
 
+// For runs that are compared: a worker of a busy machine seems dead only after so long.
+inline constexpr const char* kPatient = "dist.dead_after_s=60";
 // Of a run that has ended: how many of its workers it has lost on the way. Its result is then one
 // of fewer, as happens on a busy machine, where a worker may seem dead. 0: none, or no
 // summary.json.

@@ -51,7 +51,11 @@ bool CommonStop::begins(double samples) {
   if (!together_) return true;
   std::unique_lock lock(mutex_);
   if (stop_signal() != 0) say(lock);
-  if (said_ && !last_) last_ = heard_from_all(dist::Notice::stop, samples_, kLongestWait);
+  if (said_ && !last_) {
+    last_ = heard_from_all(dist::Notice::stop, samples_, kLongestWait);
+    without_others_ = !last_;
+    if (!last_) last_ = samples_;
+  }
   constexpr double kRounding = 0.5;  // a step is a sample at least
   if (last_ && samples > *last_ + kRounding) return false;
   samples_ = samples;
@@ -59,12 +63,13 @@ bool CommonStop::begins(double samples) {
 }
 
 void CommonStop::leave() {
-  if (!last_) return;
+  if (!last_ || without_others_) return;
   dist::announce(group_, dist::Notice::stopped, samples_);
   heard_from_all(dist::Notice::stopped, samples_, kLongestLeave);
 }
 
-double CommonStop::heard_from_all(dist::Notice what, double own, std::chrono::seconds limit) const {
+std::optional<double> CommonStop::heard_from_all(dist::Notice what, double own,
+                                                 std::chrono::seconds limit) const {
   const auto until = Clock::now() + limit;
   for (;;) {
     double largest = own;
@@ -75,7 +80,8 @@ double CommonStop::heard_from_all(dist::Notice what, double own, std::chrono::se
       all = all && said;
       largest = std::max(largest, said.value_or(own));
     }
-    if (all || Clock::now() > until) return largest;
+    if (all) return largest;
+    if (Clock::now() > until) return std::nullopt;
     std::this_thread::sleep_for(kLook / 4);
   }
 }

@@ -29,6 +29,8 @@ class CommonStop {
   // Before a gradient whose update ends at `samples` of all workers together: false if all stop
   // before it. May wait for the others, at most 3 s; then it stops without them.
   bool begins(double samples);
+  // Some others have not said where they can stop, as where the signal came to this worker alone.
+  bool without_others() const { return without_others_; }
   // After the state is saved: others may still need what this worker has sent in its last step, or
   // have that step to do. Waits for them, at most 30 s.
   void leave();
@@ -36,14 +38,15 @@ class CommonStop {
  private:
   void watch();
   void say(const std::unique_lock<std::mutex>&);
-  // The largest value of all living workers, this one's included, once all have said one.
-  double heard_from_all(dist::Notice, double own, std::chrono::seconds limit) const;
+  // The largest value of all living workers, this one's included, once all have said one; none
+  // after the limit.
+  std::optional<double> heard_from_all(dist::Notice, double own, std::chrono::seconds limit) const;
 
   dist::Group& group_;
   const bool together_;
   std::mutex mutex_;
   std::condition_variable ends_;
-  bool over_ = false, said_ = false;
+  bool over_ = false, said_ = false, without_others_ = false;
   double samples_;              // that all have seen once this worker's step is done
   std::optional<double> last_;  // where all stop
   // Says this worker's number also while its step waits for others.

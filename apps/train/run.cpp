@@ -89,6 +89,10 @@ int train_and_finish(Worker& w) {
     w.journal.folder.log("interrupted",
                          JsonObject().add("signal", number).add("samples", w.trainer.at.samples));
     say_saved(w, "stopped", saved);
+    if (stop.without_others())
+      w.journal.warn(
+          "it has stopped without the other workers, which did not say where they can stop; a run "
+          "that goes on from here is not the one that was never stopped");
     stop.leave();
     return saved == w.journal.folder.path() ? 128 + number : 6;
   }

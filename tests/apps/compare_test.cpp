@@ -241,8 +241,9 @@ baseline = "plain"
   write_text(folder / "t.toml", text + "\"data.val\" = \"nowhere\"\n");
   const Result failed = run({"compare", "t.toml", "--out", "f"});
   EXPECT_EQ(failed.code, 1);
-  EXPECT_THAT(failed.err, AllOf(HasSubstr("coded-0 has ended with code 3; the end of "),
-                                HasSubstr("2 of 4 runs have failed, and the same command makes")));
+  EXPECT_THAT(failed.err, AllOf(HasSubstr("coded-0  failed; see "),
+                                HasSubstr("2 of 4 runs have failed, and the same command makes"),
+                                HasSubstr(" has ended with code 3; the end of ")));
   for (const char* name : {"plain-0", "plain-1"})
     EXPECT_TRUE(fs::exists(folder / "f" / name / "summary.json"));
 

@@ -73,14 +73,18 @@ TEST(Config, NamesAnUnknownKeyWithItsPlaceAndTheNearestKey) {
 
 TEST(Config, NotesSettingsThatTheMethodDoesNotHave) {
   const Config c = load_config({"train.method=dpsgd", "train.equal_weight=true", "train.period=3",
-                                "train.damp=1", "optim.momentum=0.5"});
-  ASSERT_EQ(c.notes.size(), 2u) << "one is as usual anyway, one is of no method";
+                                "train.damp=1", "optim.momentum=0.5", "train.rate=2"});
+  ASSERT_EQ(c.notes.size(), 3u) << "one is as usual anyway, one is of no method";
   EXPECT_THAT(c.notes, Contains("command line: train.equal_weight has no effect with train.method "
                                 "= dpsgd; it is for a2cid2, adpsgd"));
   EXPECT_THAT(c.notes, Contains(AllOf(HasSubstr("train.period has no effect"), HasSubstr("diloco"),
                                       HasSubstr("local-sgd"))));
+  EXPECT_THAT(c.notes, Contains("command line: train.rate has no effect with train.method = dpsgd; "
+                                "it is for a2cid2, adpsgd, async-tracking"));
   for (const char* method : {"a2cid2", "adpsgd"})
-    EXPECT_EQ(load_config({std::string("train.method=") + method, "train.equal_weight=true"}).notes,
+    EXPECT_EQ(load_config({std::string("train.method=") + method, "train.equal_weight=true",
+                           "train.rate=2"})
+                  .notes,
               std::vector<std::string>());
   // consensus control hands on the settings of the method that it controls
   EXPECT_EQ(load_config({"train.method=consensus-control", "train.period=3"}).notes,
