@@ -6,6 +6,7 @@
 
 #include "apps/program.h"
 #include "gossamer/apps/compare/experiment.h"
+#include "gossamer/apps/report/run_record.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
@@ -74,7 +75,7 @@ train.equal_weight = true
   EXPECT_TRUE(e.trains() && e.more_is_better);
   EXPECT_EQ(name_of(e, {.method = 1, .seed = 4}), "b-4");
   EXPECT_THAT(arguments_of(e, {.method = 1, .seed = 4}),
-              ElementsAre("train", "data.sizes=16,24", "train.method=a2cid2",
+              ElementsAre("train", kPatient, "data.sizes=16,24", "train.method=a2cid2",
                           "train.equal_weight=true", "train.seed=4", "--workers=2"));
 }
 
