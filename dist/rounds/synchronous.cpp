@@ -464,6 +464,8 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   const trace::Scope scope("meet", static_cast<i64>(purpose));
   membership_.check_taking_part();
   const double began = wall_seconds(), waited = exchange_.waited();
+  // What is said to have stopped goes on in new rounds only, whatever all have come for.
+  const bool stops = restart_ && purpose != Purpose::finish;
   if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
     say_stopped(purpose == Purpose::finish);
     complete_flights();
@@ -471,8 +473,9 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   }
   const auto n = static_cast<std::size_t>(group_.size()),
              me = static_cast<std::size_t>(group_.rank());
-  constexpr std::size_t kColumns = 3;  // purpose (0: not here), epoch, samples
-  bool same = false;
+  // purpose (0: not here), epoch, samples, 1 of who begins anew
+  constexpr std::size_t kColumns = 4;
+  bool same = false, some_stop = false;
   double epoch = 0, samples = 0;
   membership_.run(
       [&](Collectives& all) {
@@ -481,8 +484,9 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
         table[me * kColumns] = mine;
         table[me * kColumns + 1] = static_cast<double>(epoch_);
         table[me * kColumns + 2] = samples_;
+        table[me * kColumns + 3] = stops ? 1 : 0;
         if (group_.size() > 1) all.all_reduce_sum(table, patience);
-        same = true;
+        same = true, some_stop = false;
         training_.clear();
         bool finishing = false;
         double sum = 0, most = 0;
@@ -496,6 +500,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
           epoch = std::max(epoch, table[w * kColumns + 1]);
           most = std::max(most, table[w * kColumns + 2]);
           sum += table[w * kColumns + 2];
+          some_stop = some_stop || table[w * kColumns + 3] != 0;
         }
         // Each counted its own steps for all. If someone is done, all are: it will not go on.
         samples = finishing ? most : sum / all.members();
@@ -503,7 +508,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
       },
       patience);
   const std::vector<int> now = membership_.members();
-  const bool anew = !same || purpose == Purpose::restart || now != members_;
+  const bool anew = !same || purpose == Purpose::restart || some_stop || now != members_;
   if (anew) {
     for (const int m : members_)
       if (std::ranges::find(now, m) == now.end()) lose(m, "dead");

@@ -163,7 +163,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   }
   enum class Purpose { restart = 1, average = 2, sum = 3, finish = 4 };
   // All living workers meet. If they came for the same thing (and tag), `work` is done; if not, or
-  // if someone was lost, rounds begin anew.
+  // if someone was lost or says that it has stopped, rounds begin anew.
   // patience: as Membership::run(), for the first to come.
   bool meet(Purpose, FunctionRef<void(Collectives&)> work, int tag = 0,
             Seconds patience = Seconds(0));
