@@ -56,9 +56,11 @@ class Stage {
     this.box = make("div", {class: "stage"});
     this.svg = make("svg", {role: "group", "aria-label": label});
     this.box.append(this.svg);
-    root.append(this.box, make("div", {class: "save"}, ...["svg", "png", "csv"].map(kind =>
-        make("button", {type: "button", "aria-label": fill(shared.saveAs, {kind, picture: label}),
-                        onclick: () => save(this, kind)}, kind))));
+    this.saving = ["svg", "png", "csv"].map(kind => make("button", {type: "button",
+        "aria-label": fill(shared.saveAs, {kind, picture: label}),
+        onclick: () => save(this, kind)}, kind));
+    this.below = make("div", {class: "save"}, shared.save, ...this.saving);
+    root.append(this.box, this.below);
     this.table = make("table", {});
     this.behind = make("details", {class: "behind"},
                        make("summary", {}, fill(shared.numbersOf, {picture: label})), this.table);
@@ -102,9 +104,14 @@ class Stage {
     }
     this.tell();
   }
+  // A picture with nothing to show here.
+  hide(yes) {
+    for (const part of [this.box, this.below, this.behind])
+      part.style.display = yes ? "none" : "";
+  }
   // Fills the table, if it is open: some points of each curve.
   tell() {
-    this.behind.hidden = this.svg.curves.length === 0;
+    this.behind.hidden = this.saving[2].hidden = this.svg.curves.length === 0;
     if (!this.behind.open || this.behind.hidden) return;
     const row = (kind, cells) => make("tr", {}, ...cells.map(c => make(kind, {}, c)));
     this.table.replaceChildren(row("th", [shared.curve, "x", "y"]),
@@ -151,7 +158,7 @@ class Stage {
 // "curve, x, y"
 
 const drawnAs = ["fill", "stroke", "stroke-width", "stroke-dasharray", "opacity", "font-family",
-                 "font-size", "font-weight"];
+                 "font-size", "font-weight", "paint-order", "stroke-linejoin"];
 function pictureOf(stage) {
   const copy = stage.svg.cloneNode(true), [, , width, height] =
       stage.svg.getAttribute("viewBox").split(" ");
@@ -254,11 +261,20 @@ const guess = (root, {question, options, because}, right) => {
 };
 // What to try, and how to check it with the program.
 const check = (root, text) => root.append(make("p", {class: "check"}, ...prose(text)));
+// What a picture draws: its name, its colour, and the dashes of a line or another mark.
+const marks = {
+  bar: of => make("rect", {width: 34, height: 12, rx: 2, fill: of}),
+  dot: of => make("circle", {cx: 7, cy: 6, r: 5, fill: of}),
+  ring: of => make("circle", {cx: 7, cy: 6, r: 5, fill: "none", stroke: of, "stroke-width": 2}),
+  cross: of => make("path", {d: "M2 1l10 10M12 1l-10 10", stroke: of, "stroke-width": 3}),
+  upright: of => make("line", {x1: 7, x2: 7, y1: 0, y2: 12, stroke: of, "stroke-width": 2})
+};
 const key = (root, names) => root.append(make("div", {class: "key"}, ...names.map(
-    ([name, of, dash = dashOf(of)]) => make("span", {},
-        make("svg", {width: 34, height: 8, "aria-hidden": "true"},
-             make("line", {x1: 0, x2: 34, y1: 4, y2: 4, stroke: of, "stroke-width": 4,
-                           "stroke-dasharray": dash})), name))));
+    ([name, of, mark = dashOf(of)]) => make("span", {},
+        make("svg", {width: marks[mark] && mark !== "bar" ? 14 : 34, height: 12,
+                     "aria-hidden": "true"}, marks[mark] ? marks[mark](of) :
+             make("line", {x1: 0, x2: 34, y1: 6, y2: 6, stroke: of, "stroke-width": 4,
+                           "stroke-dasharray": mark})), name))));
 
 // --- axes: maps values to pixels and draws ticks; y may be logarithmic
 
@@ -267,7 +283,7 @@ const roundStep = (range, most) => {
   return power * ([1, 2, 5, 10].find(f => f * power >= rough * .999) || 10);
 };
 function axes(svg, width, height, {x: [x0, x1], y: [y0, y1], logX, logY, xName, yName}) {
-  const left = 46, right = 12, top = 20, bottom = 34;
+  const left = 46, right = 12, top = 26, bottom = 40;  // what is dragged along x lies on its axis
   const across = (v, a, b, log) => log ? Math.log(v / a) / Math.log(b / a) : (v - a) / (b - a);
   const px = v => left + (width - left - right) * across(v, x0, x1, logX);
   const py = v => height - bottom - (height - top - bottom) * across(v, y0, y1, logY);
@@ -288,7 +304,7 @@ function axes(svg, width, height, {x: [x0, x1], y: [y0, y1], logX, logY, xName, 
   for (const v of ticks(x0, x1, logX, Math.max(3, width / 90))) {
     svg.append(make("line", {x1: px(v), x2: px(v), y1: top, y2: height - bottom,
                              stroke: "var(--line)"}),
-               make("text", {x: px(v), y: height - bottom + 15, "text-anchor": "middle"},
+               make("text", {x: px(v), y: height - bottom + 20, "text-anchor": "middle"},
                     text(v, logX)));
   }
   for (const v of ticks(y0, y1, logY, Math.max(3, height / 45))) {
@@ -331,5 +347,5 @@ const disc = (svg, x, y, r, fill, label) => {
   svg.append(make("circle", {cx: x, cy: y, r, fill}));
   if (label !== undefined)
     svg.append(make("text", {x, y: y + 4, "text-anchor": "middle", class: "strong",
-                             style: "fill:var(--paper)"}, label));
+                             style: "fill:var(--paper);stroke:none"}, label));
 };

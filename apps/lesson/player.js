@@ -41,6 +41,8 @@ const player = root => {
     svg.append(make("line", {x1: at(now), x2: at(now), y1: 6, y2: height - 26, stroke: colour(2),
                              "stroke-width": 2}),
                make("text", {x: left, y: height - 8}, "0"),
+               make("text", {x: (left + width - right) / 2, y: height - 4,
+                             "text-anchor": "middle"}, run.trace ? say.timeInSeconds : say.time),
                make("text", {x: width - right, y: height - 8, "text-anchor": "end"},
                     shown(end, 3)));
     disc(svg, at(now), height - 26, 8, colour(2));
@@ -100,9 +102,10 @@ const player = root => {
       status.textContent = title;
       status.className = "soft";
       legend.replaceChildren();
-      key(legend, isTrace ? kinds.map(([name], k) => [name, kindColours[k]])
-                          : [[say.x, colour(0)], [say.twin, colour(1)]]);
-      values.box.style.display = isTrace ? "none" : "";
+      key(legend, isTrace ? kinds.map(([name], k) => [name, kindColours[k], "bar"])
+                          : [[say.exchange, colour(0), "upright"], [say.gradient, colour(1), "dot"],
+                             [say.x, colour(0), "dot"], [say.twin, colour(1), "ring"]]);
+      values.hide(isTrace);
       put(end / 2);
     } catch (error) {
       status.textContent = `${name}: ${whyOf(error, {})}`;

@@ -30,9 +30,10 @@ sections.two = root => {
                                  stroke: colour(i), "stroke-width": 2,
                                  "stroke-dasharray": "4 3"}));
     });
+    const near = Math.abs(at(x[0]) - at(x[1])) < 90;  // one name below the other
     x.forEach((v, i) => {
       disc(svg, at(v), y, 14, colour(i), i + 1);
-      svg.append(make("text", {x: at(v), y: i ? y + 66 : y + 86, "text-anchor": "middle",
+      svg.append(make("text", {x: at(v), y: near && !i ? y + 86 : y + 66, "text-anchor": "middle",
                                class: "strong"}, `x${"₁₂"[i]} = ${shown(v, 3)}`));
       stage.handles.push({key: `x${i}`, x: at(v), y, radius: 14,
                           label: fill(shared.worker, {worker: i + 1}),
@@ -69,11 +70,11 @@ sections.two = root => {
 };
 
 // Graphs are drawn on a circle; width of an edge: its rate.
-const drawGraph = (svg, graph, places, paint = () => "var(--soft)") => {
+const drawGraph = (svg, graph, places, paint = () => "var(--soft)", dash = () => "none") => {
   const most = Math.max(...graph.edges.map(e => e.rate));
   graph.edges.forEach((e, k) => svg.append(make("line", {
     x1: places[e.a][0], y1: places[e.a][1], x2: places[e.b][0], y2: places[e.b][1],
-    stroke: paint(e, k), "stroke-width": 1 + 2.5 * e.rate / most})));
+    stroke: paint(e, k), "stroke-width": 1 + 2.5 * e.rate / most, "stroke-dasharray": dash(e)})));
 };
 
 sections.graphs = root => {
@@ -92,6 +93,7 @@ sections.graphs = root => {
                           press: () => press(i)});
     });
   }, say.picture);
+  key(root, [[say.worstPlaced, colour(1), "none"], [say.otherEdges, "var(--soft)"]]);
   const note = make("p", {class: "soft", role: "status"});
   root.append(note);
   const table = numbers(root);
@@ -150,15 +152,18 @@ sections.clocks = root => {
   guess(root, say.guess, 2);
   let kind = "poisson", seed = 0, until = 8, n = 8, events = [];
   const length = 12;
-  const stage = new Stage(root, 300, (svg, width, height) => {
+  const stage = new Stage(root, 330, (svg, width, height) => {
     const left = 30, right = 10, at = t => left + (width - left - right) * t / length;
-    const lane = i => 18 + (height - 52) * i / (n - 1);
+    const lane = i => 34 + (height - 94) * i / (n - 1), axis = height - 44;
+    svg.append(make("text", {x: 4, y: 12}, say.worker),
+               make("text", {x: (left + width - right) / 2, y: height - 4,
+                             "text-anchor": "middle"}, say.time));
     for (let i = 0; i < n; ++i)
       svg.append(make("line", {x1: left, x2: width - right, y1: lane(i), y2: lane(i),
                                stroke: "var(--line)"}),
                  make("text", {x: 8, y: lane(i) + 4, class: "strong"}, i));
     for (let t = 0; t <= length; t += 2)
-      svg.append(make("text", {x: at(t), y: height - 8, "text-anchor": "middle"}, t));
+      svg.append(make("text", {x: at(t), y: axis + 22, "text-anchor": "middle"}, t));
     for (const e of events) {
       const past = e.t <= until, wrap = e.j - e.i > n / 2;
       const shade = {stroke: past ? colour(e.i) : "var(--soft)", "stroke-width": past ? 2 : .8,
@@ -172,31 +177,33 @@ sections.clocks = root => {
                                    fill: past ? shade.stroke : "var(--box)",
                                    stroke: shade.stroke}));
     }
-    svg.append(make("line", {x1: at(until), x2: at(until), y1: 4, y2: height - 24,
+    svg.append(make("line", {x1: at(until), x2: at(until), y1: 16, y2: axis,
                              stroke: colour(1), "stroke-width": 2}));
-    stage.handles.push({key: "now", x: at(until), y: height - 24, radius: 10, label: say.time,
+    stage.handles.push({key: "now", x: at(until), y: axis, radius: 10, label: say.time,
                         value: until, range: [0, length], unit: say.ofTime,
                         move: p => put((p - left) / (width - left - right) * length),
                         step: d => put(until + d / 4)});
-    disc(svg, at(until), height - 24, 8, colour(1));
+    disc(svg, at(until), axis, 8, colour(1));
   }, say.picture);
-  const bars = new Stage(root, 150, (svg, width, height) => {
+  const bars = new Stage(root, 190, (svg, width, height) => {
     const counts = Array.from({length: n}, (_, i) =>
         events.filter(e => e.t <= until && edgeOf(e) === i).length);
     const most = Math.max(4, ...counts), step = (width - 40) / n;
-    counts.forEach((count, i) => {
-      const h = (height - 46) * count / most;
-      svg.append(make("rect", {x: 30 + i * step, y: height - 24 - h, width: step * .7, height: h,
-                               fill: colour(i), rx: 2}),
-                 make("text", {x: 30 + (i + .35) * step, y: height - 28 - h,
-                               "text-anchor": "middle", class: "strong"}, count),
-                 make("text", {x: 30 + (i + .35) * step, y: height - 8, "text-anchor": "middle"},
-                      `${i}–${(i + 1) % n}`));
-    });
-    const own = until / 2, y = height - 24 - (height - 46) * own / most;
+    const middle = i => 30 + (i + .35) * step, foot = height - 38;
+    const up = count => (foot - 36) * count / most, y = foot - up(until / 2);
+    counts.forEach((count, i) => svg.append(
+        make("rect", {x: 30 + i * step, y: foot - up(count), width: step * .7, height: up(count),
+                      fill: colour(i), rx: 2}),
+        make("text", {x: middle(i), y: foot + 16, "text-anchor": "middle"},
+             `${i}–${(i + 1) % n}`)));
     svg.append(make("line", {x1: 26, x2: width - 10, y1: y, y2: y, stroke: "var(--text)",
-                             "stroke-dasharray": "4 4"}));
+                             "stroke-dasharray": "4 4"}),
+               make("text", {x: 4, y: 12}, say.exchangesUntilThen),
+               make("text", {x: width / 2, y: height - 4, "text-anchor": "middle"}, say.edge));
+    counts.forEach((count, i) => svg.append(make("text", {x: middle(i), y: foot - 4 - up(count),
+        "text-anchor": "middle", class: "strong"}, count)));
   }, say.picture2);
+  key(root, [[say.expected, "var(--text)", "4 4"]]);
   const edgeOf = e => e.j - e.i > n / 2 ? n - 1 : e.i;
   const table = numbers(root), c = controls(root);
   const put = t => { until = Math.min(length, Math.max(0, t)); slider.put(until); show(); };

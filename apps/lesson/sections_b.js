@@ -51,7 +51,8 @@ sections.ball = root => {
                         step: (dx, dy) => put(start[0] + dx / 10, start[1] + dy / 10)});
   }, say.picture);
   const curve = new Stage(root, 200, (svg, width, height) => {
-    const of = axes(svg, width, height, {x: [0, length], y: [-1.2, 1.6], xName: say.time});
+    const of = axes(svg, width, height, {x: [0, length], y: [-1.2, 1.6], xName: say.time,
+                                         yName: say.xAndTwin});
     const all = path(length, steps), time = all.map((_, i) => i * length / steps);
     of.line(time, all.map(p => p[1]), {stroke: colour(1)});
     of.line(time, all.map(p => p[0]), {stroke: colour(0)});
@@ -78,7 +79,7 @@ sections.ball = root => {
   };
   const eta = c.slider(say.etaTimesThatOf, {min: -5, max: 5, step: .25, value: 0,
                        show: v => `× ${shown(2 ** v, 3)}`}, v => { scale = v; show(); });
-  const step = c.slider(say.alphaTilde, {min: .5, max: 6, step: .05, value: tilde,
+  const step = c.slider(say.alphaTilde, {min: tilde - 1.35, max: 6, step: .05, value: tilde,
                         show: v => shown(v, 3)},
                         v => { tilde = v; show(); });
   c.button(say.asTheorySays, () => {

@@ -9,9 +9,12 @@ sections.waits = root => {
   let method = "allreduce", slow = 3, who = 3, shownFor = 4, sigma = 0, spread = 8;
   const n = 8, graph = Engine.makeGraph("ring", n);
   let line = null;
-  const stage = new Stage(root, 310, (svg, width, height) => {
+  const stage = new Stage(root, 330, (svg, width, height) => {
     const left = 34, right = 8, at = t => left + (width - left - right) * t / shownFor;
-    const lane = i => 14 + (height - 50) * i / n, thick = (height - 50) / n * .62;
+    const row = (height - 70) / n, lane = i => 24 + row * i, thick = row * .62;
+    svg.append(make("text", {x: 4, y: 12}, say.worker),
+               make("text", {x: (left + width - right) / 2, y: height - 4,
+                             "text-anchor": "middle"}, say.timeInSeconds));
     for (let i = 0; i < n; ++i) {
       svg.append(make("text", {x: 10, y: lane(i) + thick / 2 + 4, class: "strong"}, i));
       for (const s of line.lanes[i].filter(each => each.from < shownFor))
@@ -25,18 +28,19 @@ sections.waits = root => {
                                "stroke-width": 1.5}));
     const step = roundStep(shownFor, width / 80);
     for (let t = 0; t <= shownFor + 1e-9; t += step)
-      svg.append(make("text", {x: at(t), y: height - 8, "text-anchor": "middle"}, shown(t, 3)));
+      svg.append(make("text", {x: at(t), y: height - 24, "text-anchor": "middle"}, shown(t, 3)));
     const y = lane(who) + thick / 2, x = left - 6;
     disc(svg, x, y, 6, colour(3));
-    const row = (height - 50) / n;
     stage.handles.push({key: "slow", x, y, radius: 9, label: say.whichWorkerIsSlow, value: who,
       range: [0, n - 1], unit: say.isTheWorker,
-      move: (_, to) => choose(Math.round((to - 14 - thick / 2) / row)),
+      move: (_, to) => choose(Math.round((to - 24 - thick / 2) / row)),
       step: (_, dy) => choose(dy > 0 ? (who + n - 1) % n : (who + 1) % n),
       press: () => choose((who + 1) % n)});
   }, say.picture);
-  key(root, [[say.computes, segmentColours.compute], [say.waitsForOthers, segmentColours.wait],
-             [say.waitsForATransfer, segmentColours.transfer], [say.exchange, "var(--text)"]]);
+  key(root, [[say.computes, segmentColours.compute, "bar"],
+             [say.waitsForOthers, segmentColours.wait, "bar"],
+             [say.waitsForATransfer, segmentColours.transfer, "bar"],
+             [say.exchange, "var(--text)"]]);
   const table = numbers(root), c = controls(root);
   const machinesOf = () => ({computeS: .25, sigma, latencyS: 1e-4, bandwidth: 3.125e9,
     bytes: 102e6, buckets: 4, period: spread, slow: graphSlow()});
@@ -133,7 +137,7 @@ sections.control = root => {
   const stage = new Stage(root, 300, (svg, width, height) => {
     const top = 1.15 * Math.max(...free, ...seen);
     const of = axes(svg, width, height, {x: [0, steps], y: [0, top],
-                                         xName: say.step, yName: say.xi});
+                                         xName: say.step, yName: say.distanceXi});
     const at = seen.map((_, i) => i + 1);
     of.line(at, free, {stroke: colour(1), "stroke-width": 1.5});
     of.line(at, seen, {stroke: colour(0)});

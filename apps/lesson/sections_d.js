@@ -68,8 +68,9 @@ sections.death = root => {
   const stage = new Stage(root, width => Math.min(360, width), (svg, width, height) => {
     const places = onCircle(n, width / 2, height / 2, height / 2 - 26);
     const before = new Set(whole.edges.map(e => `${e.a}-${e.b}`));
-    if (healed) drawGraph(svg, healed, places, e =>
-        before.has(`${e.a}-${e.b}`) ? "var(--soft)" : colour(2));
+    const isOld = e => before.has(`${e.a}-${e.b}`);
+    if (healed) drawGraph(svg, healed, places, e => isOld(e) ? "var(--soft)" : colour(2),
+                          e => isOld(e) ? "none" : dashOf(colour(2)));
     places.forEach(([x, y], i) => {
       disc(svg, x, y, 13, dead[i] ? "var(--line)" : colour(0), i);
       stage.handles.push({key: `w${i}`, x, y, radius: 13,

@@ -106,14 +106,15 @@ sections.unlike = root => {
     return .5 * ((x[0] - best[0]) ** 2 + (x[1] - best[1]) ** 2);
   };
   const stage = new Stage(root, width => Math.min(420, width), (svg, width, height) => {
-    const of = axes(svg, width, height, {x: [-2.5, 2.5], y: [-2.5, 2.5]});
+    const of = axes(svg, width, height, {x: [-2.5, 2.5], y: [-2.5, 2.5],
+                                         xName: say.firstCoordinate,
+                                         yName: say.secondCoordinate});
     of.line(run.path.map(x => x[0]), run.path.map(x => x[1]), {stroke: colour(0)});
-    const cross = (x, shade, text, below) => {
+    const cross = (x, shade) => {
       const [px, py] = [of.px(x[0]), of.py(x[1])];
       for (const s of [-1, 1])
         svg.append(make("line", {x1: px - 8, y1: py - 8 * s, x2: px + 8, y2: py + 8 * s,
                                  stroke: shade, "stroke-width": 3}));
-      svg.append(make("text", {x: px + 11, y: py + (below ? 22 : -6), class: "strong"}, text));
     };
     targets.forEach((b, i) => {
       disc(svg, of.px(b[0]), of.py(b[1]), 10, i === slowest ? colour(1) : colour(5), i);
@@ -122,11 +123,12 @@ sections.unlike = root => {
         move: (x, y) => put(i, [of.back.x(x), of.back.y(y)]),
         step: (dx, dy) => put(i, [b[0] + dx / 10, b[1] + dy / 10])});
     });
-    cross(pointOf(new Array(n).fill(1)), colour(2), say.minimum, false);
-    cross(pointOf(speeds()), colour(3), say.sumRBSum, true);
+    cross(pointOf(new Array(n).fill(1)), colour(2));
+    cross(pointOf(speeds()), colour(3));
   }, say.picture);
-  key(root, [[say.meanModel, colour(0)], [say.dataOfTheSlow, colour(1)],
-             [say.dataOfTheOthers, colour(5)]]);
+  key(root, [[say.meanModel, colour(0)], [say.dataOfTheSlow, colour(1), "dot"],
+             [say.dataOfTheOthers, colour(5), "dot"], [say.minimum, colour(2), "cross"],
+             [say.sumRBSum, colour(3), "cross"]]);
   const table = numbers(root), c = controls(root);
   const put = (i, b) => {
     targets[i] = b.map(v => Math.min(2.4, Math.max(-2.4, v)));

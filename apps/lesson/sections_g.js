@@ -6,7 +6,7 @@ sections.run = root => {
   const {yours, runs} = JSON.parse(document.getElementById("runs").textContent);
   root.append(make("p", {}, yours ?
       fill(say.yours, {names: runs.map(r => r.name).join(", ")}) : say.eightWorkersWereRecorded));
-  guess(root, say.guess, 1);
+  if (!yours) guess(root, say.guess, 1);
   // The value of a curve at a moment: on the line between two points, at the ends as they are.
   const at = (epochs, values, moment) => {
     const after = epochs.findIndex(e => e >= moment);

@@ -1,5 +1,6 @@
-// Fills the sections and the list of them. A section that is a page of its own has no number. The
-// address can hold the state of a section's sliders and choices: #noise?workers=32&graph=star.
+// Fills the sections and the list of them. A section that is a page of its own has no number, and
+// says what it is a part of. The address can hold the state of a section's sliders and choices:
+// #noise?workers=32&graph=star.
 "use strict";
 const controlsOf = root => [...root.querySelectorAll(".controls label")].flatMap(label => {
   const input = label.querySelector("input[type=range], select");
@@ -39,7 +40,9 @@ everySection.forEach((root, k) => {
   const {title, intro} = words.sections[root.id];
   const numbered = everySection.length > 1 ? `${k + 1}. ${title}` : title;
   contents.append(make("a", {href: `#${root.id}`}, numbered));
-  root.append(make("h2", {}, numbered), make("p", {}, ...prose(intro)));
+  root.append(...(heading ? [make("h2", {}, numbered)] :
+      [make("p", {class: "soft"}, words.page.heading), make("h1", {}, numbered)]),
+              make("p", {}, ...prose(intro)));
   sections[root.id](root);
   const link = make("a", {href: `#${root.id}`}, words.page.link);
   const update = () => link.setAttribute("href", addressOf(root));

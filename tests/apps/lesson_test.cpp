@@ -254,7 +254,7 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
                                  {"late.jsonl", "late"}}) {
     const Json end = opened(file)["end"];
     EXPECT_EQ(end["events so far"], found["files"][id]["events"].dump());
-    EXPECT_LT(std::stod(end["engine − file"].get<std::string>()), 1e-12);
+    EXPECT_LT(std::stod(end["largest difference to the file"].get<std::string>()), 1e-12);
   }
   EXPECT_THAT(opened("trace.json")["said"].get<std::string>(), HasSubstr("trace of 2 processes"));
   EXPECT_GT(std::stoi(opened("trace.json")["end"]["parts so far"].get<std::string>()), 10);
@@ -325,7 +325,7 @@ TEST_F(Lesson, EverySectionAnswersToDragKeyAndSliderAndItsEngineIsTheProgram) {
   EXPECT_NEAR(shown("learning", "theory: γd/4n"), .1 * 8 / (4 * 16), 1e-4);
   EXPECT_NEAR(of_mean, .1 * 8 / (4 * 16), .1 * of_mean);
   // The program's loss is of workers that meet by a protocol, the lesson's of ideal gossip.
-  const double away = shown("unlike", "at Σ rᵢbᵢ / Σ rᵢ it is");
+  const double away = shown("unlike", "the same at Σ rᵢbᵢ / Σ rᵢ");
   EXPECT_NEAR(simulated({"quadratic", "--workers", "8", "--dims", "2", "--seed", "8", "--noise",
                          "0", "--pairing", "handshake", "--slow", "3:x10"})["stationary_loss"]
                   .get<double>(),
