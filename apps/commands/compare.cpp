@@ -330,7 +330,10 @@ std::string interval_text(const Interval& i, bool sign) {
 }
 std::string difference_text(const Experiment& e, const ComparedRow& row) {
   if (e.methods[row.method].name == e.baseline) return "";
-  return std::isfinite(row.against.mean) ? interval_text(row.against, true) : "";
+  const Interval& i = row.against;
+  const double rounding = 1e-12 * std::abs(row.all.mean);
+  if (std::abs(i.mean) < rounding && !(i.half >= rounding)) return "0";
+  return std::isfinite(i.mean) ? interval_text(i, true) : "";
 }
 std::string rate_text(const ComparedRow& row) {
   if (!row.learning_rate) return "";

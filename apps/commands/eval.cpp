@@ -250,7 +250,8 @@ int eval(const EvalCommand& command) {
   const std::vector<ClassPair> pairs = count_pairs(judged);
   if (!command.csv.empty()) write_class_csv(command.csv, pairs, model.classes);
   if (!command.html.empty())
-    write_class_page(command.html, name, models.files, result, class_report(judged, *set));
+    write_class_page(command.html, "Evaluation: " + name, models.files, result,
+                     class_report(judged, *set));
   if (command.json) {
     JsonObject out;
     out.add("model", name).add("images", static_cast<i64>(counts.items));

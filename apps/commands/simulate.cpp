@@ -223,7 +223,8 @@ int consensus(const SimulateCommand& c, const dist::SimulationPlan& plan) {
     out.add("time", r.time).add("distance", r.distance);
   }
   if (!c.html.empty())
-    write_result_page(c.html, title(plan, r.seeds), consensus_pictures(r), out.str());
+    write_result_page(c.html, "Simulation: " + title(plan, r.seeds), consensus_pictures(r),
+                      out.str());
   if (c.json) return print_line(out.str());
   fmt::print("{}\n", title(plan, r.seeds));
   print_over_time(r.time, r.distance, "(x - mean)^2");
@@ -293,7 +294,8 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
     out.add("time", r.time).add("loss", r.loss).add("distance", r.distance);
   }
   if (!c.html.empty())
-    write_result_page(c.html, title(plan, r.seeds), training_pictures(r), out.str());
+    write_result_page(c.html, "Simulation: " + title(plan, r.seeds), training_pictures(r),
+                      out.str());
   if (c.json) return print_line(out.str());
   fmt::print("{}\n", title(plan, r.seeds));
   // Without curvature no model has a loss.
@@ -330,7 +332,8 @@ int timeline(const SimulateCommand& c, const dist::SimulationPlan& plan) {
         .add("waiting", waiting);
     out.add("exposed", exposed).add("exchanges_per_step", exchanges);
   }
-  if (!c.html.empty()) write_result_page(c.html, title(plan, 1), timeline_pictures(r), out.str());
+  if (!c.html.empty())
+    write_result_page(c.html, "Simulation: " + title(plan, 1), timeline_pictures(r), out.str());
   if (c.json) return print_line(out.str());
   fmt::print("{}\n  worker   steps/s  computing   waiting   exposed\n", title(plan, 1));
   for (std::size_t i = 0; i < r.workers.size(); ++i) {

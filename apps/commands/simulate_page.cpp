@@ -46,13 +46,13 @@ std::string consensus_pictures(const dist::ConsensusResult& r) {
     }
     curves.push_back(std::move(line));
   }
-  return chart({"mean (x - mean)^2", kTime, true}, curves);
+  return chart({"mean (x − x̄)²", kTime, true}, curves);
 }
 
 std::string training_pictures(const dist::TrainingResult& r) {
   std::string out = chart({"loss of the mean model, above the minimum", kTime, true},
                           {{.points = points_of(r.time, r.loss)}});
-  out += chart({"mean (x - mean)^2", kTime, true}, {{.points = points_of(r.time, r.distance)}});
+  out += chart({"mean (x − x̄)²", kTime, true}, {{.points = points_of(r.time, r.distance)}});
   if (r.control)
     out += chart({"distance and its target", kTime, true},
                  {{.name = "distance", .points = points_of(r.time, r.control->xi)},
@@ -107,13 +107,13 @@ std::string graph_pictures(const dist::Graph& g,
     if (rate > 0)
       curves.push_back(decay(name, rate, 12 / slowest, static_cast<int>(curves.size())));
   return graph_picture(g.n, edges) +
-         (curves.empty() ? "" : chart({"(x - mean)^2, expected", kTime, true}, curves));
+         (curves.empty() ? "" : chart({"(x − x̄)², expected", kTime, true}, curves));
 }
 
 std::string rounds_picture(double rho) {
   if (!(rho > 0 && rho < 1)) return "";
   Curve curve = decay("", -2 * std::log(rho), 6 / -std::log(rho), 2);
-  return chart({"(x - mean)^2 by synchronous rounds", "rounds", true}, {curve});
+  return chart({"(x − x̄)² by synchronous rounds", "rounds", true}, {curve});
 }
 
 void write_result_page(const std::string& file, const std::string& title,

@@ -28,7 +28,7 @@ constexpr const char* kHere = "127.0.0.1";
 
 // What is shown is fetched again every two seconds; what a reader has opened stays open.
 constexpr const char* kScript = R"(<p class="soft" id="state" role="status"></p>
-<main id="runs">Reading ...</main><script>
+<div id="runs">Reading ...</div><script>
 "use strict";
 const runs = document.getElementById("runs"), state = document.getElementById("state");
 let shown = "";
@@ -90,8 +90,9 @@ int watch(const WatchCommand& command) {
   const auto serve = [&](const char* name, const char* type, auto text) {
     server.Get(path + name, [=](const auto&, auto& response) { answer(response, text(), type); });
   };
+  const std::string title = (command.runs.size() > 1 ? "Runs " : "Run ") + runs.names();
   serve("", "text/html; charset=utf-8",
-        [&runs] { return html_page(runs.names(), kScript, PageMay::fetch); });
+        [title] { return html_page(title, kScript, PageMay::fetch); });
   serve("body", "text/html; charset=utf-8", [&runs] { return runs.body(); });
   serve("metrics", "text/plain; version=0.0.4; charset=utf-8", [&runs] { return runs.metrics(); });
   const int port = command.port > 0 ? (server.bind_to_port(kHere, command.port) ? command.port : -1)

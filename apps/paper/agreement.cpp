@@ -94,7 +94,7 @@ PaperPage ring_page(const PaperOptions&) {
     const char *method, *name;
     double exact, late;
   } rows[] = {{"adpsgd", "without (AD-PSGD)", .0048, .0048}, {"a2cid2", "A2CiD2", .0567, .0555}};
-  PaperChart chart{{"mean (x - mean)^2 on a ring of 64", "mean gradient durations", true}, {}};
+  PaperChart chart{{"mean (x − x̄)² on a ring of 64", "mean gradient durations", true}, {}};
   for (int m = 0; m < 2; ++m) {
     const auto& row = rows[m];
     dist::SimulationPlan plan = ring_plan(64, row.method);

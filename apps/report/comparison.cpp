@@ -73,14 +73,15 @@ std::string results(const std::vector<RunRecord>& runs) {
   std::vector<std::string> header{"run", "end"};
   for (const ScoreColumn& score : scores) header.emplace_back(score.title);
   for (const std::string& more :
-       {std::string("loss"), unit_of(runs), std::string("seconds"), std::string("a second"),
+       {std::string("loss"), unit_of(runs), std::string("seconds"), unit_of(runs) + " a second",
         std::string("exchanges per gradient"), std::string("consensus distance")})
     header.push_back(more);
   HtmlTable table(header);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunRecord& r = runs[i];
     std::vector<std::string> cells{
-        fmt::format("{} <b>{}</b>", colour_mark(static_cast<int>(i), "■"), html_escape(r.name)),
+        fmt::format("{}&nbsp;<b>{}</b>", colour_mark(static_cast<int>(i), "■"),
+                    html_escape(r.name)),
         html_escape(r.outcome)};
     for (const ScoreColumn& score : scores)
       cells.push_back(value(r, score.name, score.format, score.factor));

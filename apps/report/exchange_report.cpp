@@ -61,11 +61,11 @@ std::string meetings(const RunRecord& run) {
 std::string exchange_report(const RunRecord& run) {
   if (run.exchanges.size() < 2) return "";
   std::string out = over_time(run, "staleness in own gradients", &ExchangeRow::staleness, false);
-  out += over_time(run, "distance |x_i - x_j| at an exchange", &ExchangeRow::distance, true);
+  out += over_time(run, "distance |xᵢ − xⱼ| at an exchange", &ExchangeRow::distance, true);
   out += meetings(run);
   if (out.empty()) return "";
   return "<h2>Exchanges</h2><div class=\"grid\">" + out +
-         "</div><p class=\"soft\">Faint: each worker; bold: their mean. Staleness is how many "
+         "</div><p class=\"soft\">Staleness is how many "
          "gradients a worker did between its snapshot and the use of the answer.</p>";
 }
 

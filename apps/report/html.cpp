@@ -18,6 +18,7 @@ gap:1em 1.5em;margin:1em 0}
 figure{margin:0}figcaption{font-size:13px;color:var(--soft)}
 figcaption b{font-weight:600}figcaption span{white-space:nowrap}svg{width:100%;display:block}
 .g{stroke:var(--line)}.a{font-size:11px;fill:var(--soft)}.r{text-anchor:end}.m{text-anchor:middle}
+.over{stroke:var(--paper);stroke-width:3px;stroke-linejoin:round;paint-order:stroke}
 .t{font-size:13px;font-weight:600;fill:var(--text)}.n{fill:var(--text)}
 .gone{fill:var(--paper);stroke:var(--text)}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:13px}
@@ -38,6 +39,9 @@ td:first-child code{overflow-wrap:normal}details{margin:.6em 0}summary{cursor:po
 .cards tr{display:grid;grid-template-columns:repeat(3,1fr);border-bottom:1px solid var(--line)}
 .cards td{border:0}.cards td::before{content:attr(data-of);display:block;color:var(--soft);
 font-size:11px}}
+@media print{body{margin:0;font-size:13px}h2{break-after:avoid}figure,tr{break-inside:avoid}
+table{font-size:10px}td,th{padding-right:8px}.wide{overflow:visible}
+.bar,.box,.shots img{print-color-adjust:exact;-webkit-print-color-adjust:exact}}
 )";
 
 // With more columns, a row becomes a card on a telephone: each value below its column's name.

@@ -309,9 +309,10 @@ std::string graph_picture(int workers, const std::vector<DrawnEdge>& edges,
         x1, y1, x2, y2, curve_colour(poor ? 1 : 0), most > 0 ? 0.5 + 4 * e.rate / most : 0.5,
         e.rate > 0 ? "" : " stroke-dasharray=\"3 4\"", html_escape(e.text));
     if (edges.size() <= 16) {  // beside the line
-      const double length = std::hypot(x2 - x1, y2 - y1), side = 13 / std::max(1.0, length);
+      const double length = std::max(1.0, std::hypot(x2 - x1, y2 - y1));
+      const double side = (13 + 6 * std::abs(y2 - y1) / length) / length;  // a number is wide
       const double y = (y1 + y2) / 2 + side * (x2 - x1) + 4;
-      svg += label((x1 + x2) / 2 + side * (y1 - y2), y, "m", fmt::format("{:.2f}", e.rate));
+      svg += label((x1 + x2) / 2 + side * (y1 - y2), y, "m over", fmt::format("{:.2f}", e.rate));
       lowest = std::max(lowest, y);
     }
   }
@@ -415,8 +416,8 @@ std::string timeline(const RunRecord& run) {
   }
   return "<figure>" + svg + times(run.seconds, y + 22, "s") +
          fmt::format(
-             "</svg><figcaption>a line while it was alive; {} lost, {} back, {} injected, {} "
-             "refused</figcaption></figure>",
+             "</svg><figcaption>a line while it was alive; <span>{} lost</span>, <span>{} "
+             "back</span>, <span>{} injected</span>, <span>{} refused</span></figcaption></figure>",
              colour_mark(1, "●"), colour_mark(2, "●"), colour_mark(4, "●"), colour_mark(5, "●"));
 }
 

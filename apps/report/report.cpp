@@ -114,7 +114,10 @@ std::string curves(const RunRecord& run) {
   for (const Curve& c : by_time) all.push_back(c.points);
   by_time.push_back({.name = "", .points = mean_of(all)});
   out += chart({"training loss against time", unit.name}, by_time);
-  return out.empty() ? "" : "<div class=\"grid\">" + out + "</div>";
+  if (out.empty()) return "";
+  return "<div class=\"grid\">" + out + "</div>" +
+         (run.steps.size() > 1 ? "<p class=\"soft\">Faint: each worker; bold: their mean.</p>"
+                               : "");
 }
 
 struct Edges {
@@ -147,7 +150,7 @@ Edges edges(const RunRecord& run) {
   if (!summary.contains("edges") || !summary["edges"].is_array()) return {};
   std::vector<DrawnEdge> drawn;
   HtmlTable table({"workers", "rate", "requested", "exchanges", "failed", "refused", "staleness",
-                   "at most", "distance", "ms"});
+                   "at most", "distance", "ms each"});
   for (const Json& e : summary["edges"]) {
     if (!e.is_object() || !std::isfinite(number(e, "rate"))) continue;
     const double wanted = rounds ? 0 : number(e, "wanted");
@@ -297,7 +300,7 @@ std::string body_of(const RunRecord& run) { return body_with(run, ""); }
 
 void write_page(const RunRecord& run, const fs::path& folder, const fs::path& page) {
   const std::string trace = trace_player(folder);
-  write_file(page, html_page(run.name, body_with(run, trace),
+  write_file(page, html_page("Run " + run.name, body_with(run, trace),
                              trace.empty() ? PageMay::show : PageMay::run));
 }
 

@@ -189,7 +189,7 @@ TEST_F(Watch, ThePageFillsItselfInABrowser) {
   }
   const Result r = browse({"--virtual-time-budget=4000", "--dump-dom", address});
   EXPECT_THAT(r.out,
-              AllOf(HasSubstr("<h1>t</h1>"), HasSubstr("2 gone"),
+              AllOf(HasSubstr("<h1>Run t</h1>"), HasSubstr("2 gone"),
                     HasSubstr("training loss against time"), HasSubstr("role=\"status\"></p>")));
   server_ = server;
 }
