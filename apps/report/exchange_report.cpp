@@ -27,7 +27,7 @@ std::string over_time(const RunRecord& run, const char* title, double ExchangeRo
   return chart({title, unit.name, logarithmic}, curves);
 }
 
-// A row for each pair, darker where it met more often.
+// A row for each pair, stronger where it met more often.
 std::string meetings(const RunRecord& run) {
   constexpr int kPieces = 40;
   constexpr std::size_t kMostPairs = 48;
@@ -53,7 +53,7 @@ std::string meetings(const RunRecord& run) {
                      .15 + .85 * pieces[k] / most,
                      fmt::format("{} – {}: {:.1f} exchanges", pair.first, pair.second, pieces[k]));
   }
-  return picture.figure("darker: more exchanges of the two");
+  return picture.figure("stronger: more exchanges of the two");
 }
 
 }  // namespace

@@ -238,7 +238,7 @@ std::string chart_svg(const ChartText& text, std::vector<Curve>& curves) {
     } else {
       svg +=
           fmt::format("<polyline fill=\"none\" style=\"stroke:{}\" stroke-width=\"{}\"{} points=\"",
-                      curve_colour(c.colour), c.faint ? .4 : 1.8,
+                      curve_colour(c.colour), c.faint ? .6 : 1.8,
                       c.colour < kCurveColours ? "" : " stroke-dasharray=\"6 3\"");
       for (const auto& [x, y] : c.points) svg += fmt::format("{:.1f},{:.1f} ", px(x), py(y));
       svg += "\"><title>" + html_escape(c.name) + "</title></polyline>";
