@@ -369,6 +369,10 @@ std::vector<std::string> notes(const Experiment& e, const std::vector<ComparedRo
   return out;
 }
 
+std::vector<std::pair<std::string, const std::vector<Variant>*>> axes(const Experiment& e) {
+  return {{"data", &e.data}, {"graphs", &e.graphs}, {"methods", &e.methods}};
+}
+
 // The header, then the rows. An axis without names has no column.
 std::vector<std::vector<std::string>> lines_of(const Experiment& e,
                                                const std::vector<ComparedRow>& rows) {
@@ -399,6 +403,22 @@ std::string table_text(const std::vector<std::vector<std::string>>& lines) {
     out += text + "\n";
   }
   return out;
+}
+
+// What was compared: of each table of the experiment its name and its settings.
+std::string settings_table(const Experiment& e) {
+  HtmlTable table({"table", "settings"});
+  const auto add = [&](const std::string& name, const SettingTexts& settings) {
+    std::string text;
+    for (const auto& [key, value] : settings)
+      text += (text.empty() ? "" : "<br>") + html_escape(key + " = " + value);
+    if (!text.empty()) table.row({html_escape(name), text});
+  };
+  add("common", e.common);
+  for (const auto& [axis, all] : axes(e))
+    for (const Variant& each : *all) add(axis + "." + each.name, each.settings);
+  return "<details><summary>Settings</summary><p>gossamer " + html_escape(listed(e.command, " ")) +
+         "</p>" + table.html() + "</details>";
 }
 
 std::string page(const Experiment& e, const Runs& runs, const std::vector<ComparedRow>& rows) {
@@ -432,7 +452,14 @@ std::string page(const Experiment& e, const Runs& runs, const std::vector<Compar
   std::string body = "<p class=\"lead\">" + html_escape(e.about) + "</p>" + table.html();
   for (const std::string& note : notes(e, rows)) body += "<p>" + html_escape(note) + "</p>";
   if (!pictures.empty()) body += "<div class=\"grid\">" + pictures + "</div>";
+  body += settings_table(e);
   return html_page("Comparison: " + e.name, body);
+}
+
+JsonObject json_of(const SettingTexts& settings) {
+  JsonObject out;
+  for (const auto& [key, value] : settings) out.add(key, value);
+  return out;
 }
 
 std::string json_of(const Experiment& e, const std::vector<ComparedRow>& rows) {
@@ -447,12 +474,17 @@ std::string json_of(const Experiment& e, const std::vector<ComparedRow>& rows) {
     each.add("difference", row.against.mean).add("difference_half", row.against.half);
     for (std::size_t k = 0; k < e.also.size(); ++k) each.add(e.also[k].c_str(), row.also[k]);
   }
-  return JsonObject()
-      .add("experiment", e.name)
-      .add("measure", e.measure)
-      .add("baseline", e.baseline)
-      .add("rows", out)
-      .str();
+  JsonObject all;
+  all.add("experiment", e.name).add("about", e.about).add("command", listed(e.command, " "));
+  all.add("workers", e.workers).add("seeds", e.seeds);
+  all.add("measure", e.measure).add("better", e.more_is_better ? "more" : "less");
+  all.add("baseline", e.baseline).add("common", json_of(e.common));
+  for (const auto& [axis, variants] : axes(e)) {
+    JsonObject each;
+    for (const Variant& v : *variants) each.add(v.name, json_of(v.settings));
+    all.add(axis, each);
+  }
+  return all.add("rows", out).str();
 }
 
 }  // namespace

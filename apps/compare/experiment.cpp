@@ -16,7 +16,7 @@
 namespace gossamer::apps {
 namespace {
 
-using Settings = std::vector<std::pair<std::string, std::string>>;
+using Settings = SettingTexts;
 
 constexpr int kMostWorkers = 4096, kMostSeeds = 1000;
 
@@ -71,11 +71,16 @@ class Reader {
     const toml::table* const all = n->as_table();
     if (!all || all->empty())
       wrong(*n, key, std::string("tables, one for each: [") + key + ".NAME]");
+    std::vector<toml::source_position> places;
     for (const auto& [name, value] : *all) {
       const std::string of = toml_.original(name.str());
       if (!is_name(of))
         wrong(value, std::string(key) + "." + of, "a name of letters, digits, '-', '_' and '.'");
-      out.push_back({of, settings_of(value, std::string(key) + "." + of)});
+      // as the file has them, not by the alphabet as in the table
+      const toml::source_position begin = value.source().begin;
+      const auto at = std::ranges::upper_bound(places, begin) - places.begin();
+      places.insert(places.begin() + at, begin);
+      out.insert(out.begin() + at, {of, settings_of(value, std::string(key) + "." + of)});
     }
     return out;
   }

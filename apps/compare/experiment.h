@@ -10,10 +10,12 @@
 
 namespace gossamer::apps {
 
+using SettingTexts = std::vector<std::pair<std::string, std::string>>;
+
 // A value of one of the axes: its name, and the settings that make it.
 struct Variant {
   std::string name;
-  std::vector<std::pair<std::string, std::string>> settings;
+  SettingTexts settings;
 };
 
 struct Experiment {
@@ -25,8 +27,8 @@ struct Experiment {
   std::vector<std::string> also;  // further numbers to show
   std::string baseline;           // a method
   std::vector<double> learning_rates;
-  std::vector<std::pair<std::string, std::string>> common;
-  std::vector<Variant> methods, graphs, data;
+  SettingTexts common;
+  std::vector<Variant> methods, graphs, data;  // in the order of the file
   bool trains() const { return command[0] == "train"; }
 };
 // ConfigError with file, line and column. file: its name.

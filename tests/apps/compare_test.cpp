@@ -47,9 +47,9 @@ TEST(Experiment, IsReadFromItsFile) {
   EXPECT_THAT(e.command, ElementsAre("simulate", "quadratic"));
   EXPECT_EQ(e.seeds, 3);
   EXPECT_FALSE(e.more_is_better);
-  ASSERT_EQ(e.methods.size(), 2u);  // in alphabetical order
-  EXPECT_EQ(e.methods[1].name, "plain");
-  const ComparedRun run{.data = 1, .graph = 0, .method = 1, .learning_rate = .02, .seed = 2};
+  ASSERT_EQ(e.methods.size(), 2u);
+  EXPECT_EQ(e.methods[0].name, "plain");  // as in the file
+  const ComparedRun run{.data = 1, .graph = 0, .method = 0, .learning_rate = .02, .seed = 2};
   EXPECT_EQ(name_of(e, run), "unlike-ring-plain-0.02-2");
   EXPECT_THAT(arguments_of(e, run),
               ElementsAre("simulate", "quadratic", "--dims=4", "--noise=0.5", "--time=40",
@@ -94,7 +94,7 @@ TEST(Experiment, SaysWhatIsWrongAndWhere) {
   says("seeds = 3", "seeds = 0", "two.toml:4:9: seeds wants a whole number from 1");
   says("simulate quadratic", "simulate timeline", "command must be");
   says("\"less\"", "\"small\"", "better must be");
-  says("baseline = \"plain\"", "baseline = \"other\"", "baseline must be one of mean, plain");
+  says("baseline = \"plain\"", "baseline = \"other\"", "baseline must be one of plain, mean");
   says("[0.02, 0.1]", "[0.1, 0.02]", "must ascend");
   says("[0.02, 0.1]", "[0, 0.1]", "above 0");
   says("[methods.mean]", "[methods.\"../x\"]", "a name of letters");
@@ -115,8 +115,8 @@ TEST(Experiment, IntervalsAreStudentsAndDifferencesAreOfTheSameSeed) {
   EXPECT_EQ(best_of({NAN, INFINITY}, false), std::nullopt);
 
   const Experiment e = parse_experiment(kExperiment, "two.toml");
-  std::vector<ComparedRow> rows{{.method = 0, .values = {11, 22, 33}},
-                                {.method = 1, .values = {10, 20, 30}}};
+  std::vector<ComparedRow> rows{{.method = 1, .values = {11, 22, 33}},
+                                {.method = 0, .values = {10, 20, 30}}};
   compare_rows(e, rows);
   EXPECT_DOUBLE_EQ(rows[0].against.mean, 2);
   EXPECT_NEAR(rows[0].against.half, 4.3027 / std::sqrt(3.), 1e-12);
@@ -136,7 +136,13 @@ TEST_F(Compare, MakesATableAndAPageAndRunsNothingTwice) {
   EXPECT_THAT(read_text(folder / "runs/compare/two/comparison.html"),
               AllOf(HasSubstr("Two methods"), HasSubstr("loss, alike, ring")));
   const Json all = Json::parse(read_text(folder / "runs/compare/two/comparison.json"));
+  EXPECT_EQ(all["command"], "simulate quadratic");
+  EXPECT_EQ(all["common"]["time"], "40");
+  EXPECT_EQ(all["methods"]["mean"]["method"], "allreduce");
+  EXPECT_THAT(read_text(folder / "runs/compare/two/comparison.html"),
+              AllOf(HasSubstr("time = 40"), HasSubstr("methods.mean")));
   ASSERT_EQ(all["rows"].size(), 4u);
+  EXPECT_EQ(all["rows"][0]["method"], "plain");
   for (const Json& row : all["rows"]) {
     ASSERT_EQ(row["values"].size(), 3u);
     EXPECT_GT(row["half"].get<double>(), 0);
