@@ -178,6 +178,9 @@ bool meets(const dist::SimulationPlan& plan) {
 }
 
 // A value over time, with a bar on a logarithmic scale.
+// No number has no sign.
+double unsigned_nan(double v) { return std::isnan(v) ? std::abs(v) : v; }
+
 void print_over_time(const std::vector<double>& time, const std::vector<double>& value,
                      const char* name) {
   double low = INFINITY, high = 0;
@@ -189,7 +192,7 @@ void print_over_time(const std::vector<double>& time, const std::vector<double>&
     const std::size_t k = rows > 1 ? r * (value.size() - 1) / (rows - 1) : 0;
     const double part =
         value[k] > 0 && high > low ? std::log(value[k] / low) / std::log(high / low) : 0;
-    fmt::print("  {:>10.6g}  {:<10.3g} {:#<{}}\n", time[k], value[k], "",
+    fmt::print("  {:>10.6g}  {:<10.3g} {:#<{}}\n", time[k], unsigned_nan(value[k]), "",
                static_cast<int>(std::lround(part * kBar)));
   }
 }
@@ -306,7 +309,8 @@ int training(const SimulateCommand& c, const dist::SimulationPlan& plan,
   fmt::print(
       "  mean from time {:.4g} on: loss {:.4g}, (x - mean)^2 {:.4g}; in all {:.3g} gradients, "
       "{:.3g} exchanges\n",
-      r.stationary_from, r.stationary_loss, r.stationary_distance, r.gradients, r.exchanges);
+      r.stationary_from, unsigned_nan(r.stationary_loss), unsigned_nan(r.stationary_distance),
+      r.gradients, r.exchanges);
   if (r.control) print_control(r);
   return 0;
 }

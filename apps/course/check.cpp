@@ -10,6 +10,8 @@
 #include <sstream>
 
 #include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 
 #include "gossamer/apps/course/course.h"
@@ -30,7 +32,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 find_package(gossamer REQUIRED COMPONENTS models dist)
 add_executable(unit unit.cpp)
-target_compile_options(unit PRIVATE -Wall -Wextra)
+target_compile_options(unit PRIVATE -Wall -Wextra -g)
 target_link_libraries(unit PRIVATE gossamer::models gossamer::dist)
 )";
 
@@ -49,6 +51,20 @@ void put(const fs::path& path, std::string_view text) {
   std::ofstream out(path, std::ios::binary);
   out << text;
   check<IoError>(out.flush().good(), "course: cannot write ", path.string());
+}
+
+// Held while a check uses its folder. A file of its own, open for writing: the lock of a folder
+// cannot be had over NFS. Where there are no locks at all, nobody waits.
+Descriptor claim(const fs::path& folder) {
+  const fs::path path = folder / "lock";
+  Descriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  check<IoError>(lock.get() >= 0, "course: cannot write ", path.string());
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return lock;
+  fmt::print(stderr, "course: another check uses {}; this one waits for its end\n",
+             folder.string());
+  while (flock(lock.get(), LOCK_EX) != 0 && errno == EINTR) {
+  }
+  return lock;
 }
 
 struct Ended {
@@ -123,6 +139,7 @@ CourseResult check_exercise(const CourseUnit& unit, const fs::path& file, const 
   const std::size_t test = own.find(kTestMark);
   const auto line = std::count(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(test), '\n');
   make_course_folder(folder);
+  const Descriptor claimed = claim(folder);
   for (const CourseHeader& header : course_headers()) put(folder / header.name, header.text);
   put(folder / "CMakeLists.txt", kProject);
   put(folder / "unit.cpp",

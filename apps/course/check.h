@@ -35,10 +35,16 @@ inline bool near(double value, double wanted, double tolerance) {
   return std::abs(value - wanted) <= tolerance * std::fmax(1.0, std::abs(wanted));
 }
 
-inline std::string shown(double v) {
+inline std::string shown(double v, int digits = 4) {
   char text[40];
-  std::snprintf(text, sizeof text, "%.4g", v);
+  std::snprintf(text, sizeof text, "%.*g", digits, v);
   return text;
+}
+// With as many digits as tell it from `other`.
+inline std::string shown_beside(double v, double other) {
+  for (int digits = 4; digits < 17; ++digits)
+    if (shown(v, digits) != shown(other, digits)) return shown(v, digits);
+  return shown(v);
 }
 
 // A prediction has to be written down; it need not be right. `tolerance` is a part of `value`.

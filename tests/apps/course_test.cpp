@@ -7,8 +7,12 @@
 #include <regex>
 #include <set>
 #include <sstream>
+#include <thread>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include "apps/course_fillings.h"
 #include "apps/program.h"
@@ -295,6 +299,32 @@ TEST_F(CourseProgram, NamesAFolderThatCannotBeMade) {
   EXPECT_EQ(r.code, 6) << r.out << r.err;
   EXPECT_THAT(r.err,
               AllOf(HasSubstr((folder / "course").string()), HasSubstr("change to a folder")));
+}
+
+TEST_F(CourseProgram, WaitsForAnotherCheckOfTheSameFolder) {
+  write_text(folder / "two.cpp", std::string(course_unit(2).solution));
+  const fs::path build = folder / "build";
+  write_text(build / "lock", "");
+  const int other = open((build / "lock").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(flock(other, LOCK_EX), 0);
+  start({"course", "check", "2", "two.cpp"}, flags());
+  for (int i = 0; i < kLimit * 50 && read_text(folder / "err").empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_THAT(read_text(folder / "err"), HasSubstr("this one waits for its end\n"));
+  EXPECT_FALSE(fs::exists(build / "unit.cpp"));
+  close(other);
+  const Result r = wait();
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+}
+
+TEST_F(CourseProgram, ShowsTheLineOfACrashToADebugger) {
+  write_text(folder / "two.cpp",
+             filled(course_unit(2), {{"return w;", "*static_cast<volatile int*>(nullptr) = 1;"}}));
+  EXPECT_EQ(run({"course", "check", "2", "two.cpp"}, flags()).code, 1);
+  std::string debug;
+  for (const auto& e : fs::recursive_directory_iterator(folder / "build"))
+    if (e.path().filename() == "unit") debug = read_text(e.path());
+  EXPECT_THAT(debug, HasSubstr(".debug_line"));
 }
 
 TEST_F(CourseProgram, ShowsWhatTheCompilerSays) {

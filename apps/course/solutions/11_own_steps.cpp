@@ -14,8 +14,8 @@ using namespace gossamer::dist;
 const double prediction = .087;
 
 // The expected mean of (x_i - mean)² over the n workers and over a period: after k = 0 ... period -
-// 1 own steps since all were equal. unlike: the mean of (b_i - mean b)²; noise: the variance of
-// what a gradient has too much.
+// 1 own steps since all were equal. unlike: the mean of (b_i - mean b)²; noise: s², the variance
+// of a gradient's noise.
 double mean_distance(int period, double gamma, int n, double unlike, double noise) {
   const double a = 1 - gamma;
   double sum = 0;

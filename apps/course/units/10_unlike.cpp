@@ -11,8 +11,9 @@
 using namespace gossamer;
 using namespace gossamer::dist;
 
-// Your prediction: eight workers, of which one is ten times slower, end 0.047 above the minimum.
-// How far above it do they end if that one is only twice as slow?
+// Your prediction: the formula puts eight workers, of which one is ten times slower, 0.047 above
+// the minimum (the simulation 0.046). How far above it do they end if that one is only twice as
+// slow?
 const double prediction = NAN;
 
 // Where workers end that minimise ½(x - b_i)² by rates[i] gradients in a unit of time.
@@ -72,12 +73,16 @@ void check_places() {
          : near(place, 3, 1e-12) || near(place, 1.5, 1e-12)
              ? "divide by the sum of all rates: workers that agree must stay where they are"
              : "it is " + shown(place) + ": (sum of r_i b_i) / (sum of r_i)");
-  const std::vector<double> factors = step_factors({2, 1, 8});
-  expect(factors.size() == 3 && near(factors[0] * 2, factors[1], 1e-12) &&
-             near(factors[2] * 8, factors[1], 1e-12),
+  const std::vector<double> factors = step_factors({4, 2, 16});
+  expect(factors.size() == 3 && near(factors[0] * 4, factors[1] * 2, 1e-12) &&
+             near(factors[2] * 16, factors[1] * 2, 1e-12),
          "all go equally far in the same time", "f_i r_i must be the same for all workers");
-  expect(near(factors[1], 1, 1e-12), "the slowest makes whole steps, and nobody longer ones",
-         "its factor is " + shown(factors[1]) + ": use the least of all rates, divided by r_i");
+  expect(
+      near(factors[1], 1, 1e-12), "the slowest makes whole steps, and nobody longer ones",
+      near(factors[1], .5, 1e-12)
+          ? "1 / r_i makes the steps of slow workers too long: use the least of all rates, "
+            "divided by r_i"
+          : "its factor is " + shown(factors[1]) + ": use the least of all rates, divided by r_i");
   course::done("resting places and factors");
   const Ended ten = with_a_slow_one(10);
   expect(near(ten.predicted / ten.simulated, 1, .1), "simulated workers rest there",
@@ -88,7 +93,7 @@ void check_places() {
 }
 
 void check_tracking() {
-  using course::expect, course::near, course::shown;
+  using course::expect, course::near, course::shown, course::shown_beside;
   constexpr double gamma = .05;
   const auto problem = make_quadratic(kWorkers, {.dims = 1, .noise = 0});
   const std::vector<double> b = course::pulls(*problem, kWorkers, 0);
@@ -114,14 +119,19 @@ void check_tracking() {
       mean += all.x[i] / kWorkers, follows += all.y[i] / kWorkers, wanted += g[i] / kWorkers;
     for (const double x : all.x) apart += (x - mean) * (x - mean) / kWorkers;
     const std::string when = " after step " + std::to_string(step);
-    expect(step > 1 || mean != 1, "a step moves the workers", "the third hole is empty");
-    expect(near(follows, wanted, 1e-9), "the mean of y is the mean gradient" + when,
-           "y gains g - before, and `before` becomes g at the end of the step");
+    expect(step > 1 || mean != 1 || all.y[0] != 0, "a step moves the workers",
+           "the third hole is empty");
+    expect(
+        near(follows, wanted, 1e-9), "the mean of y is the mean gradient" + when,
+        "y gains g - before, and `before` becomes g at the end of the step; W mixes the y of the "
+        "step before");
     expect(near(mean, simulation->mean()[0], 1e-9), "the mean is the simulator's" + when,
-           "it is " + shown(mean) + " instead of " + shown(simulation->mean()[0]) +
+           "it is " + shown_beside(mean, simulation->mean()[0]) + " instead of " +
+               shown_beside(simulation->mean()[0], mean) +
                ": x takes a step along y, as it has just become");
     expect(near(apart, simulation->distance(), 1e-9), "so is the distance" + when,
-           "it is " + shown(apart) + " instead of " + shown(simulation->distance()) +
+           "it is " + shown_beside(apart, simulation->distance()) + " instead of " +
+               shown_beside(simulation->distance(), apart) +
                ": W mixes x and y, each as they were before the step");
   }
   expect(near(mean, minimum, 1e-6) && apart < 1e-12, "all end at the minimum of the mean loss",

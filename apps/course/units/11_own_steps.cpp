@@ -15,8 +15,8 @@ using namespace gossamer::dist;
 const double prediction = NAN;
 
 // The expected mean of (x_i - mean)² over the n workers and over a period: after k = 0 ... period -
-// 1 own steps since all were equal. unlike: the mean of (b_i - mean b)²; noise: the variance of
-// what a gradient has too much.
+// 1 own steps since all were equal. unlike: the mean of (b_i - mean b)²; noise: s², the variance
+// of a gradient's noise.
 double mean_distance(int period, double gamma, int n, double unlike, double noise) {
   // The first hole.
   (void)period, (void)gamma, (void)n, (void)unlike, (void)noise;
@@ -41,34 +41,43 @@ void outer_step(double& outer, double& velocity, double mean, double rate, doubl
 
 constexpr int kWorkers = 16;
 
-// The mean of E(x - mean)² over a period, step by step: of a drift by gamma (b - x), and of noise.
-double followed(int period, double gamma, int n, double unlike, double noise, int first = 0) {
+// The mean of E(x - mean)² over a period, step by step: of a drift by gamma (b - x), or straight
+// on, and of noise.
+double followed(int period, double gamma, int n, double unlike, double noise, int first = 0,
+                bool straight = false) {
   double drift = 0, walk = 0, sum = 0;
   for (int k = 0; k < period + first; ++k) {
     if (k >= first) sum += drift * drift * unlike + walk;
-    drift += gamma * (1 - drift);
+    drift += gamma * (straight ? 1 : 1 - drift);
     walk = (1 - gamma) * (1 - gamma) * walk + gamma * gamma * noise * (n - 1) / n;
   }
   return sum / period;
 }
 
 void check_distance() {
-  using course::expect, course::near, course::shown;
+  using course::expect, course::near, course::shown, course::shown_beside;
   for (const auto& [unlike, noise] : {std::pair{1., 0.}, {0., 1.}, {2., .5}})
     for (const int period : {1, 2, 10}) {
       const double is = 1e3 * mean_distance(period, .1, 4, unlike, noise),
                    wanted = 1e3 * followed(period, .1, 4, unlike, noise);
       expect(near(is, wanted, 1e-9),
-             "1,000 times the distance is " + shown(wanted) + " with period " +
+             "1,000 times the distance is " + shown_beside(wanted, is) + " with period " +
                  std::to_string(period) + ", unlike " + shown(unlike) + " and noise " +
                  shown(noise),
              near(is, 1e3 * followed(period, .1, 4, unlike, noise, 1), 1e-9)
                  ? "k runs from 0, just after an average, to period - 1"
              : near(is, 1e3 * followed(period, .1, 4, unlike, noise * 4 / 3), 1e-9)
-                 ? "the mean model moves, too: of the noise 1 - 1/n is left"
+                 ? "the mean model moves, too: of the noise 1 - 1/n is left (1. / n, for whole "
+                   "numbers "
+                   "give 0)"
+             : near(is, 1e3 * followed(period, .1, 4, unlike, noise * noise), 1e-9)
+                 ? "noise is s² already: do not square it"
+             : near(is, 1e3 * followed(period, .1, 4, unlike, noise, 0, true), 1e-9)
+                 ? "γk is only the start of 1 - a^k"
              : near(is, period * wanted, 1e-9)
                  ? "a mean over the period: divide by it"
-                 : "it is " + shown(is) + ": two sums over k, of the drift squared and of noise");
+                 : "it is " + shown_beside(is, wanted) +
+                       ": two sums over k, of the drift squared and of noise");
     }
   course::done("the distance, with unlike data, noise, and both");
   const auto problem = make_quadratic(kWorkers, {.dims = 1, .noise = 0});
@@ -82,24 +91,27 @@ void check_distance() {
   const double is = simulate_training(plan, *problem, 480, 1, 97).stationary_distance,
                wanted = mean_distance(8, .02, kWorkers, unlike, 0);
   expect(near(is / wanted, 1, 1e-6), "the simulator's workers are so far apart",
-         "they are " + shown(is) + " apart, by your function " + shown(wanted));
+         "they are " + shown_beside(is, wanted) + " apart, by your function " +
+             shown_beside(wanted, is));
   course::done("so far apart are the simulator's workers");
 }
 
 void check_bytes() {
   using course::expect, course::near, course::shown;
-  expect(near(models_sent(4, 100, 10, true), 10, 1e-12), "an average with one other sends a model",
-         "100 steps with period 10 have 10 averages");
+  const double of_pairs = models_sent(4, 100, 10, true), of_all = models_sent(4, 100, 10, false);
+  expect(
+      near(of_pairs, 10, 1e-12), "an average with one other sends a model",
+      "it is " + shown(of_pairs) + ": 100 steps with period 10 have 10 averages, one model each");
   expect(near(models_sent(4, 109, 10, true), 10, 1e-12), "109 steps have 10 averages, too",
          "steps that do not fill a period end without an average: divide whole numbers");
-  expect(near(models_sent(4, 100, 10, false), 15, 1e-12),
-         "an average of all sends 2 (n - 1) / n models",
-         "it is " + shown(models_sent(4, 100, 10, false)) + " instead of 15 for 10 of 4 workers");
+  expect(near(of_all, 15, 1e-12), "an average of all sends 2 (n - 1) / n models",
+         "it is " + shown(of_all) + " instead of 15, for 10 averages of 4 workers" +
+             (near(of_all, 10, 1e-12) ? "; do you divide whole numbers?" : ""));
   course::done("what is sent");
 }
 
 void check_outer_step() {
-  using course::expect, course::near, course::shown;
+  using course::expect, course::near, course::shown, course::shown_beside;
   double outer = 1, velocity = 0;
   outer_step(outer, velocity, .5, 1, 0);
   expect(outer == .5, "rate 1 without momentum takes the mean",
@@ -120,7 +132,9 @@ void check_outer_step() {
     expect(near(outer, is, 1e-9), "o is that of DiLoCo after period " + std::to_string(round),
            near(before - .7 * (d + .9 * v), outer, 1e-12)
                ? "that is the heavy ball: update v first, then go along d + μ v"
-               : "it is " + shown(outer) + " instead of " + shown(is));
+           : near(velocity, .9 * v + .1 * d, 1e-12)
+               ? "v <- μ v + d, without a factor"
+               : "it is " + shown_beside(outer, is) + " instead of " + shown_beside(is, outer));
   }
   course::done("the outer step: as the program's DiLoCo for 20 periods");
 }

@@ -58,7 +58,7 @@ using Mix = std::function<void(std::vector<Model>&)>;
 // they differ.
 std::vector<Model> beside(Simulation* simulation, const std::vector<Model>& b, int steps,
                           const Mix& mix, const std::string& hint) {
-  using course::expect, course::near, course::shown;
+  using course::expect, course::near, course::shown_beside;
   std::vector<Model> x(kWorkers, Model(kDims, 1.0));
   for (int step = 1; step <= steps; ++step) {
     for (std::size_t i = 0; i < kWorkers; ++i)
@@ -73,12 +73,13 @@ std::vector<Model> beside(Simulation* simulation, const std::vector<Model>& b, i
       for (const Model& each : x)
         apart += (each[d] - mean) * (each[d] - mean) / (kWorkers * double{kDims});
       expect(near(mean, simulation->mean()[d], 1e-9),
-             "the mean is kept, in step " + std::to_string(step), "what i gains, others lose");
+             "the mean is kept, in step " + std::to_string(step),
+             "what i gains, others lose; all replicas first, then all models");
     }
-    expect(
-        near(apart, simulation->distance(), 1e-9),
-        "(x - mean)² is " + shown(simulation->distance()) + " after step " + std::to_string(step),
-        "it is " + shown(apart) + ": " + hint);
+    const double wanted = simulation->distance();
+    expect(near(apart, wanted, 1e-9),
+           "(x - mean)² is " + shown_beside(wanted, apart) + " after step " + std::to_string(step),
+           "it is " + shown_beside(apart, wanted) + ": " + hint);
   }
   return x;
 }
@@ -150,7 +151,8 @@ void check_clipping(const Data& data, const Square& w) {
   const Model near_by = pull({0, 0}, {3, 4}, .5, 10), far = pull({0, 0}, {30, 40}, .5, 10);
   expect(near(near_by[0], 1.5, 1e-12) && near(near_by[1], 2, 1e-12),
          "within the radius a neighbour pulls by weight times the difference",
-         "it pulls by " + shown(near_by[0]) + ", " + shown(near_by[1]) + " instead of 1.5, 2");
+         "it pulls by " + shown(near_by[0]) + ", " + shown(near_by[1]) +
+             " instead of 1.5, 2: towards the other");
   expect(near(far[0], 3, 1e-12) && near(far[1], 4, 1e-12),
          "beyond it, by weight times radius, in the same direction",
          near(far[0], 5, 1e-12) && near(far[1], 5, 1e-12)
@@ -183,7 +185,8 @@ void check_clipping(const Data& data, const Square& w) {
   }
   const double rests = std::sqrt(squared), wanted = 2 * .1 / 3 / (kWorkers - 1) / kRate;
   expect(near(rests / wanted, 1, .01), "a worker that sends 1,000 moves the others by so much only",
-         "they rest at " + shown(rests) + " instead of " + shown(wanted));
+         "they rest at " + course::shown_beside(rests, wanted) + " instead of " +
+             course::shown_beside(wanted, rests));
   course::done("a worker that sends 1,000 moves the mean of the others by " + shown(rests));
 }
 

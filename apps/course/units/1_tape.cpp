@@ -39,8 +39,10 @@ int main() {
   const Tensor y = swish(x);
   for (std::size_t k = 0; k < at.size(); ++k)
     expect(course::near(y.span<float>()[k], exact(at[k]), 1e-5),
-           "swish(" + course::shown(at[k]) + ") is " + course::shown(exact(at[k])),
-           "it is " + course::shown(y.span<float>()[k]) + "; y is x times 1 / (1 + e^-x)");
+           "swish(" + course::shown(at[k]) + ") is " +
+               course::shown_beside(exact(at[k]), y.span<float>()[k]),
+           "it is " + course::shown_beside(y.span<float>()[k], exact(at[k])) +
+               "; y is x times 1 / (1 + e^-x)");
   course::done("the values of y");
 
   x.requires_grad();
@@ -60,7 +62,8 @@ int main() {
     expect(kept > 0, "the tape keeps what the derivative needs",
            "it keeps nothing: give x to the fourth argument of record(), and capture nothing");
     expect(kept <= x.bytes(), "the tape keeps " + std::to_string(x.bytes()) + " bytes, those of x",
-           "it keeps " + std::to_string(kept) + ": s can be computed again from x");
+           "it keeps " + std::to_string(kept) +
+               ": s can be computed again from x, in one op, by record()");
   }
   course::done("what is kept: x, and only as long as the tape");
   sum(mul(swish(x), weights)).backward();
@@ -74,12 +77,23 @@ int main() {
   for (std::size_t k = 0; k < at.size(); ++k) {
     const double wanted = c[k] * slope(at[k]), got = x.grad().span<float>()[k];
     expect(course::near(got, wanted, 2e-3),
-           "the gradient at " + course::shown(at[k]) + " is " + course::shown(wanted),
+           "the gradient at " + course::shown(at[k]) + " is " + course::shown_beside(wanted, got),
            without_g ? "that is dy/dx; what comes back is g dy/dx, g the gradient of y"
-                     : "it is " + course::shown(got) +
+                     : "it is " + course::shown_beside(got, wanted) +
                            "; dy/dx = s + x s (1 - s), by the rule for products");
   }
   course::done("the gradient, against finite differences");
+  {
+    const auto nodes = tape(swish(x));
+    const Tensor ones = Tensor::full(x.shape(), 1.f), zeros = Tensor::zeros(x.shape());
+    const std::vector<Tensor> kept(nodes.back()->saved.size(), zeros);
+    const Grads of_zero = nodes.back()->back(ones, kept, {Place{}});
+    for (const float got : of_zero.at(0).span<float>())
+      expect(course::near(got, .5, 1e-3), "the closure reads x from what is kept",
+             "the test put zeros there, and the gradient is " + course::shown(got) +
+                 " instead of 0.5: read kept[0], and capture nothing");
+  }
+  course::done("the closure reads what is kept");
 
   x = Tensor::from(at, {2, 3});
   x.requires_grad();

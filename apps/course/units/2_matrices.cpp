@@ -48,7 +48,9 @@ int main() {
            "degree");
     expect(asymmetry < 1e-12, "W is symmetric" + on,
            "both ends of an edge must use the same weight, by the larger degree");
-    expect(least >= 0, "no weight is negative" + on, "1 + degree, not degree: 1/2 + 1/2 is all");
+    expect(least >= 0, "no weight is negative" + on,
+           "divide 1 by 1 + the larger of both degrees: neither by 1 + the smaller nor by a degree "
+           "alone");
     expect(own_part > 1e-9, "a worker keeps a part of its own" + on,
            "W(i, i) is " + course::shown(own_part) +
                ": 1 + degree, not degree, so that something is left");
@@ -56,9 +58,13 @@ int main() {
     const double second = std::fmax(std::abs(own.front()), std::abs(own[own.size() - 2]));
     const double wanted = mixing(*make_rounds(name, 16))->rho;
     expect(course::near(second, wanted, 1e-9),
-           "the second eigenvalue is " + course::shown(wanted) + on,
-           "it is " + course::shown(second) +
-               ": the mean is kept, but these are not Metropolis weights");
+           "the second eigenvalue is " + course::shown_beside(wanted, second) + on,
+           "it is " + course::shown_beside(second, wanted) +
+               (course::near(second, 1, 1e-9)
+                    ? ": W mixes nothing. Is 1 / (1 + degree) a division of whole numbers, which "
+                      "gives 0?"
+                    : ": the mean is kept, but these are not Metropolis weights, which go by the "
+                      "degrees of these two, not of the whole graph"));
   }
   course::done(
       "W mixes neighbours only, keeps the mean, and agrees as fast as the library's, on six "

@@ -38,7 +38,7 @@ int main() {
       const Chi chi = chi_of(graph);
       const std::string on = std::string(" of the ") + name + " of " + std::to_string(n) + " is ";
       const auto eigen = symmetric_eigenvalues(laplacian(graph));
-      std::string why = "it is " + course::shown(chi.one) + "; ";
+      std::string why = "it is " + course::shown_beside(chi.one, wanted.chi1) + "; ";
       if (chi.one > 1e6 || chi.one < 0 || !std::isfinite(chi.one))
         why +=
             "the first eigenvalue is 0, for workers that agree stay where they are: take the "
@@ -49,15 +49,15 @@ int main() {
             "0";
       else
         why += "1 / the second of the ascending eigenvalues of laplacian(graph)";
-      expect(course::near(chi.one, wanted.chi1, 1e-9), "chi1" + on + course::shown(wanted.chi1),
-             why);
-      why = "it is " + course::shown(chi.two) + "; ";
+      expect(course::near(chi.one, wanted.chi1, 1e-9),
+             "chi1" + on + course::shown_beside(wanted.chi1, chi.one), why);
+      why = "it is " + course::shown_beside(chi.two, wanted.chi2) + "; ";
       why += course::near(chi.two, 2 * wanted.chi2, 1e-9) ? "half of the resistance is wanted"
              : chi.two > wanted.chi2 + 1e-9
                  ? "the largest over edges, not over all pairs of workers"
                  : "the largest over all edges of (v_a - v_b) / 2";
-      expect(course::near(chi.two, wanted.chi2, 1e-9), "chi2" + on + course::shown(wanted.chi2),
-             why);
+      expect(course::near(chi.two, wanted.chi2, 1e-9),
+             "chi2" + on + course::shown_beside(wanted.chi2, chi.two), why);
     }
   course::done("chi1 and chi2 of six graphs of three sizes");
   const GraphConstants ring = constants(make_graph("ring", 64));

@@ -100,11 +100,13 @@ int main() {
   const GraphConstants k = constants(ring);
   const Numbers numbers = numbers_of(k.chi1, k.chi2);
   expect(numbers.eta > 0, "eta is above 0", "the first hole is empty");
-  expect(course::near(numbers.eta, k.eta, 1e-9), "eta is " + course::shown(k.eta),
-         "it is " + course::shown(numbers.eta) + "; 1 / (2 sqrt(chi1 chi2))");
+  expect(course::near(numbers.eta, k.eta, 1e-9),
+         "eta is " + course::shown_beside(k.eta, numbers.eta),
+         "it is " + course::shown_beside(numbers.eta, k.eta) + "; 1 / (2 sqrt(chi1 chi2))");
   expect(course::near(numbers.alpha_tilde, k.alpha_tilde, 1e-9),
-         "alpha~ is " + course::shown(k.alpha_tilde),
-         "it is " + course::shown(numbers.alpha_tilde) + "; sqrt(chi1 / chi2) / 2");
+         "alpha~ is " + course::shown_beside(k.alpha_tilde, numbers.alpha_tilde),
+         "it is " + course::shown_beside(numbers.alpha_tilde, k.alpha_tilde) +
+             "; sqrt(chi1 / chi2) / 2");
   course::done("eta and alpha~ of the ring of 64");
 
   constexpr int time = 200, from = 100, seeds = 200;
@@ -120,10 +122,10 @@ int main() {
   }
   const double rate = std::log(distance[from] / distance[time]) / (time - from);
   expect(rate >= .05, "the ring of 64 agrees at a rate of .05 or more",
-         "it is " + course::shown(rate));
+         "it is " + course::shown_beside(rate, .05));
   const double exact = *decay_exponent(ring, numbers.eta, .5, numbers.alpha_tilde);
   expect(exact >= .054, "in the long run the rate is .054 or more",
-         "it is " + course::shown(exact));
+         "it is " + course::shown_beside(exact, .054));
   course::done("the ring of 64 agrees at a rate of " + course::shown(rate) + ", in the long run " +
                course::shown(exact));
   course::predicted(prediction, exact, .25, "the rate");

@@ -36,6 +36,9 @@ int main() {
   Copies now{2, 1};
   arrive(now.x, now.twin, .5, 0, .3, 1.5);
   expect(now.x != 2 || now.twin != 1, "an answer moves something", "the hole is empty");
+  expect(now.x != 1.25 || now.twin != .75, "an answer that is not late is an exchange",
+         "c and s have changed places: c = (1 + e^(-2 eta late)) / 2, which is 1 if late is 0, "
+         "belongs to the own copy");
   expect(now.x == 1.75 && now.twin == .25, "an answer that is not late is an exchange",
          "x -= d / 2, twin -= alpha~ d if late is 0");
   course::done("an answer at once");

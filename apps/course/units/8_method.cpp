@@ -33,8 +33,9 @@ class Mine : public Method {
   void step(double learning_rate) override {
     // The hole.
     // 1. optimizer_.step(learning_rate) makes the step of params_.values().
-    // 2. group_.payload().exchange(peer, session, what goes, what comes, {}, Seconds(5)) starts an
-    //    exchange; session: a number that both sides know and that does not come again.
+    // 2. group_.payload().exchange(peer, session, tensor to send, tensor to fill, {},
+    //    Seconds(5)) starts an exchange; session: a number that both sides know and that does not
+    //    come again.
     // 3. group_.control().next(Seconds(5)) waits for an Event; the one of kind
     //    Event::Kind::exchanged says that received_ is there (if it is ok).
     // 4. params_.values() becomes the mean of both.
@@ -138,7 +139,9 @@ Outcome train(int n, int steps, double learning_rate) {
   for (std::thread& t : threads) t.join();
   for (const std::string& e : errors)
     course::expect(e.empty(), "all workers reach the end",
-                   "one said: " + e + ". Do both sides name each other, and the same session?");
+                   "one said: " + e +
+                       ". Do both sides name each other, and the same session? k begins anew after "
+                       "log2(n) - 1");
   return out;
 }
 
@@ -164,9 +167,11 @@ int main() {
   expect(moved, "a step mixes", "the workers are where they were: steps 2 to 4");
   expect(!swapped, "a step mixes",
          "each worker holds what its peer held: x becomes the mean of both, not received_ alone");
-  expect(course::near(mean(once.before), 3.5, 1e-6), "the mean is kept",
-         "it was 3.5 and is " + course::shown(mean(once.before)) +
-             ": both workers take the mean of the same two");
+  expect(
+      course::near(mean(once.before), 3.5, 1e-6), "the mean is kept",
+      "it was 3.5 and is " + course::shown(mean(once.before)) +
+          ": both workers take the mean of the same two. Was received_ there? Wait for the event "
+          "`exchanged` and look at its ok; both sides name each other and the same session");
   expect(course::near(once.before[0], .5, 1e-6) && course::near(once.before[7], 6.5, 1e-6),
          "the first step pairs 0 with 1, 2 with 3 ...",
          "worker 0 holds " + course::shown(once.before[0]) +
@@ -174,6 +179,10 @@ int main() {
   expect(spread(mixed.before) < 1e-6, "after three steps all eight hold the same",
          "they differ by " + course::shown(spread(mixed.before)) +
              ": k grows by one each step, from 0 to log2(n) - 1");
+  const Outcome first = train(4, 1, .5);
+  expect(course::near(first.before[2], 1.25, 1e-6), "a step begins with the own gradient",
+         "worker 2 holds " + course::shown(first.before[2]) +
+             " instead of 1.25 after a step of .5: optimizer_.step() first, then the exchange");
   course::done("mixing: the mean is kept, and exact after log2 n steps");
 
   const Outcome trained = train(4, 300, .05);

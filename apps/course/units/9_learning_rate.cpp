@@ -39,12 +39,13 @@ double moment(double start, double keep, double noise_variance, int t) {
 }
 
 void check_on(const char* graph, int n, double gamma, int t) {
-  using course::expect, course::near, course::shown;
-  constexpr int d = 4;
+  using course::expect, course::near, course::shown, course::shown_beside;
+  constexpr int d = 5;
   const std::vector<double> eigenvalues = mixing_eigenvalues(*make_rounds(graph, n));
   const Loss loss = expected_loss(gamma, t, d, eigenvalues);
   const std::string there = std::string(" on the ") + graph + " of " + std::to_string(n) +
-                            " after " + std::to_string(t) + " steps of " + shown(gamma);
+                            " after " + std::to_string(t) + (t == 1 ? " step of " : " steps of ") +
+                            shown(gamma);
   const double a = 1 - gamma;
   const double mean = moment(1, a, gamma * gamma / n, t), alone = moment(1, a, gamma * gamma, t);
   double distance = 0, late = 0;
@@ -54,22 +55,31 @@ void check_on(const char* graph, int n, double gamma, int t) {
     late += moment(0, l * a, gamma * gamma, t) / n;
   }
   const double is = loss.of_mean, wanted = d * mean / 2;
-  expect(near(is, wanted, 1e-9), "the mean model's loss is " + shown(wanted) + there,
+  expect(near(is, wanted, 1e-9), "the mean model's loss is " + shown_beside(wanted, is) + there,
          near(is, d * alone / 2, 1e-9)
              ? "that is the loss of one worker: the mean of n noises has the variance 1/n"
+         : near(is, d / 2 * mean, 1e-9)
+             ? "it is " + shown(is) + ": d / 2 divides whole numbers, and loses a half"
          : t == 0 ? "nothing has been done yet: all are at x = 1, which costs d/2"
-                  : "it is " + shown(is) + ": d/2 times what is left of the start, and of noise");
+                  : "it is " + shown_beside(is, wanted) +
+                        ": d/2 times what is left of the start, and of noise");
   const double apart = loss.of_worker - loss.of_mean;
   expect(near(apart, d * distance / 2, 1e-9),
-         "a worker's own model costs " + shown(d * distance / 2) + " more" + there,
+         "a worker's own model costs " + shown_beside(d * distance / 2, apart) + " more" + there,
          near(apart, d * late / 2, 1e-9)
              ? "noise is mixed in the step in which it is drawn: λ² γ² of it arrives"
+         : near(loss.of_worker, d * distance / 2, 1e-9)
+             ? "of_worker is the loss of the mean model plus d/2 times the distance"
+         : near(apart, d / 2 * distance, 1e-9) ? "d / 2 divides whole numbers, and loses a half"
+         : near(apart, d * distance / 2 * n / (n - 1), 1e-9)
+             ? "the distance is a mean over n workers: divide the sum over modes by n, not n - 1"
          : near(apart, d * distance / 2 * n, 1e-9)
              ? "the distance is a mean over workers: divide the sum over modes by n"
          : near(apart, d * (distance + mean / n) / 2, 1e-9) ||
                  near(apart, d * (distance + (alone - std::pow(a, 2. * t)) / n) / 2, 1e-9)
              ? "the first eigenvalue is that of the mean: the distance begins with the second"
-             : "it is " + shown(apart) + ": d/2 times the mean over workers of E (x - mean)²");
+             : "it is " + shown_beside(apart, d * distance / 2) +
+                   ": d/2 times the mean over workers of E (x - mean)²");
 }
 
 int main() {
