@@ -38,7 +38,8 @@ struct CourseResult {
 // Compiles what stands above the mark of `file`, with the unit's own test below it, against the
 // library (of the build tree in which this program lies, or installed with it), and runs it.
 // `folder` keeps what is built; nothing else is written. If another check uses it, this one says so
-// on stderr and waits. A test that does not end is stopped after `limit_s` seconds. ConfigError: there is no library, cmake or compiler.
+// on stderr and waits. A test that does not end is stopped after `limit_s` seconds.
+// ConfigError: there is no library, cmake or compiler.
 CourseResult check_exercise(const CourseUnit&, const std::filesystem::path& file,
                             const std::filesystem::path& folder, double limit_s);
 // Makes a folder and those above it. IoError says why it cannot be made, and what to do.
