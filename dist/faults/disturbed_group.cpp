@@ -2,11 +2,15 @@
 // back by a cut that does not last, arrives in order; what a connection had on its way when it was
 // given up is lost.
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
+#include <thread>
 
+#include "gossamer/core/host_signals.h"
 #include "gossamer/core/random.h"
 #include "gossamer/dist/faults/injector.h"
 
@@ -179,12 +183,27 @@ class DisturbedLink final : public ControlLink {
         edges_(static_cast<std::size_t>(size)),
         rank_(rank) {}
 
+  ~DisturbedLink() override {
+    {
+      const std::scoped_lock lock(held_mutex_);
+      ending_ = true;
+    }
+    held_changed_.notify_all();
+    if (sender_.joinable()) sender_.join();
+  }
+
   void send(int peer, const Message& m) override {
     Edge& edge = edges_.at(static_cast<std::size_t>(peer));
-    const std::scoped_lock lock(edge.mutex);
-    if (edge.dead) return;
-    edge.unsent.push_back(m);
-    if (!faults_.cut(peer)) send_held(peer, edge);
+    {
+      const std::scoped_lock lock(edge.mutex);
+      if (edge.dead) return;
+      edge.unsent.push_back(m);
+      if (!faults_.cut(peer)) return send_held(peer, edge);
+    }
+    const std::scoped_lock lock(held_mutex_);
+    held_ = true;
+    if (!sender_.joinable()) sender_ = start_thread([this] { send_after_cuts(); });
+    held_changed_.notify_all();
   }
   void post(Event e) override { inner_.post(std::move(e)); }
   std::optional<double> notice(Notice what, int peer) const override {
@@ -242,6 +261,29 @@ class DisturbedLink final : public ControlLink {
   void send_held(int peer, Edge& edge) {
     for (const Message& m : edge.unsent) inner_.send(peer, m);
     edge.unsent.clear();
+  }
+
+  // As a connection would, also while this worker waits in a collective and reads nothing: the
+  // other may wait for just these words.
+  void send_after_cuts() {
+    constexpr std::chrono::milliseconds kTurn{2};
+    std::unique_lock lock(held_mutex_);
+    while (!ending_) {
+      held_changed_.wait(lock, [this] { return ending_ || held_; });
+      held_ = false;
+      lock.unlock();
+      bool all = true;
+      for (std::size_t p = 0; p < edges_.size(); ++p) {
+        Edge& edge = edges_[p];
+        const std::scoped_lock of_edge(edge.mutex);
+        if (!edge.dead && !faults_.cut(static_cast<int>(p))) send_held(static_cast<int>(p), edge);
+        all = all && edge.unsent.empty();
+      }
+      lock.lock();
+      if (all) continue;
+      held_ = true;
+      held_changed_.wait_for(lock, kTurn, [this] { return ending_; });
+    }
   }
 
   void release(Late& late, double now, double& wake) {
@@ -335,6 +377,11 @@ class DisturbedLink final : public ControlLink {
   std::vector<Edge> edges_;
   std::deque<Event> ready_;
   const int rank_;
+
+  std::mutex held_mutex_;
+  std::condition_variable held_changed_;
+  bool held_ = false, ending_ = false;
+  std::thread sender_;  // from the first message on that a cut holds back
 };
 
 class DisturbedGroup final : public Group {

@@ -23,8 +23,7 @@ struct Faults {
   std::map<int, int> deaths{};  // rank, step
 };
 
-// cuts: a worker that waits in a collective sends what a cut held back only when it reads again.
-Faults draw_faults(const Graph& graph, int n, bool cuts, Rng& draw) {
+Faults draw_faults(const Graph& graph, int n, Rng& draw) {
   Faults out;
   const auto add = [&](const auto&... parts) {
     std::ostringstream item;
@@ -37,7 +36,7 @@ Faults draw_faults(const Graph& graph, int n, bool cuts, Rng& draw) {
     if (draw.below(4) == 0) add("delay:edge=", a, "-", b, ":", 1 + draw.below(3), "ms");
   }
   if (draw.below(2) == 0) add("slow:rank=", draw.below(static_cast<std::uint32_t>(n)), ":x3");
-  if (cuts && draw.below(3) == 0) add("partition:0|1:50ms@t=0.01");
+  if (draw.below(3) == 0) add("partition:0|1:50ms@t=0.01");
   const std::uint32_t deaths = draw.below(3);
   for (std::uint32_t i = 0; i < deaths && std::ssize(out.deaths) < n - 2; ++i)
     out.deaths[static_cast<int>(draw.below(static_cast<std::uint32_t>(n)))] =
@@ -71,7 +70,7 @@ void run(const std::string& method, std::uint64_t number_of_run) {
   if (!takes(graph)) options.payload = "f32";
   if (!takes(graph)) graph = make_graph("chain", n);
   ASSERT_TRUE(takes(graph)) << method;
-  const Faults faults = draw_faults(graph, n, !method_traits(method).synchronous, draw);
+  const Faults faults = draw_faults(graph, n, draw);
   SCOPED_TRACE(testing::Message() << method << ", run " << number_of_run << ": " << n
                                   << " workers, payload " << options.payload << ", " << faults.links
                                   << ", " << faults.deaths.size() << " deaths");

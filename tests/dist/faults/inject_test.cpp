@@ -381,6 +381,15 @@ TEST(Disturbed, AShortCutHoldsBackAndLosesNothing) {
   }
 }
 
+// A worker in a collective does not read, and the others may wait for what it has said.
+TEST(Disturbed, WhatACutHeldBackIsSentByAWorkerThatReadsNothing) {
+  Pair p("partition:0|1:100ms", "", 30);
+  p.a->control().send(1, numbered(1));
+  p.a->control().send(1, numbered(2));
+  EXPECT_THAT(first_events(*p.b, 2), ElementsAre(1, 2));
+  EXPECT_GE(p.first.now(), .09);
+}
+
 TEST(Disturbed, AnExchangeWaitsForTheEndOfACutNoLongerThanItsDeadline) {
   Pair p("partition:0|1:60s", 50);
   std::vector<float> x(2), at_a(2);
