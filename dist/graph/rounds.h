@@ -43,9 +43,9 @@ class Rounds {
   virtual Round round(int worker, i64 k) const = 0;
 };
 
-// Every graph of graph.h with Metropolis weights, W_ij = 1/(1 + max(deg_i, deg_j)) (Xiao and Boyd
-// 2004): on the ring 1/3, 1/3, 1/3; on the complete graph 1/n. Its rates play no part. Only `aer`
-// is not mixed as a fixed graph, but as below.
+// Every graph of graph.h with Metropolis weights, W_ij = 1/(1 + max(deg_i, deg_j)) (Xiao, Boyd
+// and Lall 2005): on the ring 1/3, 1/3, 1/3; on the complete graph 1/n. Its rates play no part.
+// Only `aer` is not mixed as a fixed graph, but as below.
 //   ring-matching          Odd/even: (0,1) (2,3) …, then (1,2) … (n-1,0). Odd n: one is left out,
 //                          by turns: n-1, n-2, …, 0.
 //   one-peer-exp           i XOR 2^k, k = 0 … ceil(log2 n)-1: the exact mean after log2 n rounds if
