@@ -177,10 +177,10 @@ bool meets(const dist::SimulationPlan& plan) {
   return !plan.formula && !dist::is_ideal(plan.options.pairing);
 }
 
-// A value over time, with a bar on a logarithmic scale.
-// No number has no sign.
+// A NaN has no meaning, so it is printed without its sign.
 double unsigned_nan(double v) { return std::isnan(v) ? std::abs(v) : v; }
 
+// A value over time, with a bar on a logarithmic scale.
 void print_over_time(const std::vector<double>& time, const std::vector<double>& value,
                      const char* name) {
   double low = INFINITY, high = 0;

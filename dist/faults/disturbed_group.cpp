@@ -326,11 +326,7 @@ class DisturbedLink final : public ControlLink {
         continue;
       }
       edge.cut_since = -1;
-      const std::scoped_lock lock(edge.mutex);
-      if (!edge.dead) {
-        send_held(peer, edge);
-        continue;
-      }
+      if (!edge.dead) continue;
       if (edge.whole_since < 0) edge.whole_since = now;
       if (now - edge.whole_since < kSettling || !inner_.alive(peer)) continue;
       edge.dead = false;

@@ -464,9 +464,9 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   const trace::Scope scope("meet", static_cast<i64>(purpose));
   membership_.check_taking_part();
   const double began = wall_seconds(), waited = exchange_.waited();
-  // What is said to have stopped goes on in new rounds only, whatever all have come for.
+  // Who says that it has stopped goes on in new rounds only, whatever all have come for.
   const bool stops = restart_ && purpose != Purpose::finish;
-  if (restart_ || purpose == Purpose::restart || purpose == Purpose::finish) {
+  if (restart_ || purpose == Purpose::finish) {
     say_stopped(purpose == Purpose::finish);
     complete_flights();
     if (purpose == Purpose::finish) mix_pending();
@@ -508,7 +508,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
       },
       patience);
   const std::vector<int> now = membership_.members();
-  const bool anew = !same || purpose == Purpose::restart || some_stop || now != members_;
+  const bool anew = !same || some_stop || now != members_;
   if (anew) {
     for (const int m : members_)
       if (std::ranges::find(now, m) == now.end()) lose(m, "dead");
