@@ -457,11 +457,11 @@ void multiply_part(const Product<N, T, C>& p, i64 row0, i64 row1, i64 column0, i
 // --- few rows: b is read once, unpacked, so that the product takes as long as reading b. ---
 constexpr i64 kFewRows = 15;
 
-// c[i][j] = sum_l a[i k + l] b[j k + l] for i < Rows, j < Columns. A vector holds sums of every
-// kLanes-th term, which are added at the end.
+// c[i][j c_step] = sum_l a[i k + l] b[j b_step + l] for i < Rows, j < Columns. A vector holds sums
+// of every kLanes-th term, which are added at the end.
 template <class N, int Rows, int Columns, class A, class T>
-HWY_NOINLINE void multiply_dots(i64 k, const A* HWY_RESTRICT a, const T* HWY_RESTRICT b,
-                                float* HWY_RESTRICT c, i64 c_row) {
+HWY_NOINLINE void multiply_dots(i64 k, const A* HWY_RESTRICT a, const T* HWY_RESTRICT b, i64 b_step,
+                                float* HWY_RESTRICT c, i64 c_row, i64 c_step) {
   const Floats d;
   Vector sum[Rows][Columns];
 #pragma GCC unroll 8
@@ -474,11 +474,7 @@ HWY_NOINLINE void multiply_dots(i64 k, const A* HWY_RESTRICT a, const T* HWY_RES
   for (; l + step <= k; l += step) {
     Vector right[Columns];
 #pragma GCC unroll 4
-    for (int j = 0; j < Columns; ++j) {
-      right[j] = along<N>(d, b + j * k + l);
-      __builtin_prefetch(b + (Columns + j) * k +
-                         l);  // of the next call; past the end it does nothing
-    }
+    for (int j = 0; j < Columns; ++j) right[j] = along<N>(d, b + j * b_step + l);
 #pragma GCC unroll 8
     for (int i = 0; i < Rows; ++i) {
       const Vector left = along<N>(d, a + i * k + l);
@@ -489,21 +485,23 @@ HWY_NOINLINE void multiply_dots(i64 k, const A* HWY_RESTRICT a, const T* HWY_RES
   for (int i = 0; i < Rows; ++i) {
     for (int j = 0; j < Columns; ++j) {
       float s = hn::GetLane(hn::SumOfLanes(d, sum[i][j]));
-      for (i64 r = l; r < k; ++r) s += gossamer::load(a, i * k + r) * gossamer::load(b, j * k + r);
-      c[i * c_row + j] = s;
+      for (i64 r = l; r < k; ++r)
+        s += gossamer::load(a, i * k + r) * gossamer::load(b, j * b_step + r);
+      c[i * c_row + j * c_step] = s;
     }
   }
 }
 
-// The same for any number of rows, four columns of c or one.
+// The same for any number of rows.
 template <class N, int Columns, class A, class T>
-void multiply_few(i64 rows, i64 k, const A* a, const T* b, float* c, i64 c_row) {
+void multiply_few(i64 rows, i64 k, const A* a, const T* b, i64 b_step, float* c, i64 c_row,
+                  i64 c_step) {
   constexpr int most = kManyRegisters ? 6 : 2;  // with four columns: as many sums as registers hold
   for (; rows >= most; rows -= most, a += most * k, c += most * c_row)
-    multiply_dots<N, most, Columns>(k, a, b, c, c_row);
+    multiply_dots<N, most, Columns>(k, a, b, b_step, c, c_row, c_step);
   for (; rows >= 2; rows -= 2, a += 2 * k, c += 2 * c_row)
-    multiply_dots<N, 2, Columns>(k, a, b, c, c_row);
-  if (rows > 0) multiply_dots<N, 1, Columns>(k, a, b, c, c_row);
+    multiply_dots<N, 2, Columns>(k, a, b, b_step, c, c_row, c_step);
+  if (rows > 0) multiply_dots<N, 1, Columns>(k, a, b, b_step, c, c_row, c_step);
 }
 
 template <class N, class T, class C>
@@ -518,16 +516,27 @@ void multiply_few_rows(const Product<N, T, C>& p) {
     pack_rows(RowView<T>{p.a, 0}, 1, p.m * p.k, p.m * p.k, data_of(wide));
     a = data_of(wide);
   }
-  const i64 panels = (p.n + kPanel - 1) / kPanel;
+  // Four columns that are far apart are four streams, which a CPU fetches ahead; of four that lie
+  // side by side, it does not.
+  const i64 panels = (p.n + kPanel - 1) / kPanel, whole = p.n / kPanel;
   parallel_for(panels, kLeastWork / (p.m * p.k * kPanel) + 1, [&](i64 begin, i64 end) HWY_ATTR {
-    alignas(64) float sums[kFewRows * kPanel];
-    for (i64 panel = begin; panel < end; ++panel) {
+    alignas(64) float sums[4 * kFewRows * kPanel];
+    const i64 apart = std::max<i64>(0, std::min(end, whole) - begin) / 4, size = p.m * kPanel;
+    for (i64 panel = begin; panel < begin + apart; ++panel) {
+      for (i64 j = 0; j < kPanel; ++j)
+        multiply_few<N, 4>(p.m, p.k, a, p.b + (panel * kPanel + j) * p.k, apart * kPanel * p.k,
+                           sums + j, kPanel, size);
+      for (i64 i = 0; i < 4; ++i)
+        finish(p, sums + i * size, kPanel, 0, p.m, (panel + i * apart) * kPanel, kPanel);
+    }
+    for (i64 panel = begin + 4 * apart; panel < end; ++panel) {
       const i64 first = panel * kPanel, columns = std::min(kPanel, p.n - first);
       const T* b = p.b + first * p.k;
       i64 j = 0;
       for (; j + 4 <= columns; j += 4)
-        multiply_few<N, 4>(p.m, p.k, a, b + j * p.k, sums + j, kPanel);
-      for (; j < columns; ++j) multiply_few<N, 1>(p.m, p.k, a, b + j * p.k, sums + j, kPanel);
+        multiply_few<N, 4>(p.m, p.k, a, b + j * p.k, p.k, sums + j, kPanel, 1);
+      for (; j < columns; ++j)
+        multiply_few<N, 1>(p.m, p.k, a, b + j * p.k, p.k, sums + j, kPanel, 1);
       finish(p, sums, kPanel, 0, p.m, first, columns);
     }
   });

@@ -98,6 +98,14 @@ TEST_P(Products, OfLargeShapesAgreeWithTheReference) {
     }
 }
 
+// Columns of b from four places at once, then those that are left.
+TEST_P(Products, OfFewRowsAgreeWithTheReference) {
+  for (const i64 m : {1, 2, 6, 7, 15})
+    for (const i64 n : {128, 300})
+      for (const DType type : {DType::f32, DType::bf16, DType::f16})
+        for (const DType out : {type, DType::f32}) compare({m, n, 515, m == 1, true, type, out});
+}
+
 // An odd row ends in the middle of a pair, whose other half must not come from the next row.
 TEST_P(Products, OfARowSeeNoOtherRow) {
   const float nan = std::nanf("");
@@ -119,7 +127,8 @@ TEST_P(Products, OfARowSeeNoOtherRow) {
 TEST_P(Products, AreFollowedByBiasAndActivation) {
   Tensor (*const ops[])(const Tensor&) = {relu, gelu, gelu_tanh};
   for (const DType type : {DType::f32, DType::bf16, DType::f16})
-    for (const auto& [m, n, k] : {std::array<i64, 3>{3, 17, 20}, {100, 33, 300}, {7, 64, 1}})
+    for (const auto& [m, n, k] :
+         {std::array<i64, 3>{3, 17, 20}, {100, 33, 300}, {7, 64, 1}, {7, 290, 30}})
       for (const Activation activation :
            {Activation::none, Activation::relu, Activation::gelu, Activation::gelu_tanh})
         for (const DType bias_type : {DType::f32, type})
