@@ -184,7 +184,7 @@ void add_export(CLI::App& app, int& code) {
   a.add_option("arguments", c.arguments, model_keys_help("key=value, as data.eval_size=224"));
   a.add_option("--to", c.to,
                "of pictures: onnx | safetensors | torch (a state dict, .pth); of language: "
-               "huggingface (a folder with its tokenizer) | gguf (for llama.cpp)")
+               "huggingface (a folder with its tokenizer) | gguf (for llama.cpp) | onnx")
       ->required();
   a.add_option("--out", c.out, "the file to write; of huggingface the new or empty folder")
       ->required();

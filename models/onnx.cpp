@@ -1,61 +1,23 @@
-// See onnx.h. The messages are those of onnx/onnx.proto; the number of each field stands where it
-// is written. libprotobuf is not used: a process ends when two of its libraries register ONNX's
-// messages there, and one that loads libgossamer.so may have another such library.
+// See onnx.h.
 #include "gossamer/models/onnx.h"
 
 #include <cmath>
-#include <initializer_list>
-#include <limits>
 #include <map>
 #include <span>
-#include <string_view>
-#include <type_traits>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/io/protobuf.h"
 #include "gossamer/core/shape.h"
+#include "gossamer/models/onnx_graph.h"
 #include "gossamer/models/resnet.h"
 #include "gossamer/nn/layers.h"
 
 namespace gossamer::models {
 namespace {
 
-using protobuf::field;
+constexpr i64 kOpset = 13;
 
-constexpr i64 kIrVersion = 8, kOpset = 13;  // of ONNX 1.8 (2020) and newer
-constexpr std::size_t kMostBytes = std::numeric_limits<std::int32_t>::max();
-
-enum ElementType : i64 { kFloat = 1, kUint8 = 2, kInt64 = 7 };       // TensorProto.DataType
-enum AttributeType : i64 { kOneFloat = 1, kOneInt = 2, kInts = 7 };  // AttributeProto's
-
-// A NodeProto. A node and its output have one name.
-class Node {
- public:
-  Node(std::string_view type, std::string_view name, std::initializer_list<std::string> inputs) {
-    for (const std::string& input : inputs) bytes_ += field(1, input);
-    bytes_ += field(2, name) + field(3, name) + field(4, type);
-  }
-  Node& attribute(std::string_view name, std::initializer_list<i64> values) {
-    std::string list;
-    for (const i64 v : values) list += field(8, v);
-    return add(name, list, kInts);
-  }
-  Node& attribute(std::string_view name, i64 value) { return add(name, field(3, value), kOneInt); }
-  Node& attribute(std::string_view name, float value) {
-    return add(name, field(2, value), kOneFloat);
-  }
-  const std::string& bytes() const { return bytes_; }
-
- private:
-  Node& add(std::string_view name, const std::string& value, AttributeType type) {
-    bytes_ += field(5, field(1, name) + value + field(20, i64{type}));
-    return *this;
-  }
-  std::string bytes_;
-};
-
-// The nodes and constants of a GraphProto.
-class Graph {
+// The graph, with a ResNet's weights and layers.
+class Graph : public OnnxGraph {
  public:
   Graph(const std::vector<NamedTensor>& state, bool keep_batch_norm)
       : keep_batch_norm_(keep_batch_norm) {
@@ -63,37 +25,17 @@ class Graph {
   }
   bool has(const std::string& name) const { return state_.contains(name); }
   i64 channels_after(const std::string& conv) const { return state_.at(conv + ".weight").shape(0); }
-  const std::string& nodes() const { return nodes_; }
-  const std::string& constants() const { return constants_; }
-
-  void add(const Node& node) { nodes_ += field(1, node.bytes()); }
+  using OnnxGraph::add;
   // These return the name of what they add.
-  std::string add(std::string_view type, const std::string& name,
-                  std::initializer_list<std::string> inputs) {
-    add(Node(type, name, inputs));
-    return name;
-  }
-  template <class T>
-  std::string constant(const std::string& name, const Shape& shape, std::span<const T> values) {
-    std::string tensor;
-    for (const i64 extent : shape) tensor += field(1, extent);
-    tensor += field(2, i64{std::is_same_v<T, float> ? kFloat : kInt64}) + field(8, name) +
-              field(9, std::string_view(reinterpret_cast<const char*>(values.data()),
-                                        values.size_bytes()));
-    constants_ += field(5, tensor);
-    return name;
-  }
-  std::string of_state(const std::string& name) {
-    return constant(name, state_.at(name).shape(), numbers(name));
-  }
+  std::string of_state(const std::string& name) { return constant(state_.at(name), name); }
 
   // Convolution and batch norm.
   std::string conv_norm(const std::string& x, const std::string& conv, const std::string& norm,
                         i64 stride, i64 padding) {
     const Shape& shape = state_.at(conv + ".weight").shape();
     const float eps = nn::BatchNormLayerOptions{}.eps;
-    const auto add_conv = [&](std::initializer_list<std::string> inputs) {
-      add(Node("Conv", conv, inputs)
+    const auto add_conv = [&](const std::vector<std::string>& inputs) {
+      add(OnnxNode("Conv", {conv}, inputs)
               .attribute("kernel_shape", {shape[2], shape[3]})
               .attribute("strides", {stride, stride})
               .attribute("pads", {padding, padding, padding, padding}));
@@ -103,7 +45,7 @@ class Graph {
       const std::string scale = of_state(norm + ".weight"), shift = of_state(norm + ".bias"),
                         mean = of_state(norm + ".running_mean"),
                         var = of_state(norm + ".running_var");
-      add(Node("BatchNormalization", norm, {conv, scale, shift, mean, var})
+      add(OnnxNode("BatchNormalization", {norm}, {conv, scale, shift, mean, var})
               .attribute("epsilon", eps));
       return norm;
     }
@@ -117,8 +59,8 @@ class Graph {
         weight[i] = static_cast<float>(weight[i] * factor);
       bias[k] = static_cast<float>(bias[k] - mean[k] * factor);
     }
-    constant<float>(conv + ".weight", shape, weight);
-    constant<float>(conv + ".bias", {shape[0]}, bias);
+    constant(conv + ".weight", shape, weight);
+    constant(conv + ".bias", {shape[0]}, bias);
     add_conv({x, conv + ".weight", conv + ".bias"});
     return conv;
   }
@@ -127,14 +69,14 @@ class Graph {
                           const std::vector<float>& scale, const std::vector<float>& shift) {
     const Shape shape{1, static_cast<i64>(scale.size()), 1, 1};
     const std::string scaled =
-        add("Mul", name + ".scaled", {x, constant<float>(name + ".scale", shape, scale)});
-    return add("Add", name, {scaled, constant<float>(name + ".shift", shape, shift)});
+        add("Mul", name + ".scaled", {x, constant(name + ".scale", shape, scale)});
+    return add("Add", name, {scaled, constant(name + ".shift", shape, shift)});
   }
   // core/ops.h's subsample_pad
   std::string subsample_pad(const std::string& x, const std::string& name, i64 stride, i64 channels,
                             i64 wanted) {
     const auto list = [&](const char* what, const std::vector<i64>& values) {
-      return constant<i64>(name + what, {static_cast<i64>(values.size())}, values);
+      return constant(name + what, {static_cast<i64>(values.size())}, values);
     };
     const std::string fewer =
         add("Slice", name + ".slice",
@@ -155,7 +97,6 @@ class Graph {
   }
   std::map<std::string, Tensor> state_;
   const bool keep_batch_norm_;
-  std::string nodes_, constants_;
 };
 
 // models/resnet.cpp's forward pass, from normalized images to logits.
@@ -165,7 +106,7 @@ void add_resnet(Graph& graph, const ResNetOptions& o, std::string x) {
                       : graph.conv_norm(x, "conv1", "bn1", 1, 1);
   x = relu(x);
   if (o.imagenet_stem) {
-    graph.add(Node("MaxPool", "maxpool", {x})
+    graph.add(OnnxNode("MaxPool", {"maxpool"}, {x})
                   .attribute("kernel_shape", {3, 3})
                   .attribute("strides", {2, 2})
                   .attribute("pads", {1, 1, 1, 1}));
@@ -193,15 +134,7 @@ void add_resnet(Graph& graph, const ResNetOptions& o, std::string x) {
     }
   x = graph.add("Flatten", "features", {graph.add("GlobalAveragePool", "avgpool", {x})});
   const std::string weight = graph.of_state("fc.weight"), bias = graph.of_state("fc.bias");
-  graph.add(Node("Gemm", "logits", {x, weight, bias}).attribute("transB", i64{1}));
-}
-
-// A ValueInfoProto: a tensor whose first extent is N.
-std::string value_info(std::string_view name, ElementType type,
-                       std::initializer_list<i64> after_n) {
-  std::string shape = field(1, field(2, std::string_view("N")));
-  for (const i64 extent : after_n) shape += field(1, field(1, extent));
-  return field(1, name) + field(2, field(1, field(1, i64{type}) + field(2, shape)));
+  graph.add(OnnxNode("Gemm", {"logits"}, {x, weight, bias}).attribute("transB", i64{1}));
 }
 
 const char* meaning(OnnxInput input) {
@@ -239,7 +172,7 @@ std::string onnx_bytes(const std::vector<NamedTensor>& state, const ModelHeader&
   Graph graph(state, options.keep_batch_norm);
   std::string x = "images";
   if (bytes) {
-    graph.add(Node("Cast", "floats", {x}).attribute("to", i64{kFloat}));
+    graph.add(OnnxNode("Cast", {"floats"}, {x}).attribute("to", static_cast<i64>(OnnxType::f32)));
     x = "floats";
   }
   if (options.input != OnnxInput::normalized) {
@@ -253,22 +186,16 @@ std::string onnx_bytes(const std::vector<NamedTensor>& state, const ModelHeader&
   }
   add_resnet(graph, *resnet, x);
 
-  const std::string input =
-      value_info("images", bytes ? kUint8 : kFloat, {channels, pictures.size, pictures.size}) +
-      field(3, std::string_view(meaning(options.input)));
-  const std::string output =
-      value_info("logits", kFloat, {static_cast<i64>(header.classes.size())});
-  // ModelProto
-  std::string file = field(1, kIrVersion) + field(2, std::string_view("gossamer")) +
-                     field(3, std::string_view(GOSSAMER_VERSION)) +
-                     field(7, graph.nodes() + field(2, header.model) + graph.constants() +
-                                  field(11, input) + field(12, output)) +
-                     field(8, field(2, kOpset));
-  for (const auto& [name, text] : metadata_of(header))
-    file += field(14, field(1, name) + field(2, text));
-  check<IoError>(file.size() <= kMostBytes, header.model, ": its weights are ", file.size(),
-                 " bytes, and an ONNX file has at most 2 GB; a safetensors file takes them");
-  return file;
+  return graph.file(header.model, kOpset,
+                    {.name = "images",
+                     .type = bytes ? OnnxType::u8 : OnnxType::f32,
+                     .shape = {"N", channels, pictures.size, pictures.size},
+                     .meaning = meaning(options.input)},
+                    {.name = "logits",
+                     .type = OnnxType::f32,
+                     .shape = {"N", static_cast<i64>(header.classes.size())},
+                     .meaning = ""},
+                    metadata_of(header));
 }
 
 }  // namespace gossamer::models

@@ -28,6 +28,10 @@ void save_with_header(const std::string& file, const LoadedModel& model,
   nn::save(file, *model.net, header);
 }
 
+bool is_language_model(const ExportCommand& command) {
+  return task_of(find_model(command.model, load_config(command.arguments))) == "language";
+}
+
 }  // namespace
 
 int export_model(const ExportCommand& command) {
@@ -35,12 +39,13 @@ int export_model(const ExportCommand& command) {
   if (command.to == "huggingface" || command.to == "gguf") return export_language(command);
   check<ConfigError>(
       onnx || command.to == "safetensors" || command.to == "torch", "--to ", command.to,
-      ": wanted onnx, safetensors or torch; of a language model huggingface or gguf");
+      ": wanted onnx, safetensors or torch; of a language model huggingface, gguf or onnx");
   check<ConfigError>(command.dtype.empty() && command.shard_bytes == 0, "--to ", command.to,
                      ": --dtype is for --to gguf, --shard-bytes for --to huggingface");
   check<ConfigError>(onnx || (command.input.empty() && !command.keep_batch_norm), "--to ",
                      command.to,
                      ": --input and --keep-batch-norm are for --to onnx, which holds a graph");
+  if (onnx && is_language_model(command)) return export_language(command);
   models::OnnxOptions options{.keep_batch_norm = command.keep_batch_norm};
   if (!command.input.empty()) options.input = models::onnx_input("--input", command.input);
   const Config config = load_config(command.arguments);

@@ -20,6 +20,7 @@
 #include "gossamer/data/text/chat.h"
 #include "gossamer/data/text/token_tables.h"
 #include "gossamer/models/gguf.h"
+#include "gossamer/models/onnx_language.h"
 
 namespace fs = std::filesystem;
 
@@ -141,12 +142,12 @@ models::GgufKeys tokenizer_keys(const LanguageModel& m, std::vector<std::string>
 }  // namespace
 
 int export_language(const ExportCommand& command) {
-  const bool gguf = command.to == "gguf";
+  const bool gguf = command.to == "gguf", onnx = command.to == "onnx";
   check<ConfigError>(gguf || command.dtype.empty(),
-                     "--dtype is for --to gguf; Hugging Face's "
-                     "folder has f32");
-  check<ConfigError>(command.shard_bytes >= 0 && (!gguf || command.shard_bytes == 0),
-                     "--shard-bytes, from 0 on, is for --to huggingface");
+                     "--dtype is for --to gguf; Hugging Face's folder and ONNX have f32");
+  check<ConfigError>(
+      command.shard_bytes >= 0 && (command.to == "huggingface" || command.shard_bytes == 0),
+      "--shard-bytes, from 0 on, is for --to huggingface");
   check<ConfigError>(command.input.empty() && !command.keep_batch_norm && command.classes.empty(),
                      "--to ", command.to,
                      ": --input, --keep-batch-norm and --classes are for "
@@ -164,6 +165,10 @@ int export_language(const ExportCommand& command) {
     const models::GgufKeys keys = tokenizer_keys(m, notes);
     const std::string name = fs::path(command.model).filename().string();
     write_file(command.out, models::gguf_bytes(*m.net, name, type, keys, notes));
+  } else if (onnx) {
+    const std::string name = models::family_of(m.options);
+    write_file(command.out,
+               models::onnx_bytes(*m.net, name, models::language_header(name, m.options)));
   } else {
     write_folder(command.out, m, source, command.shard_bytes);
   }
@@ -176,7 +181,9 @@ int export_language(const ExportCommand& command) {
   }
   print(fmt::format("{}: a model of the family {} with {} ids, {}\n", command.out,
                     models::family_of(m.options), m.net->vocabulary(),
-                    gguf ? "as a GGUF file" : "in a folder that Hugging Face's library reads"));
+                    gguf   ? "as a GGUF file"
+                    : onnx ? "a graph from ids to logits, opset 17"
+                           : "in a folder that Hugging Face's library reads"));
   return 0;
 }
 

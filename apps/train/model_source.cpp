@@ -219,8 +219,8 @@ void check_task(const ModelSource& source, const std::string& command, const std
   const std::map<std::string, std::string> instead{
       {"pictures", "`gossamer classify` says what pictures show"},
       {"language",
-       "`gossamer generate` goes on with a text, and `gossamer export --to huggingface` or `--to "
-       "gguf` writes it for other programs"},
+       "`gossamer generate` goes on with a text, and `gossamer export --to huggingface`, `gguf` "
+       "or `onnx` writes it for other programs"},
       {"translation", "`gossamer translate` translates with it"}};
   fail<ConfigError>(command, ": ", source.name, " is ", kind(is), ", and this command wants ",
                     kind(wanted), "; ", instead.at(is));

@@ -279,11 +279,24 @@ void forward_few(const Attention& a, Tensor& y, const Tensor& log_sums, i64 begi
       sum(d, p);
     });
     const float total = sum.value(), inverse = n == 0 ? 0.0f : 1 / total;
-    for_columns(a.size, [&](auto d, i64 c) HWY_ATTR {
+    constexpr i64 at_once = 4 * kLanes;  // columns of a row that is read once
+    i64 c = 0;
+    for (; c + at_once <= a.size; c += at_once) {
+      const Floats d;
+      Vector out[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+      for (i64 j = 0; j < n; ++j) {
+#pragma GCC unroll 4
+        for (int u = 0; u < 4; ++u)
+          out[u] = hn::MulAdd(hn::Set(d, w[j]), load(d, v + j * a.v.row + c + u * kLanes), out[u]);
+      }
+      for (int u = 0; u < 4; ++u)
+        store(d, hn::Mul(out[u], hn::Set(d, inverse)), head.result(y, i) + c + u * kLanes);
+    }
+    for_columns(a.size - c, [&](auto d, i64 rest) HWY_ATTR {
       auto out = hn::Zero(d);
       for (i64 j = 0; j < n; ++j)
-        out = hn::MulAdd(hn::Set(d, w[j]), load(d, v + j * a.v.row + c), out);
-      store(d, hn::Mul(out, hn::Set(d, inverse)), head.result(y, i) + c);
+        out = hn::MulAdd(hn::Set(d, w[j]), load(d, v + j * a.v.row + c + rest), out);
+      store(d, hn::Mul(out, hn::Set(d, inverse)), head.result(y, i) + c + rest);
     });
     if (log_sums.defined())
       head.log_sum(log_sums)[i] =

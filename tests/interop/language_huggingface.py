@@ -7,7 +7,7 @@ GOSSAMER is the program. Of every family a small model of random weights, which 
 in one file and cut into several, is continued by the program with the distributions that
 transformers computes, and so is what `gossamer export --to huggingface` makes of it, when
 transformers reads that. So are the golden folders, and what `gossamer train` leaves. Both give the
-same ids for every text.
+same ids for every text. Where onnxruntime is installed, it computes what `--to onnx` writes.
 
 Exits with 77 (ctest: skipped) and the reason when a package is missing.
 """
@@ -27,6 +27,11 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing} (wanted: torch, transformers, safetensors)")
     sys.exit(77)
+
+try:
+    import onnxruntime
+except ImportError:
+    onnxruntime = None
 
 GOSSAMER = sys.argv[1]
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
@@ -112,6 +117,22 @@ def difference(model, tokenizer, folder):
     return most
 
 
+def onnx_difference(model, folder, file):
+    """The largest difference of log p of any id, in texts of several lengths."""
+    gossamer("export", folder, "--to", "onnx", "--out", file)
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    most = 0.0
+    for length in (1, 2, 30, 100):
+        torch.manual_seed(length)
+        ids = torch.randint(model.config.vocab_size, (2, length))
+        logits = torch.tensor(session.run(["logits"], {"ids": ids.numpy()})[0]).double()
+        for row in (0, 1):
+            theirs = log_p_of(model, ids[row].tolist())
+            most = max(most, (torch.log_softmax(logits[row], -1) - theirs).abs().max().item())
+    assert most < MOST, (folder, most)
+    return most
+
+
 def same_weights(a, b):
     b = b.state_dict()
     assert a.state_dict().keys() == b.keys()
@@ -157,7 +178,9 @@ def family(at, name, kind, options, tokens, texts):
         assert torch.equal(log_p_of(model, list(range(40))), log_p_of(back, list(range(40)))), name
         same_ids(tokenizer, tokenizer_of(at / "ours"), texts)
         worst = max(worst, difference(back, tokenizer, at / "ours"))
-    print(f"{name}: log p within {worst:.1e}, written back with the same weights and ids")
+    print(f"{name}: log p within {worst:.1e}, written back with the same weights and ids"
+          + (f", onnxruntime's within {onnx_difference(model, theirs, at / 'model.onnx'):.1e}"
+             if onnxruntime else ""))
 
 
 def golden(at, folder):
