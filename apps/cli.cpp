@@ -188,7 +188,9 @@ void add_export(CLI::App& app, int& code) {
       ->required();
   a.add_option("--out", c.out, "the file to write; of huggingface the new or empty folder")
       ->required();
-  a.add_option("--dtype", c.dtype, "gguf: its matrices: f32 (the default) | f16 | bf16 | q8_0");
+  a.add_option(
+      "--dtype", c.dtype,
+      "huggingface: f32 (the default) | bf16 | f16; gguf: its matrices: f32 | f16 | bf16 | q8_0");
   a.add_option("--shard-bytes", c.shard_bytes,
                "huggingface: cut the weights into files of about so many bytes; 0: one file")
       ->capture_default_str();

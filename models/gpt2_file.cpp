@@ -9,7 +9,6 @@
 #include "gossamer/core/text/shortest.h"
 #include "gossamer/models/named_options.h"
 #include "gossamer/nn/checkpoint.h"
-#include "gossamer/nn/shards.h"
 
 namespace gossamer::models {
 namespace {
@@ -123,12 +122,6 @@ std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters
 
 std::vector<NamedTensor> gpt2_tensors(const Gpt2& model, const FlatParams* params) {
   return gpt2_in_file(master_parameters(model, params), model.options().bias);
-}
-
-void save_gpt2(const std::filesystem::path& path, const Gpt2& model, const FlatParams* params,
-               std::map<std::string, std::string> metadata, i64 most_bytes) {
-  metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  nn::write_shards(path, gpt2_tensors(model, params), metadata, most_bytes);
 }
 
 std::optional<Gpt2Options> gpt2_of(const std::vector<NamedTensor>& tensors) {

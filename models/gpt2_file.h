@@ -43,10 +43,4 @@ std::vector<NamedTensor> gpt2_in_file(const std::vector<NamedTensor>& parameters
 // All parameters so, from the model's tensors or from the values of params.
 std::vector<NamedTensor> gpt2_tensors(const Gpt2&, const FlatParams* params);
 
-// Writes what GPT2LMHeadModel.from_pretrained() reads, from the model's tensors or from `values`, a
-// block of params' layout. Biases that the model lacks are zero. most_bytes: as nn::write_shards()
-// has it. IoError.
-void save_gpt2(const std::filesystem::path&, const Gpt2&, const FlatParams* params,
-               std::map<std::string, std::string> metadata = {}, i64 most_bytes = 0);
-
 }  // namespace gossamer::models

@@ -6,6 +6,7 @@
 #include "gossamer/models/llama_file.h"
 #include "gossamer/models/named_options.h"
 #include "gossamer/nn/checkpoint.h"
+#include "gossamer/nn/shards.h"
 
 namespace gossamer::models {
 
@@ -64,11 +65,14 @@ void load_language(const nn::Weights& file, LanguageNet& net) {
 }
 
 void save_language(const std::filesystem::path& path, const LanguageNet& net,
-                   const FlatParams* params, const std::map<std::string, std::string>& header,
-                   i64 most_bytes) {
-  if (const auto* llama = dynamic_cast<const Llama*>(&net))
-    return save_llama(path, *llama, params, header, most_bytes);
-  save_gpt2(path, dynamic_cast<const Gpt2&>(net), params, header, most_bytes);
+                   const FlatParams* params, std::map<std::string, std::string> header,
+                   const LanguageFileOptions& options) {
+  const auto* llama = dynamic_cast<const Llama*>(&net);
+  std::vector<NamedTensor> tensors =
+      llama ? llama_tensors(*llama, params) : gpt2_tensors(dynamic_cast<const Gpt2&>(net), params);
+  for (NamedTensor& t : tensors) t.tensor = t.tensor.to(options.dtype);
+  header.emplace("format", "pt");  // Hugging Face's tools look for it
+  nn::write_shards(path, tensors, header, options.most_bytes);
 }
 
 std::vector<NamedTensor> language_tensors(const LanguageNet& net, const FlatParams& params) {

@@ -45,10 +45,14 @@ bool is_language(const nn::Weights& file);
 nn::Weights fitting_weights(nn::Weights, const LanguageNet&);
 // Loads what the family's reader gives.
 void load_language(const nn::Weights&, LanguageNet&);
-// Writes what Hugging Face's library reads, from the model's tensors or from the values of params.
-// most_bytes: as nn::write_shards() has it.
+struct LanguageFileOptions {
+  DType dtype = DType::f32;  // of all numbers
+  i64 most_bytes = 0;        // as nn::write_shards() has it
+};
+// Writes what Hugging Face's library reads, beside config.json, from the model's tensors or from
+// the values of params. Biases that a GPT-2 lacks are zero. IoError.
 void save_language(const std::filesystem::path&, const LanguageNet&, const FlatParams* params,
-                   const std::map<std::string, std::string>& header, i64 most_bytes = 0);
+                   std::map<std::string, std::string> header = {}, const LanguageFileOptions& = {});
 // All parameters as files have them, with the values of params.
 std::vector<NamedTensor> language_tensors(const LanguageNet&, const FlatParams& params);
 // Parameters as they stand in a file with this header.

@@ -195,7 +195,11 @@ LlamaOptions read_llama_config(std::string_view text, const std::string& file) {
   return o;
 }
 
-std::string llama_config(const LlamaOptions& o, std::int32_t end, std::int32_t begin) {
+const char* torch_name(DType dtype) {
+  return dtype == DType::bf16 ? "bfloat16" : dtype == DType::f16 ? "float16" : "float32";
+}
+
+std::string llama_config(const LlamaOptions& o, std::int32_t end, std::int32_t begin, DType dtype) {
   check<ConfigError>(is_llama_type(o.type), "llama: type \"", o.type, "\" is none of theirs");
   const auto only = [&](bool has, const char* what, std::initializer_list<const char*> types) {
     check<ConfigError>(
@@ -249,7 +253,7 @@ std::string llama_config(const LlamaOptions& o, std::int32_t end, std::int32_t b
         .add("high_freq_factor", s.high)
         .add("original_max_position_embeddings", s.old_positions);
   out.raw("rope_scaling", s.type == "default" ? "null" : scaling.str());
-  out.add("torch_dtype", "float32");
+  out.add("torch_dtype", torch_name(dtype));
   const auto id = [](std::int32_t mark) { return mark >= 0 ? std::to_string(mark) : "null"; };
   out.raw("bos_token_id", id(begin >= 0 ? begin : end)).raw("eos_token_id", id(end));
   return out.str() + "\n";

@@ -10,7 +10,6 @@
 #include "gossamer/core/text/printable.h"
 #include "gossamer/nn/checkpoint.h"
 #include "gossamer/nn/lora.h"
-#include "gossamer/nn/shards.h"
 
 namespace gossamer::models {
 namespace {
@@ -114,12 +113,6 @@ std::vector<NamedTensor> llama_tensors(const Llama& model, const FlatParams* par
   std::vector<NamedTensor> values = master_parameters(model, params);
   if (model.lora()) values = nn::merged_lora(std::move(values), model.lora()->scale(), "the model");
   return llama_in_file(values);
-}
-
-void save_llama(const std::filesystem::path& path, const Llama& model, const FlatParams* params,
-                std::map<std::string, std::string> metadata, i64 most_bytes) {
-  metadata.emplace("format", "pt");  // Hugging Face's tools look for it
-  nn::write_shards(path, llama_tensors(model, params), metadata, most_bytes);
 }
 
 }  // namespace gossamer::models

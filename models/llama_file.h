@@ -25,10 +25,13 @@ bool is_llama(const nn::Weights&);
 // The options that the text of config.json says; `file` stands in errors. A key that changes what a
 // model computes, in a way that is not built, is refused by its name.
 LlamaOptions read_llama_config(std::string_view json, const std::string& file);
+// A type as config.json names it: "float32", "bfloat16" or "float16".
+const char* torch_name(DType);
 // The text of config.json, in the old spelling, which all versions of Hugging Face's library read.
 // end, begin: the marks, or -1; without a begin mark the end mark is both. ConfigError: no
 // model_type of theirs has these options.
-std::string llama_config(const LlamaOptions&, std::int32_t end, std::int32_t begin = -1);
+std::string llama_config(const LlamaOptions&, std::int32_t end, std::int32_t begin = -1,
+                         DType = DType::f32);
 
 // The weights of a file with the names of our modules: without "model.", without tables of rotary
 // positions (inv_freq), which old files have, and with what its header's "lora_scale" says of A and
@@ -54,9 +57,5 @@ std::optional<LlamaOptions> llama_in_header(const std::map<std::string, std::str
 std::vector<NamedTensor> llama_tensors(const Llama&, const FlatParams* params);
 // A model's parameters as Hugging Face's files have them: names with "model.", f32 on the CPU.
 std::vector<NamedTensor> llama_in_file(const std::vector<NamedTensor>& parameters);
-// Writes what AutoModelForCausalLM.from_pretrained() reads, beside config.json, from the model's
-// tensors or from the values of params. most_bytes: as nn::write_shards() has it. IoError.
-void save_llama(const std::filesystem::path&, const Llama&, const FlatParams* params,
-                std::map<std::string, std::string> metadata = {}, i64 most_bytes = 0);
 
 }  // namespace gossamer::models

@@ -51,6 +51,12 @@ void print_notices(const data::TokenizeReport& r) {
   if (r.empty) print(fmt::format("left out, because a side is empty: {}\n", r.empty));
   if (r.too_long)
     print(fmt::format("left out, because longer than --max-length: {}\n", r.too_long));
+  if (!r.spelled_mark.empty())
+    print(fmt::format(
+        "the tokenizer has no mark {}, so the marks of this chat template are spelled in letters; "
+        "--chat-template llama2, mistral or zephyr ends answers with the tokenizer's own end "
+        "mark\n",
+        r.spelled_mark));
   if (r.longest_word > kLongWord)
     print(fmt::format("the longest word has {} bytes: is this text in a language?\n",
                       r.longest_word));

@@ -36,16 +36,16 @@ bool is_language_model(const ExportCommand& command) {
 
 int export_model(const ExportCommand& command) {
   const bool onnx = command.to == "onnx";
-  if (command.to == "huggingface" || command.to == "gguf") return export_language(command);
+  if (command.to == "huggingface" || command.to == "gguf" || (onnx && is_language_model(command)))
+    return export_language(command);
   check<ConfigError>(
       onnx || command.to == "safetensors" || command.to == "torch", "--to ", command.to,
       ": wanted onnx, safetensors or torch; of a language model huggingface, gguf or onnx");
   check<ConfigError>(command.dtype.empty() && command.shard_bytes == 0, "--to ", command.to,
-                     ": --dtype is for --to gguf, --shard-bytes for --to huggingface");
+                     ": --dtype and --shard-bytes are for models of language");
   check<ConfigError>(onnx || (command.input.empty() && !command.keep_batch_norm), "--to ",
                      command.to,
                      ": --input and --keep-batch-norm are for --to onnx, which holds a graph");
-  if (onnx && is_language_model(command)) return export_language(command);
   models::OnnxOptions options{.keep_batch_norm = command.keep_batch_norm};
   if (!command.input.empty()) options.input = models::onnx_input("--input", command.input);
   const Config config = load_config(command.arguments);

@@ -30,7 +30,7 @@ namespace {
 // --- a folder of Hugging Face
 
 void write_folder(const fs::path& folder, const LanguageModel& m, const ModelSource& source,
-                  i64 shard_bytes) {
+                  const models::LanguageFileOptions& options) {
   std::error_code none;
   check<ConfigError>(
       !fs::exists(folder, none) || (fs::is_directory(folder, none) && fs::is_empty(folder, none)),
@@ -39,23 +39,29 @@ void write_folder(const fs::path& folder, const LanguageModel& m, const ModelSou
   data::Marks marks = m.tokenizer ? m.tokenizer->marks() : data::Marks();
   if (!m.ends.empty() && std::ranges::find(m.ends, marks.end) == m.ends.end())
     marks.end = m.ends.front();
-  write_file(folder / "config.json", hugging_face_config(m.options, marks));
+  write_file(folder / "config.json", hugging_face_config(m.options, marks, options.dtype));
   if (m.tokenizer) {
     for (const data::Tokenizer::StoredFile& file : m.tokenizer->files())
       write_file(folder / file.name, file.bytes);
     const std::string config = hugging_face_tokenizer_config(*m.tokenizer);
     if (!config.empty()) write_file(folder / "tokenizer_config.json", config);
   }
-  if (std::ifstream said(source.beside / "generation_config.json"); said.good())
-    write_file(folder / "generation_config.json",
-               std::string(std::istreambuf_iterator<char>(said), {}));
+  for (const char* name : {"generation_config.json", "chat_template.jinja"})
+    if (std::ifstream said(source.beside / name); said.good())
+      write_file(folder / name, std::string(std::istreambuf_iterator<char>(said), {}));
   const auto of_file = model_header(source);
   const auto name = of_file.find("model");
   models::save_language(
       folder / "model.safetensors", *m.net, nullptr,
       models::language_header(name == of_file.end() ? models::family_of(m.options) : name->second,
                               m.options),
-      shard_bytes);
+      options);
+}
+
+DType folder_type(const std::string& name) {
+  for (const DType type : {DType::f32, DType::bf16, DType::f16})
+    if (name == name_of(type)) return type;
+  fail<ConfigError>("--dtype ", name, ": a folder of Hugging Face has f32, bf16 or f16");
 }
 
 // --- a GGUF file
@@ -134,7 +140,7 @@ models::GgufKeys tokenizer_keys(const LanguageModel& m, std::vector<std::string>
     add_id("unknown_token_id", static_cast<std::int32_t>(unknown - tables.kinds.begin()));
   keys.emplace_back("tokenizer.ggml.add_bos_token", frames(frame.before, begin, "in front of"));
   keys.emplace_back("tokenizer.ggml.add_eos_token", frames(frame.after, ends[0], "behind"));
-  if (const std::string chat = data::chat_template_of(*m.tokenizer); !chat.empty())
+  if (const std::string chat = data::chat_template_of(*m.tokenizer, m.folder); !chat.empty())
     keys.emplace_back("tokenizer.chat_template", chat);
   return keys;
 }
@@ -143,8 +149,8 @@ models::GgufKeys tokenizer_keys(const LanguageModel& m, std::vector<std::string>
 
 int export_language(const ExportCommand& command) {
   const bool gguf = command.to == "gguf", onnx = command.to == "onnx";
-  check<ConfigError>(gguf || command.dtype.empty(),
-                     "--dtype is for --to gguf; Hugging Face's folder and ONNX have f32");
+  check<ConfigError>(!onnx || command.dtype.empty(),
+                     "--to onnx: its numbers are f32; --dtype is for --to huggingface and gguf");
   check<ConfigError>(
       command.shard_bytes >= 0 && (command.to == "huggingface" || command.shard_bytes == 0),
       "--shard-bytes, from 0 on, is for --to huggingface");
@@ -152,8 +158,11 @@ int export_language(const ExportCommand& command) {
                      "--to ", command.to,
                      ": --input, --keep-batch-norm and --classes are for "
                      "models of pictures");
-  const models::GgufType type =
-      models::gguf_type("--dtype", command.dtype.empty() ? "f32" : command.dtype);
+  const std::string dtype = command.dtype.empty() ? "f32" : command.dtype;
+  const models::LanguageFileOptions of_folder{
+      .dtype = command.to == "huggingface" ? folder_type(dtype) : DType::f32,
+      .most_bytes = command.shard_bytes};
+  const auto type = gguf ? models::gguf_type("--dtype", dtype) : models::GgufType::f32;
   const Config config = load_config(command.arguments);
   allow_keys(config, "export", {"model.heads"});
   const ModelSource source = find_model(command.model, config);
@@ -170,7 +179,7 @@ int export_language(const ExportCommand& command) {
     write_file(command.out,
                models::onnx_bytes(*m.net, name, models::language_header(name, m.options)));
   } else {
-    write_folder(command.out, m, source, command.shard_bytes);
+    write_folder(command.out, m, source, of_folder);
   }
   for (const std::string& line : notes) say(line);
   if (command.json) {

@@ -65,7 +65,11 @@ class Prompts {
     check<ConfigError>(!c.lines || !c.file.empty(), "generate: --lines is for a --file of prompts");
     check<ConfigError>(c.field.empty() || c.lines,
                        "generate: --field is for --lines of JSON with the prompts");
-    if (c.chat) chat_ = c.chat_template.empty() ? data::chat_of(*m.tokenizer) : c.chat_template;
+    if (c.chat) {
+      chat_ = c.chat_template.empty() ? data::chat_of(*m.tokenizer, m.folder) : c.chat_template;
+      const std::string end = data::chat_end(chat_, *m.tokenizer);
+      if (!end.empty() && !c.ignore_end) stops_.push_back(end);
+    }
     if (c.lines) {
       lines_ = std::make_unique<Lines>(c.file);
     } else if (!c.file.empty()) {
@@ -159,7 +163,7 @@ class Prompts {
     for (i64 sample = 0; sample < c_.samples; ++sample) {
       texts.push_back({.ids = ids,
                        .seed = static_cast<std::uint64_t>(c_.seed + sample),
-                       .out = TextStream(several_ || c_.json, c_.stops),
+                       .out = TextStream(several_ || c_.json, stops_),
                        .made_text = data::TextOfIds(*m_.tokenizer, !shown.empty()),
                        .hidden = hidden});
       texts.back().out.begin(shown);
@@ -168,7 +172,8 @@ class Prompts {
 
   const GenerateCommand& c_;
   const LanguageModel& m_;
-  std::string chat_;  // the name of the template
+  std::string chat_;                           // the name of the template
+  std::vector<std::string> stops_ = c_.stops;  // and the end of an answer
   std::vector<std::string> given_;
   std::unique_ptr<Lines> lines_;
   bool several_ = false, any_ = false;

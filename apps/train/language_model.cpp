@@ -69,7 +69,7 @@ models::LanguageOptions language_options(const Config& c, i64 vocabulary,
     check_agrees("model.classes", c.model.classes, models::vocabulary_of(o), c.model.init);
     check<ConfigError>(c.data.length <= models::positions_of(o), "data.length = ", c.data.length,
                        ": the model of ", c.model.init, " sees ", models::positions_of(o),
-                       " ids at once");
+                       " ids at once; set data.length = ", models::positions_of(o), " or less");
   }
   check<ConfigError>(vocabulary <= models::vocabulary_of(o), "the data has ", vocabulary,
                      " ids, the model ", models::vocabulary_of(o),

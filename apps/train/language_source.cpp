@@ -143,9 +143,10 @@ std::shared_ptr<const data::Tokenizer> tokenizer_beside(const ModelSource& sourc
   return data::find_tokenizer(source.beside.string());
 }
 
-std::string hugging_face_config(const models::LanguageOptions& options, const data::Marks& marks) {
+std::string hugging_face_config(const models::LanguageOptions& options, const data::Marks& marks,
+                                DType dtype) {
   if (const auto* llama = std::get_if<models::LlamaOptions>(&options))
-    return models::llama_config(*llama, marks.end, marks.begin);
+    return models::llama_config(*llama, marks.end, marks.begin, dtype);
   const auto& o = std::get<models::Gpt2Options>(options);
   JsonObject out;
   out.add("architectures", std::vector<std::string>{"GPT2LMHeadModel"})
@@ -165,6 +166,7 @@ std::string hugging_face_config(const models::LanguageOptions& options, const da
     out.add(key, static_cast<double>(o.dropout));
   for (const char* key : {"bos_token_id", "eos_token_id"})
     out.raw(key, marks.end >= 0 ? std::to_string(marks.end) : "null");
+  out.add("torch_dtype", models::torch_name(dtype));
   return out.str() + "\n";
 }
 

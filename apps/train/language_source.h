@@ -17,7 +17,8 @@
 namespace gossamer::apps {
 
 // config.json as AutoModelForCausalLM.from_pretrained() reads it.
-std::string hugging_face_config(const models::LanguageOptions&, const data::Marks&);
+std::string hugging_face_config(const models::LanguageOptions&, const data::Marks&,
+                                DType = DType::f32);
 
 // tokenizer_config.json for a tokenizer of GPT-2's two files, which AutoTokenizer else knows beside
 // a GPT-2 only. Empty: the tokenizer is another one.

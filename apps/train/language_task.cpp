@@ -15,6 +15,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/data/mix.h"
+#include "gossamer/data/text/chat.h"
 #include "gossamer/data/text/examples.h"
 #include "gossamer/data/text/window_loader.h"
 #include "gossamer/models/language_file.h"
@@ -349,6 +350,8 @@ class Model final : public TextModel<models::LanguageNet, Data> {
     if (!data_.set.tokenizer) return;
     const std::string config = hugging_face_tokenizer_config(*data_.set.tokenizer);
     if (!config.empty()) write_file(folder / "tokenizer_config.json", config);
+    if (data::is_chat(data_.set.chat))
+      write_file(folder / "chat_template.jinja", data::chat_jinja(data_.set.chat));
   }
   Tensor loss(nn::Module& net, const nn::StepBatch& batch, const Tensor&) const override {
     const std::vector<Tensor>& in = batch.tensors;

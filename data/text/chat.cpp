@@ -9,12 +9,14 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/printable.h"
 #include "gossamer/data/errors.h"
+#include "gossamer/data/files.h"
 #include "gossamer/data/text/json.h"
 #include "gossamer/data/text/steps/characters_utf8.h"
 
 namespace gossamer::data {
 namespace {
 
+constexpr std::size_t kMostTemplateBytes = 1 << 20;
 using Messages = std::span<const ChatMessage>;
 
 struct Conversation {
@@ -119,21 +121,22 @@ std::string gemma(const Conversation& c) {
 struct Known {
   const char* name;
   std::string (*write)(const Conversation&);
+  const char* end;  // of an answer; null: the tokenizer's end mark
   const char* jinja;
 };
 
 constexpr std::array<Known, 7> kKnown{
-    {{"chatml", chatml,
+    {{"chatml", chatml, "<|im_end|>",
       "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
       "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ "
       "'<|im_start|>assistant\n' }}{% endif %}"},
-     {"chatml-system", chatml_with_system,
+     {"chatml-system", chatml_with_system, "<|im_end|>",
       "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
       "'<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n' }}{% endif "
       "%}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + "
       "'\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif "
       "%}"},
-     {"llama2", llama2,
+     {"llama2", llama2, nullptr,
       "{% if messages[0]['role'] == 'system' %}{% set loop_messages = messages[1:] %}{% set "
       "system_message = messages[0]['content'] %}{% else %}{% set loop_messages = messages %}{% "
       "set system_message = false %}{% endif %}{% for message in loop_messages %}{% if "
@@ -144,27 +147,27 @@ constexpr std::array<Known, 7> kKnown{
       "%}{% endif %}{% if message['role'] == 'user' %}{{ bos_token + '[INST] ' + content.strip() "
       "+ ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ ' '  + content.strip() + ' ' + "
       "eos_token }}{% endif %}{% endfor %}"},
-     {"llama3", llama3,
+     {"llama3", llama3, "<|eot_id|>",
       "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
       "'<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ message['content'] | "
       "trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% "
       "endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ "
       "'<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"},
-     {"mistral", mistral,
+     {"mistral", mistral, nullptr,
       "{{ bos_token }}{% for message in messages %}{% if (message['role'] == 'user') != "
       "(loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate "
       "user/assistant/user/assistant/...') }}{% endif %}{% if message['role'] == 'user' %}{{ "
       "'[INST] ' + message['content'] + ' [/INST]' }}{% elif message['role'] == 'assistant' %}{{ "
       "message['content'] + eos_token}}{% else %}{{ raise_exception('Only user and assistant "
       "roles are supported!') }}{% endif %}{% endfor %}"},
-     {"zephyr", zephyr,
+     {"zephyr", zephyr, nullptr,
       "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + "
       "message['content'] + eos_token }}\n{% elif message['role'] == 'system' %}\n{{ "
       "'<|system|>\n' + message['content'] + eos_token }}\n{% elif message['role'] == "
       "'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n{% "
       "if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor "
       "%}"},
-     {"gemma", gemma,
+     {"gemma", gemma, "<end_of_turn>",
       "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not "
       "supported') }}{% endif %}{% for message in messages %}{% if (message['role'] == 'user') != "
       "(loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate "
@@ -200,9 +203,13 @@ std::string template_in(const Tokenizer::StoredFile& config) {
   return "";
 }
 
-const Known& known(const std::string& name) {
+const Known* find(const std::string& name) {
   for (const Known& each : kKnown)
-    if (name == each.name) return each;
+    if (name == each.name) return &each;
+  return nullptr;
+}
+const Known& known(const std::string& name) {
+  if (const Known* found = find(name)) return *found;
   fail<ConfigError>("there is no chat template \"", printable(name), "\"; known are ",
                     names_of_chats());
 }
@@ -221,19 +228,33 @@ std::string names_of_chats() {
   return out;
 }
 
-std::string chat_template_of(const Tokenizer& tokenizer) {
+std::string chat_jinja(const std::string& name) { return known(name).jinja; }
+
+std::string chat_end(const std::string& name, const Tokenizer& tokenizer) {
+  const char* end = known(name).end;
+  return end ? end : name_of(tokenizer, tokenizer.marks().end);
+}
+
+std::string chat_template_of(const Tokenizer& tokenizer, const std::filesystem::path& folder) {
   std::string jinja;
   for (const Tokenizer::StoredFile& file : tokenizer.files()) {
     if (file.name == "tokenizer_config.json" && jinja.empty()) jinja = template_in(file);
     if (file.name == "chat_template.jinja") jinja = file.bytes;
   }
+  const std::filesystem::path beside = folder / "chat_template.jinja";
+  if (std::error_code none;
+      jinja.empty() && !folder.empty() && std::filesystem::exists(beside, none)) {
+    const std::vector<std::byte> bytes = read_whole(beside.string(), kMostTemplateBytes);
+    jinja.assign(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
   return jinja;
 }
 
-std::string chat_of(const Tokenizer& tokenizer) {
-  const std::string jinja = chat_template_of(tokenizer);
-  check<DataError>(!jinja.empty(), code::nothing,
-                   "the tokenizer has no chat template; name one of ", names_of_chats());
+std::string chat_of(const Tokenizer& tokenizer, const std::filesystem::path& folder) {
+  const std::string jinja = chat_template_of(tokenizer, folder);
+  check<DataError>(
+      !jinja.empty(), code::nothing,
+      "the tokenizer has no chat template; say which by --chat-template: ", names_of_chats());
   for (const Known& each : kKnown)
     if (canonical(jinja) == canonical(each.jinja)) return each.name;
   fail<DataError>(code::not_understood, "the tokenizer's chat template, which begins with \"",
@@ -250,6 +271,7 @@ std::string chat_text(const std::string& name, const Tokenizer& tokenizer, Messa
   return known(name).write(conversation);
 }
 
+bool is_chat(const std::string& name) { return find(name) != nullptr; }
 void check_chat(const std::string& name) { known(name); }
 
 }  // namespace gossamer::data

@@ -4,6 +4,7 @@
 // Threads: any.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 
@@ -18,12 +19,18 @@ struct ChatMessage {
 
 // The names of the templates: "chatml, llama2, …".
 std::string names_of_chats();
+bool is_chat(const std::string& name);     // a template has this name
 void check_chat(const std::string& name);  // ConfigError: no template has this name
-// The template that came with a tokenizer, in Jinja; empty: none.
-std::string chat_template_of(const Tokenizer&);
-// The name of the template that came with a tokenizer: chat_template in tokenizer_config.json, or
-// chat_template.jinja. DataError: it has none, or it is another than those that are known.
-std::string chat_of(const Tokenizer&);
+// The template of this name, in Jinja. ConfigError: no such name.
+std::string chat_jinja(const std::string& name);
+// The template that came with a tokenizer, in Jinja: chat_template in tokenizer_config.json, or
+// chat_template.jinja, which is also looked for in `folder`; empty: none.
+std::string chat_template_of(const Tokenizer&, const std::filesystem::path& folder = {});
+// Its name. DataError: there is none, or it is another than those that are known.
+std::string chat_of(const Tokenizer&, const std::filesystem::path& folder = {});
+// What stands behind each answer: a mark by its name, which is the tokenizer's end mark or one of
+// the template's own. ConfigError: no such name.
+std::string chat_end(const std::string& name, const Tokenizer&);
 // A conversation as the template of this name writes it, with its marks by their names; so
 // Tokenizer::encode_with_marks() makes ids of it, without the tokenizer's frame. answer: what
 // stands in front of the assistant's next answer follows. ConfigError: no such name; or roles that

@@ -176,6 +176,8 @@ TextSet open_indexed(const fs::path& folder) {
   TextSet set;
   set.path = folder.string();
   set.pairs = index.pairs;
+  if (const auto chat = index.made.options.find("examples"); chat != index.made.options.end())
+    set.chat = chat->second;
   set.vocabulary = index.vocabulary;
   set.marks = index.marks;
   set.tokenizer = open_tokenizer(folder.string());

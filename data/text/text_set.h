@@ -33,6 +33,7 @@ struct TextPart {
 struct TextSet {
   std::string path;
   bool pairs = false;
+  std::string chat;                            // of examples: the template, if it was named
   std::shared_ptr<const Tokenizer> tokenizer;  // null: .bin files without one
   i64 vocabulary = 0;                          // 0: not known
   Marks marks;

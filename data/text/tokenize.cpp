@@ -179,6 +179,11 @@ class Tokenizing {
     } catch (const DataError& error) {  // whose code gives way to that of the line
       no_chat_ = without_code(error.what());
     }
+    if (chat_.empty()) return;
+    const std::string end = chat_end(chat_, *tokenizer_);
+    std::vector<std::int32_t> ids;
+    tokenizer_->encode_with_marks(end, ids);
+    if (ids.size() > 1) report_.spelled_mark = end;
   }
   std::string path(const std::string& name) const {
     return (fs::path(options_.folder) / name).string();

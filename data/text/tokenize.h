@@ -55,6 +55,8 @@ struct TokenizeReport {
   std::vector<std::string> empty_files{}, other_files{};
   i64 ids_asked = 0;     // bpe:N: more than the vocabulary has, where no other pair occurs twice
   i64 longest_word = 0;  // bpe:N: in bytes
+  // Of examples: what ends an answer, if the tokenizer has no such mark and spells it.
+  std::string spelled_mark{};
   bool whole = true;     // false: tick() stopped it, and nothing was written
 };
 

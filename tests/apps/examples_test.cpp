@@ -14,6 +14,7 @@ namespace gossamer::apps {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Examples : public LanguageTest {
  protected:
@@ -162,6 +163,16 @@ TEST_F(Examples, AnAdapterLearnsToAnswerInAChat) {
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_LT(loss_by_hand("runs/t", "chats.jsonl"),
             0.7 * loss_by_hand("runs/base-model", "chats.jsonl"));
+
+  // The run knows how it was asked, and an answer ends where the template ends it.
+  EXPECT_THAT(made.out, HasSubstr("the tokenizer has no mark <|im_end|>"));
+  const std::vector<std::string> ask{"generate",      "runs/t", "--chat",   "--prompt", "1+2=",
+                                     "--temperature", "0",      "--tokens", "60",       "--json"};
+  const Result answer = run(ask);
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  EXPECT_THAT(answer.out, Not(HasSubstr("<|im_end|>")));
+  ASSERT_EQ(run({"export", "runs/t", "--to", "huggingface", "--out", "hf"}).code, 0);
+  EXPECT_TRUE(fs::exists(folder / "hf/chat_template.jinja"));
 }
 
 TEST_F(Examples, WrongOnesAreOneSentence) {
@@ -170,7 +181,7 @@ TEST_F(Examples, WrongOnesAreOneSentence) {
     EXPECT_THAT(r.err, HasSubstr(says));
   };
   expect(tokenize({"chats.jsonl", "--out", "a"}), 3,
-         "chats.jsonl:1: the tokenizer has no chat template; name one of chatml");
+         "chats.jsonl:1: the tokenizer has no chat template; say which by --chat-template: chatml");
   expect(tokenize({"chats.jsonl", "--out", "b", "--chat-template", "other"}), 2,
          "there is no chat template \"other\"");
   expect(tokenize({"digits.txt", "--out", "c"}), 3, "digits.txt:1: the line is no JSON");

@@ -292,6 +292,15 @@ TEST_F(LlamaProgram, IsExportedAsAFolderAndAsGguf) {
     EXPECT_EQ(read_text(folder / out / "config.json"), read_text(folder / "runs/t/config.json"));
     EXPECT_NEAR(loss({out}), whole, 1e-9);
   }
+  ASSERT_EQ(to("huggingface", {"half", "--dtype", "bf16"}).code, 0);
+  EXPECT_THAT(read_text(folder / "half/config.json"), HasSubstr("\"bfloat16\""));
+  EXPECT_LT(fs::file_size(folder / "half/model.safetensors"),
+            fs::file_size(folder / "hf0/model.safetensors") * 6 / 10);
+  EXPECT_NEAR(loss({"half"}), whole, 0.02);
+  const Result graph = to("onnx", {"t.onnx"});
+  ASSERT_EQ(graph.code, 0) << graph.err;
+  EXPECT_THAT(graph.out, HasSubstr("a graph from ids to logits, opset 17"));
+  EXPECT_THAT(read_text(folder / "t.onnx"), HasSubstr("layers.0.self_attn.q_proj.weight"));
   const Result again = to("huggingface", {"hf0"});
   EXPECT_EQ(again.code, 2);
   EXPECT_THAT(again.err, HasSubstr("hf0: is there already; name a new or empty folder"));
@@ -310,9 +319,10 @@ TEST_F(LlamaProgram, IsExportedAsAFolderAndAsGguf) {
   for (const auto& [arguments, says] :
        {std::pair{std::vector<std::string>{"--to", "gguf", "--dtype", "q4_0"}, "--dtype q4_0"},
         {{"--to", "gguf", "--shard-bytes", "9"}, "--shard-bytes"},
-        {{"--to", "huggingface", "--dtype", "f16"}, "--dtype is for --to gguf"},
+        {{"--to", "huggingface", "--dtype", "q8_0"}, "--dtype q8_0: a folder of Hugging Face has"},
+        {{"--to", "onnx", "--dtype", "f16"}, "--to onnx: its numbers are f32"},
         {{"--to", "gguf", "--input", "bytes"}, "models of pictures"},
-        {{"--to", "onnx"}, "is a language model"}}) {
+        {{"--to", "onnx", "--input", "bytes"}, "models of pictures"}}) {
     std::vector<std::string> all{"export", "runs/t", "--out", "none"};
     all.insert(all.end(), arguments.begin(), arguments.end());
     const Result refused = run(all);

@@ -12,6 +12,7 @@
 #include "gossamer/core/flat.h"
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/models/gpt2_file.h"
+#include "gossamer/models/language_file.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/models/sampling.h"
 #include "gossamer/nn/init.h"
@@ -177,7 +178,7 @@ class Gpt2File : public InTempFolder {
 
 TEST_F(Gpt2File, IsHuggingFacesAndReadsBack) {
   const Gpt2 model = golden_model();
-  save_gpt2(file("model.safetensors"), model, nullptr);
+  save_language(file("model.safetensors"), model, nullptr);
   const SafeTensors written = read_safetensors(file("model.safetensors"));
   std::size_t weights = 0;
   for (const NamedTensor& t : golden().tensors) {
@@ -218,7 +219,7 @@ TEST_F(Gpt2File, WithAHeadAndAnInnerWidthOfItsOwnReadsBack) {
   options.ff = 48;
   nn::seed_initialisation(3);
   Gpt2 model(options);
-  save_gpt2(file("model.safetensors"), model, nullptr);
+  save_language(file("model.safetensors"), model, nullptr);
   const SafeTensors theirs = read_safetensors(file("model.safetensors"));
   EXPECT_NE(theirs.find("lm_head.weight"), nullptr);
   EXPECT_EQ(theirs.find("transformer.h.0.mlp.c_fc.weight")->shape(), (Shape{32, 48}));
@@ -248,7 +249,7 @@ TEST_F(Gpt2File, ItsHeaderSaysWhatItsTensorsDoNot) {
   options.gelu = "erf";
   options.eps = 1e-6f;
   const Gpt2 model(options);
-  save_gpt2(file("model.safetensors"), model, nullptr, metadata_of("gpt2-tiny", options));
+  save_language(file("model.safetensors"), model, nullptr, metadata_of("gpt2-tiny", options));
   nn::Weights weights = gpt2_weights(nn::read_weights(file("model.safetensors")));
   EXPECT_EQ(weights.metadata.at("model"), "gpt2-tiny");
   const Gpt2Options by_tensors = gpt2_of(weights.tensors).value();
@@ -271,7 +272,7 @@ TEST_F(Gpt2File, AModelWithoutBiasesHasZerosThereInItsFile) {
   nn::seed_initialisation(3);
   Gpt2 model(options);
   FlatParams params(model.parameters(), model.buffers());
-  save_gpt2(file("model.safetensors"), model, &params);
+  save_language(file("model.safetensors"), model, &params);
   const nn::Weights weights = gpt2_weights(nn::read_weights(file("model.safetensors")));
   EXPECT_EQ(weights.tensors.size(), 28u);
   Gpt2 again(options);

@@ -12,6 +12,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/flat.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/models/language_file.h"
 #include "gossamer/nn/init.h"
 #include "support/error_of.h"
 #include "support/temp_folder.h"
@@ -160,7 +161,7 @@ class LlamaFile : public InTempFolder {
 TEST_F(LlamaFile, HasHuggingFacesNamesAndReadsBack) {
   for (const char* name : {"llama", "llama-tied", "llama-bias", "mistral", "qwen2", "qwen3"}) {
     const Llama model = model_of(name);
-    save_llama(file("model.safetensors"), model, nullptr, metadata_of("tiny", model.options()));
+    save_language(file("model.safetensors"), model, nullptr, metadata_of("tiny", model.options()));
     const SafeTensors ours = read_safetensors(file("model.safetensors")),
                       theirs = read_safetensors(golden(name) / "model.safetensors");
     EXPECT_EQ(ours.tensors.size(), theirs.tensors.size()) << name;
@@ -180,7 +181,7 @@ TEST_F(LlamaFile, HasHuggingFacesNamesAndReadsBack) {
 
 TEST_F(LlamaFile, InSeveralFilesIsTheSame) {
   const Llama model = model_of("llama");
-  save_llama(file("model.safetensors"), model, nullptr, {}, 20000);
+  save_language(file("model.safetensors"), model, nullptr, {}, {.most_bytes = 20000});
   EXPECT_FALSE(fs::exists(file("model.safetensors")));
   const fs::path index = file("model.safetensors.index.json");
   EXPECT_TRUE(fs::exists(file("model-00001-of-00003.safetensors")));
