@@ -91,7 +91,7 @@ TEST_F(COnnx, FilesHaveTheNamesOfTheClassesAndTheBytesOfMemory) {
   const OnnxGraph graph(bytes);
   EXPECT_EQ(graph.metadata.at("classes"), "cat\ndog");
   EXPECT_EQ(graph.metadata.at("model"), "resnet8-cifar");
-  EXPECT_THAT(graph.input_shape, ElementsAre(3, 32, 32));
+  EXPECT_THAT(graph.input.shape, ElementsAre("N", "3", "32", "32"));
   const std::string path = file("m.onnx").string();
   MUST(gsm_trainer_save_onnx(trainer, path.c_str(), names, nullptr));
   EXPECT_TRUE(contents(path) == bytes);

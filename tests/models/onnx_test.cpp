@@ -20,6 +20,7 @@ namespace gossamer::models {
 namespace {
 
 using gossamer::testing::OnnxGraph;
+namespace onnx = gossamer::testing::onnx;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -73,9 +74,13 @@ TEST(Onnx, TheGraphComputesWhatTheNetworkDoes) {
         const OnnxGraph graph(onnx_bytes(nn::in_file_layout(net->state()), header,
                                          {.input = input, .keep_batch_norm = keep}));
         EXPECT_EQ(graph.has("BatchNormalization"), keep);
-        EXPECT_EQ(graph.input_type, input == OnnxInput::bytes ? 2 : 1);  // UINT8, FLOAT
-        EXPECT_THAT(graph.input_shape, ElementsAre(o.channels, kSide, kSide));
-        EXPECT_THAT(graph.output_shape, ElementsAre(o.classes));
+        const std::string channels = std::to_string(o.channels), side = std::to_string(kSide);
+        EXPECT_EQ(graph.input.name, "images");
+        EXPECT_EQ(graph.input.type, input == OnnxInput::bytes ? onnx::kByte : onnx::kFloat);
+        EXPECT_THAT(graph.input.shape, ElementsAre("N", channels, side, side));
+        EXPECT_EQ(graph.output.name, "logits");
+        EXPECT_EQ(graph.output.type, onnx::kFloat);
+        EXPECT_THAT(graph.output.shape, ElementsAre("N", std::to_string(o.classes)));
         OnnxGraph::Value images{{kImages, o.channels, kSide, kSide}, {}};
         for (i64 n = 0; n < kImages; ++n)
           for (i64 c = 0; c < o.channels; ++c)
@@ -90,8 +95,8 @@ TEST(Onnx, TheGraphComputesWhatTheNetworkDoes) {
         ASSERT_EQ(logits.shape, (std::vector<i64>{kImages, o.classes}));
         double error = 0, length = 0;
         for (i64 i = 0; i < kImages * o.classes; ++i) {
-          const auto is = static_cast<double>(logits.numbers[static_cast<std::size_t>(i)]),
-                     want = static_cast<double>(wanted.as<float>()[i]);
+          const double is = logits.numbers[static_cast<std::size_t>(i)],
+                       want = static_cast<double>(wanted.as<float>()[i]);
           error += (is - want) * (is - want);
           length += want * want;
         }

@@ -1,18 +1,18 @@
-// Reads an ONNX file and computes its graph by plain loops: what onnxruntime would give, where
-// there is none. Only the operators that models/onnx.cpp writes.
+// Reads an ONNX file and computes its graph by the plain loops of onnx_operators.h: what
+// onnxruntime would give, where there is none.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <limits>
 #include <map>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "gossamer/core/dtype.h"
+#include "support/onnx_operators.h"
 
 namespace gossamer::testing {
 
@@ -80,24 +80,19 @@ class ProtoMessage {
 
 class OnnxGraph {
  public:
-  struct Value {
-    std::vector<i64> shape;
-    std::vector<float> numbers;  // of any type
-    i64 extent(std::size_t d) const { return shape.at(d); }
+  using Value = onnx::Value;
+  // What goes in or comes out.
+  struct Port {
+    std::string name;
+    i64 type = 0;
+    std::vector<std::string> shape;  // extents: numbers, or names of those that a caller chooses
   };
-  struct Node {
-    std::string type;
-    std::vector<std::string> inputs, outputs;
-    std::map<std::string, std::vector<double>> attributes;
-    i64 whole(const char* name, std::size_t i) const {
-      return static_cast<i64>(attributes.at(name).at(i));
-    }
-  };
+  std::string name;
   std::map<std::string, std::string> metadata;
-  std::vector<Node> nodes;
+  std::vector<onnx::Node> nodes;
   std::map<std::string, Value> constants;
-  i64 opset = 0, input_type = 0;
-  std::vector<i64> input_shape, output_shape;  // behind N
+  i64 opset = 0;
+  Port input, output;
 
   explicit OnnxGraph(const std::string& file) {
     const ProtoMessage model(file);
@@ -107,38 +102,48 @@ class OnnxGraph {
       metadata[entry.text(1)] = entry.text(2);
     }
     const ProtoMessage graph(model.one(7).bytes);
+    name = graph.text(2);
     for (const ProtoField& f : graph.all(1)) nodes.push_back(node_of(ProtoMessage(f.bytes)));
     for (const ProtoField& f : graph.all(5)) {
       const ProtoMessage tensor(f.bytes);
-      if (!constants.emplace(tensor.text(8), value_of(tensor)).second)
-        throw std::runtime_error("two constants are called " + tensor.text(8));
+      onnx::require(constants.emplace(tensor.text(8), value_of(tensor)).second,
+                    "two constants are called " + tensor.text(8));
     }
-    describe(ProtoMessage(graph.one(11).bytes), "images", input_type, input_shape);
-    i64 output_type = 0;
-    describe(ProtoMessage(graph.one(12).bytes), "logits", output_type, output_shape);
-    if (output_type != 1) throw std::runtime_error("logits are no floats");
+    input = port_of(ProtoMessage(graph.one(11).bytes));
+    output = port_of(ProtoMessage(graph.one(12).bytes));
   }
 
   bool has(const std::string& type) const {
-    return std::ranges::find(nodes, type, &Node::type) != nodes.end();
+    return std::ranges::find(nodes, type, &onnx::Node::type) != nodes.end();
   }
 
-  Value operator()(Value images) const {
+  // given: numbers of the type that the input has.
+  Value operator()(Value given) const {
+    given.type = input.type;
+    std::map<std::string, i64> extents;
+    require_fits(input, given, extents);
     std::map<std::string, Value> values = constants;
-    values["images"] = std::move(images);
-    for (const Node& node : nodes) {
-      std::vector<const Value*> in;
-      for (const std::string& name : node.inputs) in.push_back(&values.at(name));
-      Value out = compute(node, in);
-      if (!values.emplace(node.outputs.at(0), std::move(out)).second)
-        throw std::runtime_error(node.outputs[0] + " is computed twice");
+    const auto add = [&](const std::string& called, Value value) {
+      onnx::require(values.emplace(called, std::move(value)).second, called + " is there twice");
+    };
+    add(input.name, std::move(given));
+    for (const onnx::Node& node : nodes) {
+      onnx::Inputs in;
+      for (const std::string& wanted : node.inputs) {
+        const auto found = values.find(wanted);
+        onnx::require(found != values.end(), node.type + " comes before its input " + wanted);
+        in.push_back(&found->second);
+      }
+      std::vector<Value> out = onnx::compute(node, in);
+      for (std::size_t i = 0; i < out.size(); ++i) add(node.outputs[i], std::move(out[i]));
     }
-    return values.at("logits");
+    require_fits(output, values.at(output.name), extents);
+    return values.at(output.name);
   }
 
  private:
-  static Node node_of(const ProtoMessage& m) {
-    Node node;
+  static onnx::Node node_of(const ProtoMessage& m) {
+    onnx::Node node;
     node.type = m.text(4);
     for (const ProtoField& f : m.all(1)) node.inputs.emplace_back(f.bytes);
     for (const ProtoField& f : m.all(2)) node.outputs.emplace_back(f.bytes);
@@ -152,194 +157,56 @@ class OnnxGraph {
       for (const ProtoField& v : attribute.all(2)) {
         float number = 0;
         std::memcpy(&number, &v.value, sizeof number);
-        list.push_back(static_cast<double>(number));
+        list.push_back(number);
       }
       const std::size_t which = attribute.one(20).value;  // AttributeProto.AttributeType
       const bool fits = which == 7   ? attribute.all(8).size() == list.size()
                         : which == 2 ? attribute.all(3).size() == 1
                                      : which == 1 && attribute.all(2).size() == 1;
-      if (!fits) throw std::runtime_error(attribute.text(1) + " is of another type than it says");
+      onnx::require(fits, attribute.text(1) + " is of another type than it says");
     }
     return node;
   }
   static Value value_of(const ProtoMessage& m) {
     Value v;
-    std::size_t count = 1;
-    for (const ProtoField& f : m.all(1)) {
-      v.shape.push_back(static_cast<i64>(f.value));
-      count *= f.value;
-    }
+    for (const ProtoField& f : m.all(1)) v.shape.push_back(static_cast<i64>(f.value));
+    v.type = static_cast<i64>(m.one(2).value);
     const std::string_view raw = m.one(9).bytes;
-    const std::uint64_t type = m.one(2).value;  // TensorProto.DataType: FLOAT, INT64
-    if ((type != 1 && type != 7) || raw.size() != count * (type == 1 ? 4 : 8))
-      throw std::runtime_error(m.text(8) + " has not the bytes of its shape");
-    for (std::size_t i = 0; i < count; ++i) {
-      float number = 0;
-      i64 whole = 0;
-      if (type == 1)
-        std::memcpy(&number, raw.data() + 4 * i, 4);
-      else
-        std::memcpy(&whole, raw.data() + 8 * i, 8), number = static_cast<float>(whole);
-      v.numbers.push_back(number);
-    }
+    const auto count = static_cast<std::size_t>(onnx::count(v.shape));
+    onnx::require((v.type == onnx::kFloat || v.type == onnx::kInt64) &&
+                      raw.size() == count * (v.type == onnx::kFloat ? 4 : 8),
+                  m.text(8) + " has not the bytes of its shape");
+    for (std::size_t i = 0; i < count; ++i)
+      v.numbers.push_back(v.type == onnx::kFloat ? static_cast<double>(number_at<float>(raw, i))
+                                                 : static_cast<double>(number_at<i64>(raw, i)));
     return v;
   }
-  static void describe(const ProtoMessage& m, const char* name, i64& type,
-                       std::vector<i64>& shape) {
-    if (m.text(1) != name) throw std::runtime_error(m.text(1) + " is not called " + name);
+  template <class T>
+  static T number_at(std::string_view raw, std::size_t i) {
+    T number;
+    std::memcpy(&number, raw.data() + sizeof(T) * i, sizeof(T));
+    return number;
+  }
+  static Port port_of(const ProtoMessage& m) {
     const ProtoMessage tensor(ProtoMessage(m.one(2).bytes).one(1).bytes);
-    type = static_cast<i64>(tensor.one(1).value);
-    const auto dims = ProtoMessage(tensor.one(2).bytes).all(1);
-    if (ProtoMessage(dims.at(0).bytes).text(2) != "N")
-      throw std::runtime_error("the first extent is not N");
-    for (std::size_t i = 1; i < dims.size(); ++i)
-      shape.push_back(static_cast<i64>(ProtoMessage(dims[i].bytes).one(1).value));
-  }
-
-  // f(out, in) for each place of a window: out and in are indices of numbers in planes.
-  template <class F>
-  static void windows(const Node& node, i64 height, i64 width, i64& out_height, i64& out_width,
-                      F&& f) {
-    const i64 kh = node.whole("kernel_shape", 0), kw = node.whole("kernel_shape", 1),
-              stride = node.whole("strides", 0), pad = node.whole("pads", 0);
-    out_height = (height + 2 * pad - kh) / stride + 1;
-    out_width = (width + 2 * pad - kw) / stride + 1;
-    for (i64 y = 0; y < out_height; ++y)
-      for (i64 x = 0; x < out_width; ++x)
-        for (i64 i = 0; i < kh; ++i)
-          for (i64 j = 0; j < kw; ++j) {
-            const i64 from_y = y * stride + i - pad, from_x = x * stride + j - pad;
-            if (from_y >= 0 && from_y < height && from_x >= 0 && from_x < width)
-              f(y * out_width + x, from_y * width + from_x, i * kw + j);
-          }
-  }
-
-  static Value conv(const Node& node, const Value& x, const Value& weight, const Value* bias) {
-    const i64 n = x.extent(0), c = x.extent(1), height = x.extent(2), width = x.extent(3),
-              k = weight.extent(0), area = weight.extent(2) * weight.extent(3);
-    i64 h = 0, w = 0;
-    windows(node, height, width, h, w, [](i64, i64, i64) {});
-    Value y{{n, k, h, w}, std::vector<float>(static_cast<std::size_t>(n * k * h * w))};
-    for (i64 image = 0; image < n; ++image)
-      for (i64 to = 0; to < k; ++to) {
-        std::vector<double> sum(static_cast<std::size_t>(h * w),
-                                bias ? static_cast<double>(bias->numbers.at(to)) : 0.0);
-        for (i64 from = 0; from < c; ++from)
-          windows(node, height, width, h, w, [&](i64 out, i64 in, i64 at) {
-            sum[out] += static_cast<double>(x.numbers[(image * c + from) * height * width + in]) *
-                        static_cast<double>(weight.numbers.at((to * c + from) * area + at));
-          });
-        for (i64 i = 0; i < h * w; ++i)
-          y.numbers[(image * k + to) * h * w + i] = static_cast<float>(sum[i]);
-      }
-    return y;
-  }
-  static Value max_pool(const Node& node, const Value& x) {
-    const i64 planes = x.extent(0) * x.extent(1), height = x.extent(2), width = x.extent(3);
-    i64 h = 0, w = 0;
-    windows(node, height, width, h, w, [](i64, i64, i64) {});
-    Value y{{x.extent(0), x.extent(1), h, w},
-            std::vector<float>(static_cast<std::size_t>(planes * h * w),
-                               -std::numeric_limits<float>::infinity())};
-    for (i64 plane = 0; plane < planes; ++plane)
-      windows(node, height, width, h, w, [&](i64 out, i64 in, i64) {
-        float& most = y.numbers[plane * h * w + out];
-        most = std::max(most, x.numbers[plane * height * width + in]);
-      });
-    return y;
-  }
-  // f(number, channel) for each number of [N, C, …].
-  template <class F>
-  static Value by_channel(Value x, F&& f) {
-    const i64 c = x.extent(1);
-    const auto all = static_cast<i64>(x.numbers.size()), area = all / (x.extent(0) * c);
-    for (i64 i = 0; i < all; ++i) x.numbers[i] = f(x.numbers[i], i / area % c);
-    return x;
-  }
-  template <class F>
-  static Value both(const Value& a, const Value& b, F&& f) {
-    if (a.shape != b.shape) {
-      if (b.shape != std::vector<i64>{1, a.extent(1), 1, 1})
-        throw std::runtime_error("shapes of a sum or product differ");
-      return by_channel(a, [&](float v, i64 channel) { return f(v, b.numbers.at(channel)); });
+    Port port{m.text(1), static_cast<i64>(tensor.one(1).value), {}};
+    for (const ProtoField& f : ProtoMessage(tensor.one(2).bytes).all(1)) {
+      const ProtoMessage extent(f.bytes);
+      port.shape.push_back(extent.all(2).empty() ? std::to_string(extent.one(1).value)
+                                                 : extent.text(2));
     }
-    Value y = a;
-    for (std::size_t i = 0; i < y.numbers.size(); ++i) y.numbers[i] = f(y.numbers[i], b.numbers[i]);
-    return y;
+    return port;
   }
-  // The numbers of `shape`, of which at(indices) gives each.
-  template <class F>
-  static Value gathered(const std::vector<i64>& s, F&& at) {
-    Value y{s, {}};
-    for (i64 n = 0; n < s.at(0); ++n)
-      for (i64 c = 0; c < s.at(1); ++c)
-        for (i64 h = 0; h < s.at(2); ++h)
-          for (i64 w = 0; w < s.at(3); ++w) y.numbers.push_back(at(n, c, h, w));
-    return y;
-  }
-  static Value gemm(const Node& node, const Value& x, const Value& weight, const Value& bias) {
-    if (node.whole("transB", 0) != 1) throw std::runtime_error("transB is not 1");
-    const i64 n = x.extent(0), in = x.extent(1), out = weight.extent(0);
-    Value y{{n, out}, {}};
-    for (i64 i = 0; i < n; ++i)
-      for (i64 o = 0; o < out; ++o) {
-        auto sum = static_cast<double>(bias.numbers.at(o));
-        for (i64 k = 0; k < in; ++k)
-          sum += static_cast<double>(x.numbers[i * in + k]) *
-                 static_cast<double>(weight.numbers.at(o * in + k));
-        y.numbers.push_back(static_cast<float>(sum));
-      }
-    return y;
-  }
-
-  static Value compute(const Node& node, const std::vector<const Value*>& in) {
-    const Value& x = *in.at(0);
-    if (node.type == "Conv") return conv(node, x, *in.at(1), in.size() > 2 ? in[2] : nullptr);
-    if (node.type == "MaxPool") return max_pool(node, x);
-    if (node.type == "Gemm") return gemm(node, x, *in.at(1), *in.at(2));
-    if (node.type == "Cast") return x;
-    if (node.type == "Relu") return by_channel(x, [](float v, i64) { return std::max(v, 0.0f); });
-    if (node.type == "Add") return both(x, *in.at(1), [](float a, float b) { return a + b; });
-    if (node.type == "Mul") return both(x, *in.at(1), [](float a, float b) { return a * b; });
-    if (node.type == "BatchNormalization") {
-      const double epsilon = node.attributes.at("epsilon").at(0);
-      return by_channel(x, [&](float v, i64 c) {
-        const auto of = [&](std::size_t i) { return static_cast<double>(in.at(i)->numbers.at(c)); };
-        return static_cast<float>(
-            (static_cast<double>(v) - of(3)) / std::sqrt(of(4) + epsilon) * of(1) + of(2));
-      });
+  // extents: those that names have so far.
+  static void require_fits(const Port& port, const Value& v, std::map<std::string, i64>& extents) {
+    bool fits = v.type == port.type && v.shape.size() == port.shape.size();
+    for (std::size_t d = 0; fits && d < v.shape.size(); ++d) {
+      const std::string& said = port.shape[d];
+      const bool named = said.find_first_not_of("0123456789") != std::string::npos;
+      fits = v.shape[d] ==
+             (named ? extents.emplace(said, v.shape[d]).first->second : std::stoll(said));
     }
-    if (node.type == "GlobalAveragePool" || node.type == "Flatten") {
-      const i64 n = x.extent(0), c = x.extent(1);
-      const i64 area = static_cast<i64>(x.numbers.size()) / (n * c);
-      if (node.type == "Flatten") return {{n, c * area}, x.numbers};
-      return gathered({n, c, 1, 1}, [&](i64 i, i64 channel, i64, i64) {
-        double sum = 0;
-        for (i64 k = 0; k < area; ++k)
-          sum += static_cast<double>(x.numbers[(i * c + channel) * area + k]);
-        return static_cast<float>(sum / static_cast<double>(area));
-      });
-    }
-    const i64 n = x.extent(0), c = x.extent(1), h = x.extent(2), w = x.extent(3);
-    if (node.type == "Slice") {  // [:, :, ::step, ::step]
-      const auto step = static_cast<i64>(in.at(4)->numbers.at(0));
-      if (in.at(3)->numbers != std::vector<float>{2, 3} ||
-          in.at(1)->numbers != std::vector<float>{0, 0})
-        throw std::runtime_error("a slice of other axes");
-      return gathered({n, c, (h + step - 1) / step, (w + step - 1) / step},
-                      [&](i64 i, i64 k, i64 y, i64 z) {
-                        return x.numbers[((i * c + k) * h + y * step) * w + z * step];
-                      });
-    }
-    if (node.type == "Pad") {  // of channels
-      const auto& pads = in.at(1)->numbers;
-      const auto before = static_cast<i64>(pads.at(1)), behind = static_cast<i64>(pads.at(5));
-      return gathered({n, c + before + behind, h, w}, [&](i64 i, i64 k, i64 y, i64 z) {
-        const bool inside = k >= before && k < before + c;
-        return inside ? x.numbers[((i * c + k - before) * h + y) * w + z] : 0.0f;
-      });
-    }
-    throw std::runtime_error("no operator " + node.type + " is known");
+    onnx::require(fits, port.name + " has not the type and shape that the file says");
   }
 };
 
