@@ -252,9 +252,8 @@ std::string chat_template_of(const Tokenizer& tokenizer, const std::filesystem::
 
 std::string chat_of(const Tokenizer& tokenizer, const std::filesystem::path& folder) {
   const std::string jinja = chat_template_of(tokenizer, folder);
-  check<DataError>(
-      !jinja.empty(), code::nothing,
-      "the tokenizer has no chat template; say which by --chat-template: ", names_of_chats());
+  check<DataError>(!jinja.empty(), code::nothing,
+                   "the tokenizer has no chat template; name one of ", names_of_chats());
   for (const Known& each : kKnown)
     if (canonical(jinja) == canonical(each.jinja)) return each.name;
   fail<DataError>(code::not_understood, "the tokenizer's chat template, which begins with \"",

@@ -57,7 +57,7 @@ struct TokenizeReport {
   i64 longest_word = 0;  // bpe:N: in bytes
   // Of examples: what ends an answer, if the tokenizer has no such mark and spells it.
   std::string spelled_mark{};
-  bool whole = true;     // false: tick() stopped it, and nothing was written
+  bool whole = true;  // false: tick() stopped it, and nothing was written
 };
 
 // tick(kibibytes of the files that were read) returns false to stop; about ten times a second.

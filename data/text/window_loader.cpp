@@ -150,11 +150,10 @@ struct WindowLoader::Impl {
     // The same number of steps for every rank: synchronous methods wait for each other.
     if (e.drop_last && e.share == Share::documents) mine = std::min(mine, least);
     steps = batches_of(mine, o.batch, e);
-    check<DataError>(
-        steps > 0 || (!e.drop_last && e.share != Share::all), "windows: ", ids_of_all,
-        " ids do not fill one batch of ", o.batch, " windows of ", o.length,
-        e.world > 1 && e.share != Share::all ? " for each worker" : "",
-        "; use more text, a smaller batch (train.batch) or shorter windows (data.length)");
+    check<DataError>(steps > 0 || (!e.drop_last && e.share != Share::all), "windows: ", ids_of_all,
+                     " ids do not fill one batch of ", o.batch, " windows of ", o.length,
+                     e.world > 1 && e.share != Share::all ? " for each worker" : "",
+                     "; use more text, a smaller batch or shorter windows");
   }
 
   void check_options(const std::vector<WindowSource>& texts) const {

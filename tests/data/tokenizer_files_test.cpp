@@ -153,7 +153,7 @@ TEST(Chats, OthersAreNamed) {
       chat_of(*read_tokenizer_json(json, Tokenizer::StoredFile{"tokenizer_config.json", config}));
     });
   };
-  EXPECT_THAT(with("{}"), HasSubstr("has no chat template; say which by --chat-template: chatml, "));
+  EXPECT_THAT(with("{}"), HasSubstr("has no chat template; name one of chatml, "));
   EXPECT_THAT(with(R"({"chat_template": "{{ hello }}"})"),
               HasSubstr("begins with \"{{ hello }}\", is none of those that are known"));
   const auto tokenizer = read_tokenizer_json(json);
