@@ -1,10 +1,14 @@
 // `gossamer data tokenize TEXT... --out DIR`: text into ids on disk.
+#include <filesystem>
+
 #include <fmt/core.h>
 
 #include "gossamer/apps/commands.h"
 #include "gossamer/apps/commands/data_progress.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/apps/train/language_source.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/text/json.h"
 #include "gossamer/core/text/listed.h"
 #include "gossamer/core/text/plural.h"
@@ -68,18 +72,27 @@ void print_notices(const data::TokenizeReport& r) {
 // The library speaks of what it is given, and users gave options: those that its words stand for.
 std::string with_options(const std::string& text) {
   const std::pair<const char*, const char*> options[] = {
-      {"tokenize: tokenizer", "--tokenizer"}, {"a split is for", "--split"},
-      {"there is no split", "--split"},       {"name its split", "--split"},
-      {"maximal length", "--max-length"},     {"validation fraction", "--val-fraction"},
-      {"a fraction", "--val-fraction"},       {"hashes choose", "--val-by, --val-fraction"},
-      {"validation text", "--val"},           {"validation sources", "--val, --val-target"},
-      {"files of sources", "--target"},       {" threads;", "--threads"},
-      {"examples are", "--examples"},         {"take any bytes as they are", "--any-bytes"}};
+      {"tokenize: tokenizer", "--tokenizer"},
+      {"a split is for", "--split"},
+      {"there is no split", "--split"},
+      {"name its split", "--split"},
+      {"maximal length", "--max-length"},
+      {"validation fraction", "--val-fraction"},
+      {"a fraction", "--val-fraction"},
+      {"hashes choose", "--val-by, --val-fraction"},
+      {"validation text", "--val"},
+      {"validation sources", "--val, --val-target"},
+      {"files of sources", "--target"},
+      {" threads;", "--threads"},
+      {"examples are", "--examples"},
+      {"no chat template", "--chat-template"},
+      {"take any bytes as they are", "--any-bytes"}};
   std::string names;
   for (const auto& [words, option] : options)
     if (text.find(words) != text.npos) names += (names.empty() ? "" : ", ") + std::string(option);
   // the others are of files, and only names of options could be in them
-  const bool own = text.find("tokenize: ") != text.npos || names == "--any-bytes";
+  const bool own =
+      text.find("tokenize: ") != text.npos || names == "--any-bytes" || names == "--chat-template";
   return own && !names.empty() ? text + " (" + names + ")" : text;
 }
 
@@ -105,6 +118,11 @@ int data_tokenize(const DataTokenizeCommand& command) {
                         command.json);
   const data::TokenizeReport report =
       naming_options([&] { return data::tokenize(options, progress); });
+  if (report.whole) {  // so that Hugging Face's library reads the folder, too
+    const std::string config = hugging_face_tokenizer_config(*data::open_tokenizer(options.folder));
+    if (!config.empty())
+      write_file(std::filesystem::path(options.folder) / "tokenizer_config.json", config);
+  }
   const double seconds = progress.seconds();
   const data::TextIndex& index = report.index;
   if (command.json) {

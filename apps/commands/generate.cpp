@@ -66,6 +66,10 @@ class Prompts {
     check<ConfigError>(c.field.empty() || c.lines,
                        "generate: --field is for --lines of JSON with the prompts");
     if (c.chat) {
+      check<ConfigError>(
+          !c.chat_template.empty() || !data::chat_template_of(*m.tokenizer, m.folder).empty(),
+          "generate: no chat template came with ", m.file,
+          "; name one (--chat-template): ", data::names_of_chats());
       chat_ = c.chat_template.empty() ? data::chat_of(*m.tokenizer, m.folder) : c.chat_template;
       const std::string end = data::chat_end(chat_, *m.tokenizer);
       if (!end.empty() && !c.ignore_end) stops_.push_back(end);

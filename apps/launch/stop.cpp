@@ -13,7 +13,7 @@ namespace {
 
 // Two signals may run the handler in two threads, and any thread asks for stop_signal(). Atomics
 // without a lock are allowed in a handler.
-std::atomic<int> signal_seen{0}, at_once{0};
+std::atomic<int> signal_seen{0}, at_once{0}, answered{0};
 std::atomic<std::int64_t> first_seen_ns{0};  // written before signal_seen
 static_assert(std::atomic<int>::is_always_lock_free &&
               std::atomic<std::int64_t>::is_always_lock_free);
@@ -29,6 +29,8 @@ extern "C" void on_stop(int number) {
   if (signal_seen == 0) {
     first_seen_ns = now_ns;
     signal_seen = number;
+    // a line that cannot be written changes nothing
+    if (answered != 0 && write(STDERR_FILENO, kStoppingText, sizeof kStoppingText - 1) < 0) return;
   } else if (!closed_terminal && 1e-9 * static_cast<double>(now_ns - first_seen_ns) > kSameStop_s) {
     if (write(STDERR_FILENO, kKilledText, sizeof kKilledText - 1) < 0) _exit(kKilled);
     _exit(kKilled);
@@ -54,7 +56,10 @@ void survive_failed_writes() {
   signal(SIGXFSZ, SIG_IGN);
 }
 
-void stop_after_step() { at_once = 0; }
+void stop_after_step(bool told) {
+  answered = told;
+  at_once = 0;
+}
 
 // PR_SET_PDEATHSIG would watch the thread that started us, which may end long before its process.
 void stop_when_orphaned() { parent = getppid(); }

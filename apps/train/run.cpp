@@ -107,7 +107,7 @@ int run_worker(const Config& config, const WorkerOptions& options, const dist::L
   if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
     stop_when_orphaned();
   Worker w(config, options, place, resume);
-  stop_after_step();
+  stop_after_step(place.size == 1);  // of several, the launcher says that they stop
   report_ready();
   JsonObject start;
   start.add("pid", getpid())

@@ -140,7 +140,7 @@ class Tokenizing {
     check<DataError>(options_.val_fraction == 0 || val_.index.items > 0, code::nothing,
                      "tokenize: the validation fraction ", options_.val_fraction, " of ",
                      train_.index.items, pairs_ ? " pairs" : " documents",
-                     " is none; name files of validation text");
+                     " is none of them; take a larger one, or name files of validation text");
     store();
     report_.empty_files = reader_.empty_files();
     report_.other_files = reader_.other_files();

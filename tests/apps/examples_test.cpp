@@ -182,6 +182,7 @@ TEST_F(Examples, WrongOnesAreOneSentence) {
   };
   expect(tokenize({"chats.jsonl", "--out", "a"}), 3,
          "chats.jsonl:1: the tokenizer has no chat template; name one of chatml");
+  expect(tokenize({"chats.jsonl", "--out", "a2"}), 3, "gemma (--chat-template)");
   expect(tokenize({"chats.jsonl", "--out", "b", "--chat-template", "other"}), 2,
          "there is no chat template \"other\"");
   expect(tokenize({"digits.txt", "--out", "c"}), 3, "digits.txt:1: the line is no JSON");

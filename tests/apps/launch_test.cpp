@@ -413,6 +413,8 @@ TEST_F(LaunchTest, TwoSignalsAtOnceAreOneStopThatIsSaved) {
       kill(running, number);
       const Result r = wait();
       EXPECT_EQ(r.code, 128 + number) << r.err;
+      EXPECT_THAT(r.err, HasSubstr(workers == 1 ? "stopping after this step or evaluation"
+                                                : "stopping 3 workers"));
       EXPECT_TRUE(fs::exists(folder / "runs/t/checkpoints/interrupted")) << r.err;
     }
 }

@@ -316,10 +316,9 @@ TEST_F(Tokenize, ValidationDataIsAnEvenPartOrTheEnd) {
       run({.sources = {folder_ / "a.txt"}, .tokenizer = "bpe:257", .val_fraction = 0.1});
   EXPECT_EQ(report.index.train.items, 18);
   EXPECT_EQ(text_in(true), "document 9\n<|endoftext|>document 19\n<|endoftext|>");
-  EXPECT_THAT(
-      error({.sources = {folder_ / "a.txt"}, .tokenizer = "bpe:257", .val_fraction = 0.01}),
-      HasSubstr(
-          "the validation fraction 0.01 of 20 documents is none; name files of validation text"));
+  EXPECT_THAT(error({.sources = {folder_ / "a.txt"}, .tokenizer = "bpe:257", .val_fraction = 0.01}),
+              HasSubstr("the validation fraction 0.01 of 20 documents is none of them; take a "
+                        "larger one, or name files of validation text"));
 
   put("one.txt", "abcdefghi\xc3\xa4jklmnopq");  // 19 bytes; 9.5 from the start
   run({.sources = {folder_ / "one.txt"}, .tokenizer = "characters", .val_fraction = 0.5});

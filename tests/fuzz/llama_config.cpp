@@ -3,7 +3,7 @@
 // files in the same folder, or an IoError.
 //
 // sources: llama_config lora_config shard_index
-// sources: nesting printable spelling utf8 files file_names hash xxh3 cancel
+// sources: nesting printable spelling utf8 files file_names hash xxh3 core/cancel
 // sources: safetensors safetensors_write core/tensor shape memory parallel autograd op_update
 // sources: op_copy flat cuda_none op_blocks input_file free_memory cores least_cpu
 #include <cstdint>
