@@ -168,7 +168,7 @@ TEST_F(ModelSources, OfTextAreTakenByEveryCommand) {
     EXPECT_EQ(r.code, 2) << command[0];
     EXPECT_THAT(r.err, HasSubstr(says));
   };
-  refused({"export", "runs/t", "--to", "onnx", "--out", "x.onnx"},
+  refused({"export", "runs/t", "--to", "torch", "--out", "x.pth"},
           "export: runs/t is a language model, and this command wants a model of pictures; "
           "`gossamer generate` goes on with a text");
   refused({"classify", at, "s/val"}, "is a language model");
