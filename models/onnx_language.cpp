@@ -94,7 +94,7 @@ class Graph : public OnnxGraph {
   // What is added to scores [T, T] of queries by keys: 0 where the key is seen, else -infinity. Of
   // a window, the query itself is the last key.
   std::string mask(i64 window) {
-    const std::string name = "mask." + std::to_string(window);
+    std::string name = "mask." + std::to_string(window);
     if (!masks_.insert(name).second) return name;
     const std::string queries = add("Unsqueeze", name + ".queries", {places_, axes("last", -1)}),
                       keys = add("Unsqueeze", name + ".keys", {places_, axes("first", 0)});
