@@ -27,7 +27,7 @@ class Graph : public OnnxGraph {
   i64 channels_after(const std::string& conv) const { return state_.at(conv + ".weight").shape(0); }
   using OnnxGraph::add;
   // These return the name of what they add.
-  std::string of_state(const std::string& name) { return constant(state_.at(name), name); }
+  std::string of_state(const std::string& name) { return constant(name, state_.at(name)); }
 
   // Convolution and batch norm.
   std::string conv_norm(const std::string& x, const std::string& conv, const std::string& norm,

@@ -72,7 +72,7 @@ std::string OnnxGraph::constant(const std::string& name, const Shape& shape,
                                 std::span<const i64> values) {
   return constant(name, shape, OnnxType::int64, bytes_of(values));
 }
-std::string OnnxGraph::constant(const Tensor& t, const std::string& name) {
+std::string OnnxGraph::constant(const std::string& name, const Tensor& t) {
   return constant(name, t.shape(), std::span<const float>(t.span<float>()));
 }
 std::string OnnxGraph::constant(const std::string& name, const Shape& shape, OnnxType type,

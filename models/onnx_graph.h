@@ -51,7 +51,7 @@ class OnnxGraph {
                   std::initializer_list<std::string> inputs);
   std::string constant(const std::string& name, const Shape&, std::span<const float> values);
   std::string constant(const std::string& name, const Shape&, std::span<const i64> values);
-  std::string constant(const Tensor&, const std::string& name);  // f32, on the host
+  std::string constant(const std::string& name, const Tensor&);  // f32, on the host
 
   // The bytes of a ModelProto. model: its name. IoError: there are more than a file can have.
   std::string file(const std::string& model, i64 opset, const OnnxValue& input,

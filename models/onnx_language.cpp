@@ -37,7 +37,7 @@ class Graph : public OnnxGraph {
     const auto rounded = static_cast<float>(value);
     return constant(name, {}, std::span(&rounded, 1));
   }
-  std::string parameter(const std::string& name) { return constant(parameters_.at(name), name); }
+  std::string parameter(const std::string& name) { return constant(name, parameters_.at(name)); }
 
   // Rows of a table: indices [...] -> [..., C].
   std::string rows(const std::string& name, const std::string& indices, const std::string& table) {
@@ -213,8 +213,8 @@ std::vector<Tensor> halves(const Tensor& table) {
 void add_llama(Graph& g, const LlamaOptions& o) {
   const std::vector<Tensor> tables = halves(rope_table(o, o.positions));
   // [T, head_size / 2]
-  const std::string cosines = g.rows("cosines", g.places(), g.constant(tables[0], "rope.cosines")),
-                    sines = g.rows("sines", g.places(), g.constant(tables[1], "rope.sines"));
+  const std::string cosines = g.rows("cosines", g.places(), g.constant("rope.cosines", tables[0])),
+                    sines = g.rows("sines", g.places(), g.constant("rope.sines", tables[1]));
   const auto rotated = [&](const std::string& x) {
     const std::vector<std::string> half = g.parts(x, 2);
     const auto times = [&](int i, const std::string& by, const char* name) {

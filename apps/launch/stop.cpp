@@ -2,6 +2,7 @@
 #include "gossamer/apps/launch/stop.h"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <ctime>
@@ -29,8 +30,9 @@ extern "C" void on_stop(int number) {
   if (signal_seen == 0) {
     first_seen_ns = now_ns;
     signal_seen = number;
-    // a line that cannot be written changes nothing
-    if (answered != 0 && write(STDERR_FILENO, kStoppingText, sizeof kStoppingText - 1) < 0) return;
+    const int error = errno;  // of the code that this handler interrupts
+    if (answered != 0 && write(STDERR_FILENO, kStoppingText, sizeof kStoppingText - 1) < 0)
+      errno = error;  // without the line it stops as well
   } else if (!closed_terminal && 1e-9 * static_cast<double>(now_ns - first_seen_ns) > kSameStop_s) {
     if (write(STDERR_FILENO, kKilledText, sizeof kKilledText - 1) < 0) _exit(kKilled);
     _exit(kKilled);

@@ -37,7 +37,8 @@ data::TextSet open_one(const Config& c, const std::string& path) {
   return set;
 }
 
-// The first text of data.train, with the validation text of all that have some, joined.
+// The first text of data.train, with the validation text of all that have some, joined, and the
+// first chat template of examples.
 data::TextSet open_training(const Config& c) {
   data::TextSet first = open_one(c, c.data.train[0]);
   if (c.data.train.size() == 1) return first;
@@ -51,6 +52,7 @@ data::TextSet open_training(const Config& c) {
     check<DataError>(same && first.vocabulary == set.vocabulary, set.path,
                      ": was made with another tokenizer than ", first.path,
                      "; tokenize it with --tokenizer ", first.path);
+    if (first.chat.empty()) first.chat = set.chat;
     if (set.val.empty()) continue;
     check<DataError>(paths.empty() || learnt.empty() == !set.val.learnt, set.path,
                      ": only some of the texts hold examples, so their validation data do not fit "

@@ -163,16 +163,32 @@ TEST_F(Examples, AnAdapterLearnsToAnswerInAChat) {
   ASSERT_EQ(r.code, 0) << r.err;
   EXPECT_LT(loss_by_hand("runs/t", "chats.jsonl"),
             0.7 * loss_by_hand("runs/base-model", "chats.jsonl"));
+}
 
-  // The run knows how it was asked, and an answer ends where the template ends it.
+TEST_F(Examples, ARunKnowsItsChatTemplateAndAnswersEndWhereThatEndsThem) {
+  const Result made = tokenize({"chats.jsonl", "--out", "chats", "--chat-template", "chatml"});
+  ASSERT_EQ(made.code, 0) << made.err;
   EXPECT_THAT(made.out, HasSubstr("the tokenizer has no mark <|im_end|>"));
-  const std::vector<std::string> ask{"generate",      "runs/t", "--chat",   "--prompt", "1+2=",
-                                     "--temperature", "0",      "--tokens", "60",       "--json"};
+  ASSERT_EQ(
+      run(small({"data.train=chats", "data.val=none", "data.length=160", "data.documents=separate",
+                 "model.width=32", "model.ff=64", "train.batch=4", "train.epochs=40"}))
+          .code,
+      0);
+  std::vector<std::string> ask{"generate",      "runs/t", "--chat",   "--prompt", "1+2=",
+                               "--temperature", "0",      "--tokens", "40",       "--ignore-end"};
+  EXPECT_THAT(run(ask).out, HasSubstr("<|im_end|>")) << "it has not learnt to end";
+  ask.pop_back();
   const Result answer = run(ask);
   ASSERT_EQ(answer.code, 0) << answer.err;
   EXPECT_THAT(answer.out, Not(HasSubstr("<|im_end|>")));
   ASSERT_EQ(run({"export", "runs/t", "--to", "huggingface", "--out", "hf"}).code, 0);
   EXPECT_TRUE(fs::exists(folder / "hf/chat_template.jinja"));
+  // also where another text of a mixture comes first
+  ASSERT_EQ(run(small({"data.train=[\"base\",\"chats\"]", "data.val=none", "data.length=40",
+                       "train.epochs=1 step", "train.batch=2", "run.name=mixed"}))
+                .code,
+            0);
+  EXPECT_TRUE(fs::exists(folder / "runs/mixed/chat_template.jinja"));
 }
 
 TEST_F(Examples, WrongOnesAreOneSentence) {
