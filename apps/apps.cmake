@@ -2,7 +2,7 @@
 # All of the program except main.cpp is a library, so that tests can call the commands.
 file(GLOB_RECURSE app_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/*.cpp)
 list(FILTER app_sources EXCLUDE REGEX
-  "/apps/(main.cpp|cuda_entry.cpp|capi/|course/(units|solutions)/|course/morning.cpp)")
+  "/apps/(main|cuda_capi|cuda_entry|course/morning)\\.cpp|/apps/(capi|course/(units|solutions))/")
 list(REMOVE_ITEM app_sources ${model_source_files})
 add_library(gossamer_apps STATIC ${app_sources})
 target_link_libraries(gossamer_apps
@@ -37,26 +37,18 @@ if(HTTPLIB_INCLUDE AND HTTPLIB_LIBRARY)
   target_include_directories(gossamer_apps SYSTEM PRIVATE ${HTTPLIB_INCLUDE})
   target_link_libraries(gossamer_apps PRIVATE ${HTTPLIB_LIBRARY})
 endif()
-# Summaries and doctor show the commit at configure time.
-execute_process(
-  COMMAND git -C ${PROJECT_SOURCE_DIR} describe --always --dirty --abbrev=10
-  OUTPUT_VARIABLE git_hash OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-if(NOT git_hash)
-  set(git_hash unknown)
-endif()
-set_source_files_properties(apps/version.cpp PROPERTIES COMPILE_DEFINITIONS
-  "GOSSAMER_VERSION=\"${PROJECT_VERSION}\";GOSSAMER_GIT_HASH=\"${git_hash}\"")
-set_source_files_properties(apps/cuda_module.cpp PROPERTIES COMPILE_DEFINITIONS
-  GOSSAMER_LIBDIR="${CMAKE_INSTALL_LIBDIR}")
 add_executable(gossamer apps/main.cpp)
 target_link_libraries(gossamer PRIVATE gossamer_apps gossamer_flags)
 
-# The same program as a file that one without CUDA opens (cuda_module.h).
+# The same program, and the library for C, as a file that those without CUDA open (cuda_module.h).
 if(GOSSAMER_HAS_CUDA)
   add_library(gossamer_cuda MODULE apps/cuda_entry.cpp)
   set_target_properties(gossamer_cuda PROPERTIES OUTPUT_NAME gossamer-cuda SUFFIX .so.0
     LINK_DEPENDS ${PROJECT_SOURCE_DIR}/apps/cuda_entry.map)
   target_link_libraries(gossamer_cuda PRIVATE gossamer_apps gossamer_flags)
+  if(GOSSAMER_CAPI)
+    target_sources(gossamer_cuda PRIVATE apps/cuda_capi.cpp $<TARGET_OBJECTS:gossamer_capi>)
+  endif()
   target_link_options(gossamer_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-sections
     LINKER:-z,defs LINKER:--version-script=${PROJECT_SOURCE_DIR}/apps/cuda_entry.map)
   if(GOSSAMER_INSTALL)

@@ -34,7 +34,8 @@ int main(int argc, char** argv) {
   // Workers are started through /proc/self/exe, after which they would be called `exe`.
   prctl(PR_SET_NAME, "gossamer");
   std::string why;
-  const gossamer::apps::CommandLine with_cuda = gossamer::apps::cuda_command_line(why);
+  const auto with_cuda = reinterpret_cast<gossamer::apps::CommandLine>(
+      gossamer::apps::cuda_module_function(gossamer::apps::kCudaCommandLine, why));
   if (under_nohup) std::signal(SIGHUP, SIG_IGN);
   if (with_cuda) return with_cuda(argc, argv);
   if (!why.empty()) gossamer::apps::say("without CUDA: " + why);

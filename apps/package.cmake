@@ -3,7 +3,7 @@
 # (headers, static libraries, CMake and pkg-config files), gossamer (the program). Configure with
 # -DCMAKE_INSTALL_PREFIX=/usr, so that libraries lie where Debian has them. These come from a build
 # without CUDA; of one with CUDA only libgossamer-cuda0 is for all: the file that makes the program
-# use GPUs (cuda_module.h). Included by CMakeLists.txt.
+# and the library use GPUs (cuda_module.h). Included by CMakeLists.txt.
 set(CPACK_PACKAGE_NAME gossamer)
 set(CPACK_PACKAGE_VENDOR Gossamer)
 set(CPACK_PACKAGE_CONTACT "Gossamer <gossamer@localhost>")
@@ -40,5 +40,6 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME gossamer)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME libgossamer-cuda0)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "gossamer (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS
+  "libgossamer0 (= ${PROJECT_VERSION}) | gossamer (= ${PROJECT_VERSION})")
 include(CPack)

@@ -81,6 +81,20 @@ target_link_libraries(test_capi PRIVATE
   gossamer_capi gossamer_flags GTest::gtest GTest::gmock GTest::gtest_main)
 target_include_directories(test_capi PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(test_capi PRIVATE GOSSAMER_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+# What tests/capi/device_test.cpp puts beside the library. A build with CUDA looks for none.
+if(GOSSAMER_HAS_CUDA)
+  target_compile_definitions(test_capi PRIVATE GOSSAMER_HAS_CUDA)
+else()
+  add_library(emulated_module MODULE
+    tests/capi/emulated_module.cpp $<TARGET_OBJECTS:gossamer_capi>)
+  target_link_libraries(emulated_module PRIVATE
+    gossamer_model_source gossamer::models gossamer::data gossamer::dist gossamer_flags)
+  target_link_options(emulated_module PRIVATE LINKER:--exclude-libs,ALL LINKER:--gc-sections
+    LINKER:--version-script=${PROJECT_SOURCE_DIR}/apps/cuda_entry.map)
+  add_dependencies(test_capi emulated_module)
+  target_compile_definitions(test_capi PRIVATE
+    GOSSAMER_EMULATED_MODULE="$<TARGET_FILE:emulated_module>")
+endif()
 gtest_discover_tests(test_capi TEST_PREFIX "capi." DISCOVERY_TIMEOUT 60 NO_PRETTY_VALUES
   PROPERTIES TIMEOUT ${timeout} LABELS cpu)
 

@@ -219,6 +219,7 @@ const gsm_api* gsm_get_api(uint32_t version) {
                            gsm_optimizer_state_load,
                            gsm_optimizer_state_restore,
                            gsm_trainer_save_onnx,
-                           gsm_trainer_save_onnx_memory};
+                           gsm_trainer_save_onnx_memory,
+                           gsm_model_open_with};
   return version >= 1 && version <= GSM_API_VERSION ? &api : nullptr;
 }

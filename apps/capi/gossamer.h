@@ -97,6 +97,16 @@ gsm_status gsm_bytes_free(gsm_bytes* bytes);
 gsm_status gsm_model_open(const char* path, gsm_model** model);
 // The bytes of such a file, which are not needed afterwards.
 gsm_status gsm_model_open_memory(const void* bytes, size_t size, gsm_model** model);
+// Either of these, with all that may be said. Since version 3.
+typedef struct gsm_model_options {
+  size_t struct_size;  // set it to sizeof(gsm_model_options)
+  const char* path;    // of the file; or its bytes:
+  const void* bytes;
+  size_t size;
+  const char* device;  // cpu, cuda:0 …; NULL: cpu
+  const char* type;    // in which it computes: f32, bf16; NULL: f32
+} gsm_model_options;
+gsm_status gsm_model_open_with(const gsm_model_options* options, gsm_model** model);
 typedef struct gsm_model_info_t {
   size_t struct_size;  // set it to sizeof(gsm_model_info_t)
   int64_t parameters, classes;

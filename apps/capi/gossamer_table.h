@@ -213,6 +213,7 @@ typedef struct gsm_api {
                                   const gsm_onnx_options*);
   gsm_status (*trainer_save_onnx_memory)(gsm_trainer*, const char* const*, const gsm_onnx_options*,
                                          gsm_bytes**);
+  gsm_status (*model_open_with)(const gsm_model_options*, gsm_model**);
 } gsm_api;
 // The functions of that version of this header and of older ones. It only grows at its end. NULL:
 // the library is older.

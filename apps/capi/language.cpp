@@ -35,13 +35,6 @@ gsm_tokenizer* give_tokenizer(std::shared_ptr<const data::Tokenizer> tokenizer) 
   return static_cast<gsm_tokenizer*>(add_object(std::make_shared<Tokens>(std::move(tokenizer))));
 }
 
-DType type_of(const char* name) {
-  const std::string type = name ? name : "f32";
-  check<ConfigError>(type == "f32" || type == "bf16", "gsm_language_options.type: ", type,
-                     "; wanted f32 or bf16");
-  return type == "bf16" ? DType::bf16 : DType::f32;
-}
-
 // Bytes of keys and values of a text: some models have no end of positions.
 constexpr i64 kRoomForCache = i64{1} << 30;
 
@@ -52,7 +45,7 @@ class Language final : public Object {
     const apps::ModelSource source = apps::find_model(path);
     check<ConfigError>(apps::task_of(source) == "language", source.name,
                        ": is no language model; gsm_model_open opens models of pictures");
-    model_ = apps::load_language_model(source, type_of(o.type),
+    model_ = apps::load_language_model(source, type_of(o.type, "gsm_language_options.type"),
                                        o.heads ? std::optional<i64>(o.heads) : std::nullopt,
                                        device_, kRoomForCache);
     for (const std::string& line : model_.notes) log_line(line);

@@ -24,8 +24,10 @@ i64 parameters_of(const nn::Module& net) {
 
 }  // namespace
 
-Model::Model(const nn::Weights& weights)
-    : file_(models::open(weights)),
+Model::Model(const nn::Weights& weights, Device device, DType type)
+    : device_(device),
+      type_(type),
+      file_(models::open(weights, device, type)),
       parameters_(parameters_of(*file_.net)),
       net_((apps::check_finite(*file_.net, weights.file), std::move(file_.net))) {
   for (const std::string& line : file_.notes) log_line(line);
@@ -40,16 +42,19 @@ void Model::check_reads_pictures() const {
                      " channels, and pictures in files have 3; use gsm_model_forward");
 }
 
-Tensor Model::logits(const Tensor& x) const {
+Tensor Model::logits(const Tensor& images) const {
+  const bool bytes = images.dtype() == DType::u8;
   // A ReLU makes 0 of NaN, so the outputs would not tell.
-  check_finite("images", x.as<float>(), x.numel());
+  if (!bytes) check_finite("images", images.as<float>(), images.numel());
   const NoGrad no_grad;
   const Computing computing;
-  return net_(x);
+  const Tensor here = images.to(device_);
+  return cast(net_(bytes ? file_.pictures(here, type_) : cast(here, type_)), DType::f32)
+      .to(Device::cpu());
 }
 
 void Model::classify(const Tensor& image, gsm_class* classes, int32_t* count) const {
-  const Tensor p = softmax(logits(file_.pictures(image)));
+  const Tensor p = softmax(logits(image));
   const std::span<const float> values = p.span<float>();
   check<DataError>(std::ranges::all_of(values, [](float v) { return std::isfinite(v); }),
                    "the model's outputs for this picture are not numbers; are its weights?");
@@ -70,19 +75,30 @@ void check_room(const gsm_class* classes, const int32_t* count) {
   check<ArgumentError>(*count >= 1, "count is ", *count, "; it must be at least 1");
 }
 
-gsm_model* give_model(const nn::Weights& weights) {
-  return static_cast<gsm_model*>(add_object(std::make_shared<Model>(weights)));
+gsm_model* give_model(const nn::Weights& weights, Device device = Device::cpu(),
+                      DType type = DType::f32) {
+  return static_cast<gsm_model*>(add_object(std::make_shared<Model>(weights, device, type)));
 }
 
-template <class T, class Prepare>
+nn::Weights weights_at(const char* path) {
+  check_path(path);
+  return apps::read_model(apps::find_model(path));
+}
+
+nn::Weights weights_of(const void* bytes, size_t size) {
+  return nn::read_weights(std::span(static_cast<const std::byte*>(bytes), size),
+                          "the bytes of the model");
+}
+
+template <class T>
 gsm_status forward(gsm_model* model, const T* images, i64 n, i64 height, i64 width, float* logits,
-                   DType type, Prepare&& prepare) {
+                   DType type) {
   return guarded([&] {
     const Shared<Model> m(model);
     check_given("images or logits", images, logits);
     check_images(n, height, width, m->channels());
-    const Tensor x = Tensor::wrap(const_cast<T*>(images), {n, height, width, m->channels()}, type);
-    const Tensor y = m->logits(prepare(*m.object(), x));
+    const Tensor y =
+        m->logits(Tensor::wrap(const_cast<T*>(images), {n, height, width, m->channels()}, type));
     std::ranges::copy(y.span<float>(), logits);
   });
 }
@@ -92,16 +108,26 @@ gsm_status forward(gsm_model* model, const T* images, i64 n, i64 height, i64 wid
 gsm_status gsm_model_open(const char* path, gsm_model** model) {
   return guarded([&] {
     check_given("path or model", path, model);
-    check_path(path);
-    *model = give_model(apps::read_model(apps::find_model(path)));
+    *model = give_model(weights_at(path));
   });
 }
 
 gsm_status gsm_model_open_memory(const void* bytes, size_t size, gsm_model** model) {
   return guarded([&] {
     check_given("bytes or model", bytes, model);
-    *model = give_model(nn::read_weights(std::span(static_cast<const std::byte*>(bytes), size),
-                                         "the bytes of the model"));
+    *model = give_model(weights_of(bytes, size));
+  });
+}
+
+gsm_status gsm_model_open_with(const gsm_model_options* options, gsm_model** model) {
+  return guarded([&] {
+    check_given("options or model", options, model);
+    const gsm_model_options o = options_of(options, "gsm_model_options");
+    check<ArgumentError>((o.path != nullptr) != (o.bytes != nullptr),
+                         "gsm_model_options: give path, or bytes");
+    const Device device = device_of(o.device);
+    const DType type = type_of(o.type, "gsm_model_options.type");
+    *model = give_model(o.path ? weights_at(o.path) : weights_of(o.bytes, o.size), device, type);
   });
 }
 
@@ -160,14 +186,12 @@ gsm_status gsm_model_classify_bytes(gsm_model* model, const void* bytes, size_t 
 
 gsm_status gsm_model_forward_u8(gsm_model* model, const uint8_t* images, int64_t n, int64_t height,
                                 int64_t width, float* logits) {
-  return forward(model, images, n, height, width, logits, DType::u8,
-                 [](const Model& m, const Tensor& x) { return m.file().pictures(x); });
+  return forward(model, images, n, height, width, logits, DType::u8);
 }
 
 gsm_status gsm_model_forward(gsm_model* model, const float* images, int64_t n, int64_t height,
                              int64_t width, float* logits) {
-  return forward(model, images, n, height, width, logits, DType::f32,
-                 [](const Model&, const Tensor& x) { return x; });
+  return forward(model, images, n, height, width, logits, DType::f32);
 }
 
 gsm_status gsm_model_free(gsm_model* model) {

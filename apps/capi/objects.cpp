@@ -8,6 +8,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "gossamer/apps/capi/calls.h"
 #include "gossamer/core/cancel.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/least_cpu.h"
@@ -150,11 +151,18 @@ Device device_of(const char* name) {
                          index >= 0,
                      "device ", printable(std::string(text)), "; wanted cpu, or cuda:N as cuda:0");
   const int there = cuda::device_count();
-  check<DeviceError>(index < there, "device ", text, ": ",
-                     there == 0
-                         ? cuda::why_none()
-                         : "there are " + std::to_string(there) + " GPUs, the first is cuda:0");
+  const std::string& module = why_no_module();
+  check<DeviceError>(index<there, "device ", text, ": ", there> 0
+                         ? "there are " + std::to_string(there) + " GPUs, the first is cuda:0"
+                         : (module.empty() ? cuda::why_none() : module));
   return Device::cuda(index);
+}
+
+DType type_of(const char* name, const char* option) {
+  const std::string type = name ? name : "f32";
+  check<ConfigError>(type == "f32" || type == "bf16", option, ": ", printable(type),
+                     "; wanted f32 or bf16");
+  return type == "bf16" ? DType::bf16 : DType::f32;
 }
 
 void log_line(const std::string& line) {

@@ -19,6 +19,7 @@
 
 #include "gossamer/apps/capi/gossamer.h"
 #include "gossamer/core/device.h"
+#include "gossamer/core/dtype.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/setting.h"
 
@@ -156,6 +157,8 @@ Settings read_settings(const char* text, const char* option);
 std::vector<std::string> parts_of(const char* text);
 // cpu | cuda:N; NULL: cpu. ConfigError: it is neither. DeviceError: there is no such GPU.
 Device device_of(const char* name);
+// f32 | bf16; NULL: f32. ConfigError names the option.
+DType type_of(const char* name, const char* option);
 
 void log_line(const std::string&);  // to the installed function, if there is one
 

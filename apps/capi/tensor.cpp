@@ -204,7 +204,7 @@ gsm_status gsm_model_forward_tensor(gsm_model* model, gsm_tensor* images, gsm_te
     const DType type = x->dtype();
     check<ArgumentError>(type == DType::u8 || type == DType::f32, "images of type ", type,
                          "; wanted u8, which is normalized, or f32, which is already");
-    *logits = hold(m->logits(type == DType::u8 ? m->file().pictures(*x) : *x));
+    *logits = hold(m->logits(*x));
   });
 }
 

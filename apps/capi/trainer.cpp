@@ -92,13 +92,6 @@ models::Preprocessing pictures_of(const gsm_trainer_options& o, const models::Fa
   return p;
 }
 
-DType type_of(const char* name) {
-  const std::string type = name ? name : "f32";
-  check<ConfigError>(type == "f32" || type == "bf16", "gsm_trainer_options.type: ", type,
-                     "; wanted f32 or bf16");
-  return type == "bf16" ? DType::bf16 : DType::f32;
-}
-
 nn::OptimizerOptions optimizer_options(const gsm_trainer_options& o) {
   check<ArgumentError>(std::isfinite(o.momentum), "gsm_trainer_options.momentum is ", o.momentum,
                        "; wanted below 1, 0 for the default, or below 0 for none");
@@ -223,7 +216,7 @@ Trainer::Trainer(Start start, const gsm_trainer_options& o)
       name_(start.model),
       options_(start.options),
       device_(device_of(o.device)),
-      type_(type_of(o.type)),
+      type_(type_of(o.type, "gsm_trainer_options.type")),
       smoothing_(static_cast<float>(o.label_smoothing)),
       clip_norm_(o.clip_norm),
       accumulate_(std::max(1, o.accumulate)),

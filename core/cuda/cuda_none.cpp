@@ -18,9 +18,9 @@ struct Graph::Impl {};
 bool built() { return false; }
 int device_count() { return 0; }
 std::string why_none() {
-  return "this build has no CUDA; the program uses GPUs if libgossamer-cuda.so.0 is installed, or "
-         "configure with -DGOSSAMER_CUDA=ON where the CUDA toolkit and cuDNN are; or use "
-         "the device cpu";
+  return "this build has no CUDA; the program and the library for C use GPUs if "
+         "libgossamer-cuda.so.0 is installed, or configure with -DGOSSAMER_CUDA=ON where the CUDA "
+         "toolkit and cuDNN are; or use the device cpu";
 }
 Versions versions() { return {}; }
 const Properties& properties(Device) { none("properties of a GPU"); }

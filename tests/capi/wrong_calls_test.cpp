@@ -341,6 +341,16 @@ void WrongCalls::add_trainer_calls() {
   add([&] { return gsm_bytes_free(dead_handle<gsm_bytes>()); });
   add([&] { return gsm_model_open_memory(bytes_, any(193), &model); });
   add([&] { return gsm_model_open_memory(nullptr, 9, maybe_null(&model)); });
+  add([&] {
+    gsm_model_options wrong{};
+    wrong.struct_size = any(8) ? sizeof wrong : one_of<size_t>({0, 3, 4097});
+    wrong.path = any(2) ? bad_path() : nullptr;
+    wrong.bytes = maybe_null(bytes_);
+    wrong.size = any(193);
+    wrong.device = one_of<const char*>({nullptr, "", "cuda", "cuda:-1", "cuda:99", "tpu"});
+    wrong.type = one_of<const char*>({nullptr, "", "f16", "%n"});
+    return gsm_model_open_with(any(9) ? &wrong : nullptr, &model);
+  });
   add([&] { return gsm_trainer_new(nullptr, 2, nullptr, &trainer); });
   add([&] {
     gsm_trainer_options wrong{};
