@@ -78,6 +78,9 @@ void add_train(CLI::App& app, int& code) {
   a.add_option("--resume", c.resume,
                "continue a run: its folder or one of its checkpoints; auto: the run that this "
                "command describes, if it is there, else begin it");
+  a.add_option("--join", c.join,
+               "take part in a run that goes on, as one more worker, until it ends or a signal "
+               "comes: HOST:PORT of one of its workers (dist.places=N makes room for N)");
   a.add_option("--inject", c.inject,
                "same as dist.inject=...: deliberate faults, such as kill:rank=2@step=300,"
                "stop:rank=1:5s,slow:rank=1:x3,drop:edge=0-1:p=0.1");

@@ -22,6 +22,7 @@ struct TrainCommand {
   std::string hosts;           // where to start them: a file or a list (hosts.h); empty: here
   std::string ssh;             // instead of ssh; empty: GOSSAMER_SSH, else ssh
   std::string resume;          // a run's folder or one of its checkpoints
+  std::string join;            // host:port of workers of a run to take part in, with commas
   std::string record, replay;  // the same as run.record=…, run.replay=…
   std::string inject;          // deliberate faults, the same as dist.inject=…
   bool find_rate = false;      // instead: a sweep of learning rates (train/find_rate.h)

@@ -110,7 +110,7 @@ struct Config {
            heartbeat_s = dist::JoinOptions().heartbeat_s,
            dead_after_s = dist::JoinOptions().dead_after_s, collective_timeout_s = 120,
            exchange_timeout_s = dist::MethodOptions().exchange_timeout_s;
-    i64 min_workers = dist::MethodOptions().min_workers, restart = 0;
+    i64 min_workers = dist::MethodOptions().min_workers, places = 0, restart = 0;
     double restart_after_s = 1;
     std::string inject, transport = dist::GpuOptions().transport, wire = "f32",
                         payload = dist::MethodOptions().payload, tls = dist::JoinOptions().tls;

@@ -13,6 +13,7 @@
 
 #include "gossamer/apps/config.h"
 #include "gossamer/dist/graph/rounds.h"
+#include "gossamer/dist/net/launch_sources.h"
 
 namespace gossamer::apps {
 
@@ -364,6 +365,10 @@ void each_key(C& c, F&& f) {
       "longest wait for the other workers in a collective, in seconds", Range::above_zero(), Own{});
   key("dist.min_workers", c.dist.min_workers, "stop the run if fewer workers are alive",
       Range::at_least(1), Own{});
+  key("dist.places", c.dist.places,
+      "for how many workers there are places, those that join the run later included (" +
+          methods_with(&dist::MethodTraits::restarts) + "); 0: for those that begin it",
+      Range::from_to(0, dist::kMaxWorkers));
   key("dist.restart", c.dist.restart,
       "how often a worker that died is started again (" +
           methods_with(&dist::MethodTraits::restarts) + "); it takes its state from a neighbour",

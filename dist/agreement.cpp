@@ -138,7 +138,7 @@ std::string text_of(const Graph& graph) {
   return text;
 }
 
-std::uint64_t hash_of(const std::string& text) {
+std::uint64_t hash_of(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325ull;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;

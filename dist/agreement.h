@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "gossamer/dist/method.h"
 
@@ -19,6 +20,6 @@ double begin_together(const std::string& method, FlatParams&, Group&, const Grap
 // n and the edges with their rates: the same text on workers with the same graph.
 std::string text_of(const Graph&);
 // 64 bits of FNV-1a.
-std::uint64_t hash_of(const std::string& text);
+std::uint64_t hash_of(std::string_view bytes);
 
 }  // namespace gossamer::dist

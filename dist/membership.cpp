@@ -20,8 +20,10 @@ Membership::Membership(Group& group, int min_workers, Lost lost)
       lost_(lost),
       admitted_(arrivals()),
       built_at_(admitted_) {
-  if (group.collectives().members() != group.size()) return;
-  built_for_.resize(admitted_.size());
+  // Who has come to a free place is no member yet, not even where all begin.
+  std::fill(admitted_.begin() + group.started(), admitted_.end(), 0);
+  if (group.collectives().members() != group.started()) return;
+  built_for_.resize(static_cast<std::size_t>(group.started()));
   std::iota(built_for_.begin(), built_for_.end(), 0);
 }
 

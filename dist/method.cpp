@@ -129,8 +129,8 @@ void check_method(const std::string& name, const std::string& optimizer, const G
                      methods_that([](const MethodTraits& m) { return m.restarts; }), " can");
   check<ConfigError>(!options.rejoin || options.replay.empty(), of,
                      ": a worker that was started again can't replay a record");
-  check<ConfigError>(options.min_workers <= group.size(), "min_workers is ", options.min_workers,
-                     ", and the group has ", group.size(), " workers; wanted at most as many");
+  check<ConfigError>(options.min_workers <= group.started(), "min_workers is ", options.min_workers,
+                     ", and the group has ", group.started(), " workers; wanted at most as many");
   const std::string uncoded = methods_that([](const MethodTraits& m) { return !m.coded; });
   check<ConfigError>(coding_of(options.payload) == Coding::f32 || traits.coded, of, ": payload ",
                      options.payload, "; it must be f32 for ", uncoded, ", which send no codes");

@@ -95,7 +95,8 @@ struct MethodOptions : GossipOptions {  // rate 0: no exchanges
   std::string payload = "f32";
   // Gossip between GPUs: the type of the snapshots that travel, f32 or f16 (half the bytes)
   DType wire = DType::f32;
-  // this worker was started again while the others went on: it takes its state from a neighbour
+  // this worker was started again while the others went on, or joins them in a place that was free:
+  // it takes its state from a neighbour
   bool rejoin = false;
   // what else all must have alike: name and value, as many and in the same order on all
   std::vector<std::pair<std::string, std::string>> agree{};

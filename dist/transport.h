@@ -195,7 +195,11 @@ class Group {
  public:
   virtual ~Group() = default;
   virtual int rank() const = 0;
-  virtual int size() const = 0;  // at the start
+  // How many places there are: ranks are below it.
+  virtual int size() const = 0;
+  // How many workers begin together: those of ranks below it. The other places are free until
+  // workers come that join later (MethodOptions::rejoin).
+  virtual int started() const { return size(); }
   virtual ControlLink& control() = 0;
   virtual Payload& payload() = 0;
   // null: there is none, so GPUs exchange over the host

@@ -19,6 +19,7 @@
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/report.h"
 #include "gossamer/apps/report/run_claim.h"
+#include "gossamer/apps/temporary_folder.h"
 #include "gossamer/apps/terminal.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
@@ -187,7 +188,11 @@ struct Start {
   explicit Start(const TrainCommand&);
   bool first() const { return !command.worker && place.rank == 0; }       // of all processes
   bool writes() const { return !command.dry_run && !command.find_rate; }  // a run's folder
-  bool launches() const { return to_start > 1 || !hosts.empty(); }        // or is a worker itself
+  // or is a worker itself
+  bool launches() const {
+    return to_start > 1 || !hosts.empty() || (place.source == "alone" && config.dist.places > 1);
+  }
+  bool joins() const { return !command.join.empty(); }
   int workers() const { return std::max(to_start, place.size); }
   bool resumes_if_it_can() const { return command.resume == "auto"; }
   // and not under another name
@@ -202,15 +207,17 @@ struct Start {
   }
 
   const TrainCommand& command;
-  const dist::LaunchInfo place;
+  dist::LaunchInfo place;
   const std::vector<Host> hosts;
   int to_start;
   std::optional<ResumePoint> resume;
   std::string begins_anew;  // why --resume auto has nothing to go on from; empty: no run is there
-  std::vector<std::string> arguments;  // of the configuration
+  std::optional<TemporaryFolder> described_by;  // the configuration of a run that is joined
+  std::vector<std::string> arguments;           // of the configuration
   Config config;
 
  private:
+  void ask_for_place();
   void check_sweep() const;
   std::filesystem::path described_run() const;
   void find_resume_point();
@@ -226,6 +233,7 @@ Start::Start(const TrainCommand& given)
       to_start(given.workers.value_or(
           hosts.empty() ? 1 : static_cast<int>(place_workers(hosts, 0).size()))),
       arguments(given.arguments) {
+  if (joins()) ask_for_place();
   check<ConfigError>(!given.workers || (*given.workers >= 1 && *given.workers <= dist::kMaxWorkers),
                      "--workers ", to_start, ": give a number of workers from 1 to ",
                      dist::kMaxWorkers);
@@ -236,6 +244,37 @@ Start::Start(const TrainCommand& given)
   if (given.find_rate) check_sweep();
   if (!given.resume.empty()) find_resume_point();
   read_config();
+}
+
+// The configuration is that of the run, but for the keys that are said here.
+void Start::ask_for_place() {
+  for (const auto& [given, option] : {std::pair(command.workers.has_value(), "--workers"),
+                                      {!command.hosts.empty(), "--hosts"},
+                                      {!command.resume.empty(), "--resume"},
+                                      {!command.record.empty(), "--record"},
+                                      {!command.replay.empty(), "--replay"},
+                                      {command.find_rate, "--find-lr"},
+                                      {command.dry_run, "--dry-run"}})
+    check<ConfigError>(!given, "--join with ", option,
+                       ": who joins is one worker of a run that goes on; leave the option out");
+  check<ConfigError>(place.source == "alone", "--join inside a job of processes started by ",
+                     place.source, ": its workers have their places; start it by itself");
+  std::vector<std::string> seeds;
+  std::istringstream list(command.join);
+  for (std::string seed; std::getline(list, seed, ',');) seeds.push_back(seed);
+  const Config own = load_config(command.arguments);
+  dist::JoinOptions how;
+  how.connect_timeout_s = own.dist.connect_timeout_s;
+  how.tls = own.dist.tls;
+  how.open = own.dist.open;
+  how.on_wait = [](const std::string& text) { say(text); };
+  const dist::Entry entry = dist::enter(dist::outside_info(), seeds, how);
+  place = entry.place;
+  if (!arguments.empty() && has_ending(arguments[0], {".toml"})) return;
+  described_by.emplace("join");
+  const std::filesystem::path file = described_by->path() / "run-that-goes-on.toml";
+  write_file(file, entry.about);
+  arguments.insert(arguments.begin(), file.string());
 }
 
 void Start::check_sweep() const {
@@ -334,6 +373,13 @@ void Start::read_config() {
       config.run.dir = run.has_parent_path() ? run.parent_path().string() : ".";
   }
   if (resume) take_from_run();
+  if (!joins()) place.places = static_cast<int>(config.dist.places);
+  // All that is trained comes from a neighbour. What is frozen does not.
+  if (joins() && config.model.freeze.empty() && config.model.lora_rank == 0) {
+    config.model.init.clear();
+    config.model.init_key.clear();
+    config.model.init_rename.clear();
+  }
   if (!config.model.init.empty() && !command.worker)
     for (const std::string& key : keys_of_init(config)) {
       arguments.push_back(key);
@@ -394,6 +440,8 @@ int launch_workers(const Start& start) {
   for (const dist::Injection& i : dist::parse_injections(start.config.dist.inject))
     if (i.kind == dist::Injection::Kind::restart) restart_at.emplace_back(i.rank, i.at_s);
   return supervise({.workers = start.to_start,
+                    .places = start.place.places,
+                    .open = start.config.dist.open,
                     .arguments = child,
                     .hosts = start.hosts,
                     .ssh = command.ssh,
@@ -461,6 +509,9 @@ int train(const TrainCommand& command) {
                ? launch_workers(start)
                : run_worker(start.config, {.dry_run = command.dry_run, .json = command.json},
                             start.place, start.resume);
+  } catch (const dist::PlaceTaken& e) {
+    say(std::string(e.what()) + "; it asks for another one");
+    return train(command);
   } catch (const std::exception&) {
     report.write();
     throw;

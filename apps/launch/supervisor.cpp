@@ -22,6 +22,7 @@
 #include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/grant.h"
 #include "gossamer/dist/net/launch.h"
+#include "gossamer/dist/net/launch_sources.h"
 #include "gossamer/dist/net/token.h"
 
 namespace gossamer::apps {
@@ -52,8 +53,7 @@ std::map<std::string, std::string> environment_to_pass_on() {
 
 class Supervisor {
  public:
-  explicit Supervisor(const Launch& launch)
-      : launch_(launch), hosts_(launch.hosts), token_(dist::new_token()) {
+  explicit Supervisor(const Launch& launch) : launch_(launch), hosts_(launch.hosts) {
     if (hosts_.empty())
       hosts_ = {Host{.name = "localhost", .slots = launch.workers, .address = "", .here = true}};
     for (const int h : place_workers(hosts_, launch.workers))
@@ -74,6 +74,7 @@ class Supervisor {
     open_hosts();
     while (!stopped_by_ && !opened_all() && !over_) step();
     if (!stopped_by_ && !over_) {
+      token_ = token();
       for (std::size_t rank = 0; rank < workers_.size(); ++rank)
         start(static_cast<int>(rank), false);
       // When all have ended, none is started again.
@@ -150,6 +151,17 @@ class Supervisor {
       notice_ = in_seconds(10);
     }
     return false;
+  }
+
+  // Of a run that others may join: the one that they have, too.
+  std::string token() const {
+    if (launch_.places <= launch_.workers) return dist::new_token();
+    dist::LaunchInfo place = dist::outside_info();
+    place.size = launch_.workers;
+    place.places = launch_.places;
+    dist::read_host_port("worker 0", address(0), place.host, place.port);
+    place.local = one_host();
+    return dist::with_token(place, launch_.open).token;
   }
 
   // ---- workers
@@ -375,7 +387,7 @@ class Supervisor {
 
   const Launch& launch_;
   std::vector<Host> hosts_;
-  const std::string token_;
+  std::string token_;
   const dist::KeyPair launcher_ = dist::new_key_pair();  // signs who is which worker
   const Clock::time_point begin_ = Clock::now();
   std::vector<Worker> workers_;

@@ -11,6 +11,8 @@ namespace gossamer::apps {
 
 struct Launch {
   int workers = 1;
+  int places = 0;     // LaunchInfo::places
+  bool open = false;  // where others may join: without a secret, as JoinOptions::open
   std::vector<std::string> arguments;  // of each worker: "train", …
   std::vector<Host> hosts;             // empty: this machine
   std::string ssh;                     // see host_workers.h

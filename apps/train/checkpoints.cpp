@@ -86,8 +86,8 @@ std::filesystem::path Checkpoints::save_interrupted() {
     return journal_.folder.path();
   } catch (const IoError& e) {
     auto there =
-        write_elsewhere(journal_.folder.path().filename().string(), plan_.run_id(),
-                        plan_.place.size > 1, [&](const auto& elsewhere) {
+        write_elsewhere(journal_.folder.path().filename().string(), plan_.run_id(), plan_.several(),
+                        [&](const auto& elsewhere) {
                           write_checkpoint(elsewhere, label, *copied, plan_.config.run.keep);
                           write_file(elsewhere / "config.toml", to_toml(plan_.config));
                         });

@@ -16,7 +16,7 @@ class Evaluations {
  public:
   Evaluations(const Plan&, Journal&, Trainer&);
   // Whether evaluations are of the workers' average: then all workers meet for them.
-  bool of_mean() const { return plan_.place.size > 1 && plan_.config.eval.of == "mean"; }
+  bool of_mean() const { return plan_.several() && plan_.config.eval.of == "mean"; }
   // Evaluates this worker's model, and its EMA, on its share of the data, without waiting for
   // others. The shares together are the whole set; a single worker has the whole set.
   void evaluate_own(double seen);
@@ -36,7 +36,7 @@ class Evaluations {
   void record(const Evaluated&, bool mean);
   bool offer(const Evaluated&);
   // Whether the evaluation is of the whole set, so that scores can be compared.
-  bool is_of_all(bool mean) const { return mean || plan_.place.size == 1; }
+  bool is_of_all(bool mean) const { return mean || !plan_.several(); }
 
   const Plan& plan_;
   Journal& journal_;

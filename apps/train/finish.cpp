@@ -31,7 +31,7 @@ class Finish {
         journal_(journal),
         trainer_(trainer),
         checkpoints_(checkpoints),
-        o_{.totals = RunTotals(plan.place.size, plan.place.rank), .alive = {}} {}
+        o_{.totals = RunTotals(trainer.group->size(), plan.place.rank), .alive = {}} {}
 
   int run() {
     o_.before = trainer_.method->stats();
@@ -84,7 +84,7 @@ class Finish {
   // without the others, in this step and in all later ones.
   template <class F>
   bool together(const char* what, F&& step) {
-    if (plan_.place.size == 1) return true;
+    if (!plan_.several()) return true;
     if (o_.alone) return false;
     try {
       step();
@@ -133,7 +133,7 @@ class Finish {
                                               : plan_.config.train.bn_batches;
     const bool any = trainer_.params->buffers().numel() > 0;
     if (!any) return trainer_.params->frozen().empty() ? "none" : "frozen";
-    if (plan_.place.size == 1) return "own running statistics";
+    if (!plan_.several()) return "own running statistics";
     if (batches == 0) return "running statistics of the workers, merged";  // finish() has done it
     {
       const trace::Scope scope("batch norm estimate");
@@ -226,7 +226,7 @@ class Finish {
   }
 
   void gather() {
-    if (plan_.place.size > 1)
+    if (plan_.several())
       together("gathering the workers' numbers",
                [&] { o_.totals.gather(trainer_.group->collectives()); });
   }

@@ -15,7 +15,7 @@ namespace gossamer::apps {
 Journal::Journal(const Plan& plan)
     : folder(plan.options.dry_run ? "" : plan.config.run_folder(), plan.place.rank),
       board(plan.config.run.tensorboard ? folder.path() : ""),
-      progress(plan.options.json ? stderr : stdout, plan.place.rank != 0),
+      progress(plan.options.json ? stderr : stdout, plan.place.rank != 0 && !plan.joined()),
       plan_(plan) {}
 
 void Journal::fault(const std::string& what, int peer) {
@@ -23,7 +23,8 @@ void Journal::fault(const std::string& what, int peer) {
   const bool joined = what == "joined", refused = what == "exchange refused",
              left_out = what == "left out",
              stays = refused || left_out || what == "exchange failed";
-  if (!stays) lost_ = true;
+  if (!stays) changed_ = true;
+  if (!stays && peer < plan_.place.size) lost_ = true;
   {
     const std::scoped_lock lock(mutex_);
     if (refused && !refused_by_.insert(peer).second) return;  // said once; the summary counts them
@@ -36,7 +37,8 @@ void Journal::fault(const std::string& what, int peer) {
     else if (!stays)
       dead_.insert(peer);
     const int rank = plan_.place.rank;
-    progress.set_silent(std::ranges::count_if(dead_, [&](int r) { return r < rank; }) < rank);
+    if (!plan_.joined())  // it has a terminal of its own
+      progress.set_silent(std::ranges::count_if(dead_, [&](int r) { return r < rank; }) < rank);
   }
   progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what) +
                 (left_out                ? ": its values are not finite"
@@ -58,12 +60,11 @@ void Journal::exchange(const dist::ExchangeRecord& e) const {
 void Journal::warn(const std::string& what, bool aloud) {
   folder.log("fault", JsonObject().add("what", what).add("peer", -1));
   if (aloud)
-    progress.warn((plan_.place.size > 1 ? fmt::format("worker {}: ", plan_.place.rank) : "") +
-                  what);
+    progress.warn((plan_.several() ? fmt::format("worker {}: ", plan_.place.rank) : "") + what);
 }
 
 void Journal::show(double samples, const std::vector<std::pair<std::string, double>>& values) {
-  if (!progress.silent()) board.scalars(plan_.board_step(samples), values);
+  if (leads()) board.scalars(plan_.board_step(samples), values);
 }
 
 void Journal::failed_together(const std::string& what, const std::exception& e) const {

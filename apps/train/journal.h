@@ -36,7 +36,12 @@ class Journal {
   void write_trace(dist::Group&);
   // From now on a worker that leaves is no fault: the models are averaged, or the run was stopped.
   void ends() { ended_ = true; }
-  bool lost() const { return lost_; }  // some worker was lost on the way
+  // Some worker of those that began was lost on the way; some worker came or went.
+  bool lost() const { return lost_; }
+  bool changed() const { return changed_; }
+  // Whether this worker decides when checkpoints are due and writes what one writes for all: the
+  // lowest that lives of those that began the run.
+  bool leads() const { return !progress.silent() && !plan_.joined(); }
 
   RunFolder folder;
   EventWriter board;  // TensorBoard: written by the lowest living worker
@@ -48,7 +53,7 @@ class Journal {
   // Workers that this one knows to be dead: the lowest living one speaks.
   std::set<int> dead_;
   std::set<int> refused_by_;  // with whom an exchange was refused
-  std::atomic<bool> ended_{false}, lost_{false};
+  std::atomic<bool> ended_{false}, lost_{false}, changed_{false};
   double trace_began_us_ = 0;
 };
 

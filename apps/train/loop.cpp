@@ -96,6 +96,7 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
     log.after_step(learning_rate);
     milestones.after_step();
     if (trainer.injector) trainer.injector->after_step();
+    if (trainer.founders) trainer.founders->check();
   }
   // The resumed run computes the batches of an unfinished gradient again.
   gradient.abandon();

@@ -45,7 +45,7 @@ Milestones::Milestones(const Plan& plan, Journal& journal, Trainer& trainer,
       evaluations_(plan, journal, trainer),
       epoch_(plan.epoch),
       evaluate_at_(trainer.task.data->validates() ? first(plan.config.eval.every) : INFINITY),
-      measure_at_(plan.place.size > 1 ? first(plan.config.eval.consensus_every) : INFINITY),
+      measure_at_(plan.several() ? first(plan.config.eval.consensus_every) : INFINITY),
       all_meet_(!plan.place.rejoin) {
   const Amount& every = plan.config.run.checkpoint_every;
   if (every.value <= 0 || !journal.folder.writes()) return;
@@ -104,14 +104,14 @@ void Milestones::save_on_the_way(double seen) {
 }
 
 void Milestones::appoint(double seen) {
-  const bool several = plan_.place.size > 1;
-  for (int peer = 0; several && save_at_ == INFINITY && peer < plan_.place.size; ++peer) {
+  const bool several = plan_.several();
+  for (int peer = 0; several && save_at_ == INFINITY && peer < plan_.place.all_places(); ++peer) {
     if (peer == plan_.place.rank) continue;
     const auto told = trainer_.group->control().notice(dist::Notice::save, peer);
     if (told > std::max(seen, announced_)) announced_ = save_at_ = *told;
   }
   const auto now = Clock::now();
-  if (journal_.progress.silent() || save_at_ < INFINITY || checkpoints_.busy() ||
+  if (!journal_.leads() || save_at_ < INFINITY || checkpoints_.busy() ||
       seconds_between(saved_, now) < save_every_s_)
     return;
   if (!several) {
@@ -152,8 +152,8 @@ void Milestones::look(double seen) {
 }
 
 bool Milestones::together(const char* what, const std::function<void()>& step) {
-  if (plan_.place.size > 1 &&
-      (trainer_.method->stats().alive < plan_.place.size || journal_.lost()))
+  if (plan_.joined()) return false;  // they meet as they began
+  if (plan_.several() && (trainer_.method->stats().alive < plan_.place.size || journal_.lost()))
     all_meet_ = false;
   if (!all_meet_) return false;
   try {
@@ -172,6 +172,7 @@ void Milestones::evaluate(double seen) {
   if (evaluations_.of_mean() &&
       together("evaluating the average", [&] { evaluations_.evaluate_mean(at); }))
     return;
+  if (plan_.joined()) return;
   if (stop_signal()) return;  // it is not lost, but stopped, and so is this one
   if (evaluations_.of_mean() && !alone_)
     journal_.progress.note(

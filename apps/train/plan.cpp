@@ -50,7 +50,7 @@ i64 Plan::board_step(double samples) const {
 }
 
 std::string Plan::run_id() const {
-  if (place.size == 1) return std::to_string(getpid());
+  if (!several()) return std::to_string(getpid());
   return dist::run_number(place);
 }
 

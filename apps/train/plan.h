@@ -39,14 +39,18 @@ struct Plan {
 
   const dist::MethodTraits& method() const { return dist::method_traits(config.train.method); }
   // Whether workers exchange their models with neighbours.
-  bool exchanges() const { return place.size > 1 && !method().sums_gradients; }
+  bool exchanges() const { return several() && !method().sums_gradients; }
+  // Whether this is a group: of several workers, or of one that others may join.
+  bool several() const { return place.all_places() > 1; }
+  // Whether this worker came when the run had begun, into a place that was free.
+  bool joined() const { return place.rank >= place.size; }
   double samples_of_a_step() const;        // of all workers
   double in_samples(const Amount&) const;  // of the run's keys: epochs, steps …
   // The part of the run that is over after so many samples; a dry run has all of it.
   double part(double samples) const;
   // The step in TensorBoard: the number of gradients of all workers.
   i64 board_step(double samples) const;
-  bool encrypted() const { return place.size > 1 && dist::encrypts(place, config.dist.tls); }
+  bool encrypted() const { return several() && dist::encrypts(place, config.dist.tls); }
   // Tells this run from others of its name; the same on all workers.
   std::string run_id() const;
 

@@ -31,7 +31,7 @@ class Results {
   bool write(double seen) {
     const Config& c = plan_.config;
     // A worker counts its own gradients exactly and estimates those of the others.
-    if (!o_.alone && !journal_.lost() && !plan_.place.rejoin &&
+    if (!o_.alone && !journal_.changed() && !plan_.place.rejoin &&
         static_cast<int>(o_.alive.size()) == plan_.place.size)
       seen = plan_.start_samples +
              o_.totals.sum(RunTotals::gradients) * static_cast<double>(c.gradient_samples());
@@ -88,8 +88,8 @@ class Results {
         .add("resident_bytes", most_of_a_worker(RunTotals::resident_bytes));
     if (plan_.method().controls) add_control(s, o_.before.control);
     const dist::RealisedRates rates = o_.totals.rates();
-    if (plan_.place.size > 1) {
-      add_rates(s, rates, trainer_.graph);
+    if (plan_.several()) {
+      add_rates(s, rates, trainer_.graph_of(o_.alive, plan_));
       const double asked = plan_.method().synchronous ? 0 : c.train.rate,
                    done = leg.exchanges + leg.refused;
       s.add("rate_reached", dist::rate_reached(asked, done, leg.gradients));
@@ -101,10 +101,10 @@ class Results {
     if (whole.legs > 1) {
       std::vector<std::string> of_last_leg{"each_worker", "peak_bytes", "resident_bytes", "launch",
                                            "warnings"};
-      if (plan_.place.size > 1)
+      if (plan_.several())
         of_last_leg.insert(of_last_leg.end(), {"edges", "edge_asymmetry", "staleness_mean",
                                                "staleness_max", "repeated_partners"});
-      if (plan_.place.size > 1 && rates.constants)  // none if some edge had no exchange
+      if (plan_.several() && rates.constants)  // none if some edge had no exchange
         of_last_leg.insert(of_last_leg.end(), {"chi1_hat", "chi2_hat"});
       if (plan_.method().controls) of_last_leg.push_back("control");
       s.raw("last_leg", leg.json()).add("of_last_leg", of_last_leg);
@@ -188,7 +188,7 @@ class Results {
 
   void add_warnings(JsonObject& s, const ResultFiles& files, double failed) {
     if (plan_.place.open) o_.warnings.push_back(kOpenText);
-    if (plan_.place.size > 1 && !plan_.encrypted() && !plan_.place.local)
+    if (plan_.several() && !plan_.encrypted() && !plan_.place.local)
       o_.warnings.push_back(kClearText);
     if (const long lost = journal_.folder.lost_lines(); lost > 0)
       o_.warnings.push_back(fmt::format("{} lines of log.jsonl were not written", lost));
@@ -265,7 +265,8 @@ class Results {
 
   double most_of_a_worker(RunTotals::Field field) const {
     double most = 0;
-    for (int r = 0; r < plan_.place.size; ++r) most = std::max(most, o_.totals.at(r, field));
+    for (int r = 0; r < plan_.place.all_places(); ++r)
+      most = std::max(most, o_.totals.at(r, field));
     return most;
   }
   std::string memory_text() const {

@@ -81,8 +81,9 @@ ResumePoint checkpoint_in(const fs::path& folder) {
                       figures("earlier_legs"),
                       figures("this_leg"),
                       meta.contains("alive") ? parse_ranks(meta.at("alive")) : std::vector<int>{}};
+      // ranks from `world` on are of workers that joined the run
       check<IoError>(file.world >= 1 && file.world <= 65536 && file.rank >= 0 &&
-                         file.rank < file.world && file.samples >= 0,
+                         file.rank <= 65536 && file.samples >= 0,
                      path.string(), ": rank ", file.rank, " of ", file.world, " at ", file.samples,
                      " samples in the header is impossible");
       if (name == checkpoint_file(static_cast<int>(file.rank))) all.push_back(file);

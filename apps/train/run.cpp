@@ -32,11 +32,21 @@ void say_saved(Worker& w, const char* why, const std::filesystem::path& saved) {
   w.journal.progress.note(fmt::format(
       "{:<8} after {}{:.0f} {}, saved; go on with: gossamer train --workers {} "
       "--resume {}",
-      why, w.plan.place.size > 1 ? "about " : "", w.trainer.at.samples, w.trainer.task.data->unit(),
+      why, w.plan.several() ? "about " : "", w.trainer.at.samples, w.trainer.task.data->unit(),
       w.plan.place.size,
       saved == w.journal.folder.path()
           ? saved.string()
           : saved.string() + " run.name=" + w.journal.folder.path().filename().string()));
+}
+
+// Who had joined takes leave, and the others go on; the run's state is in their checkpoints.
+int leave_run(Worker& w) {
+  w.checkpoints.wait();
+  w.journal.write_trace(*w.trainer.group);
+  w.journal.folder.log("left", JsonObject().add("samples", w.trainer.at.samples));
+  w.journal.progress.note(fmt::format("left     after {} gradients; the others go on",
+                                      w.trainer.method->stats().gradients));
+  return 0;
 }
 
 // Other workers or images are lost, but this model is good.
@@ -84,6 +94,7 @@ int train_and_finish(Worker& w) {
   w.trainer.wall_s = seconds_since(w.trainer.began);
   if (const int number = stop_signal()) {
     w.journal.ends();
+    if (w.plan.joined()) return leave_run(w);
     const std::filesystem::path saved = w.checkpoints.save_interrupted();
     w.journal.write_trace(*w.trainer.group);
     w.journal.folder.log("interrupted",
@@ -107,7 +118,7 @@ int run_worker(const Config& config, const WorkerOptions& options, const dist::L
   if (place.source == "openmpi" || place.source == "hydra" || place.source == "torchrun")
     stop_when_orphaned();
   Worker w(config, options, place, resume);
-  stop_after_step(place.size == 1);  // of several, the launcher says that they stop
+  stop_after_step(!w.plan.several());  // of several, the launcher says that they stop
   report_ready();
   JsonObject start;
   start.add("pid", getpid())

@@ -33,6 +33,8 @@ namespace {
 
 double asked_rate(const Plan& plan, const Trainer& trainer) {
   double sum = 0;
+  if (plan.place.all_places() > plan.place.size)
+    return plan.config.train.rate;  // the graph changes
   if (plan.config.train.rate > 0 && !plan.method().synchronous)
     for (const int peer : trainer.graph.neighbours(plan.place.rank))
       sum += trainer.graph.rate(plan.place.rank, peer);
@@ -51,7 +53,7 @@ StepLog::StepLog(const Plan& plan, Journal& journal, const Trainer& trainer)
       alive_(plan.place.size) {}
 
 void StepLog::first_batch(const nn::DrawnBatch& batch, const nn::Position& at) {
-  if (!journal_.board.writes() || journal_.progress.silent() || batch.batch.empty()) return;
+  if (!journal_.board.writes() || !journal_.leads() || batch.batch.empty()) return;
   if (const auto pictures = trainer_.task.data->pictures_of(batch); !pictures.empty())
     journal_.board.images(plan_.board_step(at.samples), pictures);
 }
@@ -100,7 +102,7 @@ void StepLog::after_step(double learning_rate) {
       journal_.progress.warn(
           fmt::format("{}a damaged image, replaced by the next: {}; all are listed in "
                       "bad_images.txt",
-                      plan_.place.size > 1 ? fmt::format("worker {}: ", plan_.place.rank) : "",
+                      plan_.several() ? fmt::format("worker {}: ", plan_.place.rank) : "",
                       trainer_.task.data->damaged()[0]));
   }
   if (since_log_ >= plan_.config.run.log_every) log_step(seen, learning_rate);

@@ -79,8 +79,7 @@ void Trainer::join_group(const Plan& plan, Journal& journal) {
   };
   // Yama, where it guards processes of one user against each other, is told that workers may read
   // this one.
-  if (plan.place.size > 1 && plan.config.dist.read_memory)
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  if (plan.several() && plan.config.dist.read_memory) prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
   group = dist::join(
       plan.place, {.connect_timeout_s = plan.config.dist.connect_timeout_s,
                    .heartbeat_s = plan.config.dist.heartbeat_s,
@@ -88,10 +87,12 @@ void Trainer::join_group(const Plan& plan, Journal& journal) {
                    .collective_timeout_s = plan.config.dist.collective_timeout_s,
                    .read_memory = plan.config.dist.read_memory,
                    .tls = plan.config.dist.tls,
+                   .open = plan.config.dist.open,
+                   .about = plan.place.all_places() > plan.place.size ? to_toml(plan.config) : "",
                    .on_wait = [&journal](const std::string& text) { journal.progress.note(text); },
                    .on_refused = refused});
   inject(plan, journal);
-  if (plan.place.size > 1 && !plan.device.is_cpu()) use_gpu_group(plan, journal);
+  if (plan.several() && !plan.device.is_cpu()) use_gpu_group(plan, journal);
 }
 
 void Trainer::inject(const Plan& plan, Journal& journal) {
@@ -103,7 +104,7 @@ void Trainer::inject(const Plan& plan, Journal& journal) {
   injector = std::make_unique<dist::Injector>(dist::parse_injections(plan.config.dist.inject),
                                               plan.place.rank, dist::process_actions(say),
                                               plan.place.rejoin);
-  if (plan.place.size == 1 || !injector->disturbs_links()) return;
+  if (!plan.several() || !injector->disturbs_links()) return;
   undisturbed = std::move(group);
   group =
       dist::disturbed(*undisturbed, *injector, static_cast<std::uint64_t>(plan.config.train.seed),
@@ -132,8 +133,8 @@ void Trainer::make_method(const Plan& plan, Journal& journal,
   // Rounds that no graph has (one-peer-exp …) may pair any two workers.
   const std::string graph_name =
       dist::known_graph(plan.config.train.graph) ? plan.config.train.graph : "complete";
-  if (plan.place.size > 1)
-    graph = dist::make_graph(graph_name, plan.place.size,
+  if (plan.several())
+    graph = dist::make_graph(graph_name, plan.place.all_places(),
                              plan.config.train.rate > 0 ? plan.config.train.rate : 1,
                              plan.place.local_size);
   dist::MethodOptions options =
@@ -144,7 +145,11 @@ void Trainer::make_method(const Plan& plan, Journal& journal,
   options.agree = common_values(plan.config);
   options.agree.emplace_back("the classes or ids of the data", task.data->outputs());
   if (!plan.device.is_cpu() && plan.config.dist.wire == "f16") options.wire = DType::f16;
-  options.on_fault = [&journal](const std::string& what, int peer) { journal.fault(what, peer); };
+  if (plan.joined()) founders = std::make_unique<Founders>(*group, plan.place.size);
+  options.on_fault = [this, &journal](const std::string& what, int peer) {
+    if (founders) founders->heard(what, peer);
+    journal.fault(what, peer);
+  };
   if (plan.config.run.log_exchanges)
     options.on_exchange = [&journal](const dist::ExchangeRecord& e) { journal.exchange(e); };
   if (resume && !plan.place.rejoin)
@@ -175,6 +180,13 @@ void Trainer::resume_from(const Plan& plan, Journal& journal, const ResumePoint&
   const auto metadata = nn::read_metadata(resume.files[0]);
   if (const auto found = metadata.find("patience"); found != metadata.end())
     patience.restore(found->second);
+}
+
+dist::Graph Trainer::graph_of(const std::vector<int>& alive, const Plan& plan) const {
+  if (plan.place.all_places() == plan.place.size) return graph;
+  std::vector<bool> gone(static_cast<std::size_t>(graph.n), true);
+  for (const int rank : alive) gone[static_cast<std::size_t>(rank)] = false;
+  return dist::graph_of_living(graph, gone, plan.place.local_size);
 }
 
 i64 Trainer::parameter_count() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "gossamer/apps/train/founders.h"
 #include "gossamer/apps/train/journal.h"
 #include "gossamer/apps/train/patience.h"
 #include "gossamer/apps/train/plan.h"
@@ -25,6 +26,8 @@ struct Trainer {
   Trainer(const Plan&, Journal&, Task, const std::optional<ResumePoint>& resume);
   nn::TrainState state() { return {net->buffers(), *params, *optimizer, ema.get()}; }
   i64 parameter_count() const;  // of the model, frozen ones too
+  // The graph among these workers, where others may join; else that of all.
+  dist::Graph graph_of(const std::vector<int>& alive, const Plan&) const;
   // What this worker has done since the start or the resume of the run.
   RunFigures leg(const Plan&) const;
 
@@ -36,8 +39,9 @@ struct Trainer {
   std::unique_ptr<nn::Module> net;
   std::unique_ptr<FlatParams> params;
   std::unique_ptr<Optimizer> optimizer;
-  std::unique_ptr<nn::Ema> ema;  // none without train.ema
-  dist::Graph graph;
+  std::unique_ptr<nn::Ema> ema;        // none without train.ema
+  dist::Graph graph;                   // over all places
+  std::unique_ptr<Founders> founders;  // of a worker that joined, or none
   // Declared after all that its thread uses, so that the thread stops first.
   std::unique_ptr<dist::Method> method;
   nn::Position at;  // next batch

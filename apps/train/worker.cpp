@@ -71,12 +71,13 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
   if (!plan.device.is_cpu())
     progress.note(
         fmt::format("device   cuda:{}, {}", plan.device.index, cuda::properties(plan.device).name));
-  if (plan.place.size > 1) {
+  if (plan.several()) {
     std::string exchanges_text;
     if (dist::method_traits(plan.config.stepping_method()).graph)
       exchanges_text = " on " + plan.config.train.graph;
     if (!plan.method().synchronous) {
-      const dist::GraphConstants k = dist::constants(trainer.graph);
+      const dist::GraphConstants k =
+          dist::constants(trainer.graph_of(trainer.group->alive(), plan));
       exchanges_text +=
           fmt::format(" at rate {:.3g}: chi1 {:.4g} chi2 {:.4g} eta {:.4g} alpha~ {:.4g}",
                       plan.config.train.rate, k.chi1, k.chi2, k.eta, k.alpha_tilde);
@@ -89,6 +90,13 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
     if (!plan.place.token_file.empty())
       progress.note("token    made of this user's secret in " + plan.place.token_file);
     if (plan.place.open && plan.place.rank == 0) progress.warn(kOpenText);
+    if (plan.place.all_places() > plan.place.size && plan.place.rank == 0)
+      progress.note(fmt::format("join     gossamer train --join {}:{} (room for {} more)",
+                                plan.place.host, plan.place.port,
+                                plan.place.all_places() - plan.place.size));
+    if (plan.joined())
+      progress.note(fmt::format("joined   as worker {}, after {:.4g} epochs", plan.place.rank,
+                                trainer.method->samples_seen() / plan.epoch));
     if (plan.encrypted()) progress.note("links    encrypted by TLS 1.3");
     if (!plan.encrypted() && !plan.place.local && plan.place.rank == 0) progress.warn(kClearText);
   } else {
@@ -125,10 +133,10 @@ Worker::Worker(Config config, const WorkerOptions& options, const dist::LaunchIn
       checkpoints(plan, journal, trainer) {
   // No worker exchanges before all have their state.
   std::vector<std::string> table;
-  if (place.size > 1 && !place.rejoin) trainer.group->collectives().barrier();
+  if (plan.several() && !place.rejoin) trainer.group->collectives().barrier();
   if (place.rank == 0 && !place.rejoin) begin_folder(plan, journal, trainer.task, resume);
   // All wait for worker 0 here, so none writes into the folder before it is made.
-  if (place.size > 1 && !place.rejoin)
+  if (plan.several() && !place.rejoin)
     table = rank_table(*trainer.group, place, compute_threads(),
                        data_threads_for(plan.config, place.local_size));
   journal.folder.open();

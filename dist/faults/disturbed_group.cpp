@@ -388,6 +388,7 @@ class DisturbedGroup final : public Group {
         link_(inner.control(), payload_, faults, inner.rank(), inner.size(), seed, dead_after) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
+  int started() const override { return inner_.started(); }
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
   const char* why_no_side_channel() const override {

@@ -305,7 +305,8 @@ void Exchanger::follow(const Roster::Change& change) {
 
 void Exchanger::adopt_graph() {
   const std::vector<bool> gone = state_.roster.gone();  // no other thread changes it
-  graph_ = heal(base_, gone);
+  graph_ = group_.started() < base_.n ? graph_of_living(base_, gone, options_.workers_per_node)
+                                      : heal(base_, gone);
   policy_->adopt(graph_, gone);
   double total = 0;
   for (const Edge& e : graph_.edges) total += e.rate;

@@ -25,13 +25,14 @@ GossipMethod::GossipMethod(const MethodTraits& traits, const GossipKind& kind,
       group_(with.group),
       options_(with.options),
       membership_(group_, options_.min_workers),
-      state_(GossipModel(params_.values(),
-                         kind.accelerated && group_.size() > 1 && options_.rate > 0, kind.tracks),
-             params_.buffers(),
-             Roster(group_.rank(), group_.size(),
-                    options_.start_samples / (static_cast<double>(options_.batch) * group_.size()),
-                    options_.finish_timeout_s),
-             ConsensusEstimate(group_.rank(), options_.seed), group_.size()) {
+      state_(
+          GossipModel(params_.values(), kind.accelerated && group_.size() > 1 && options_.rate > 0,
+                      kind.tracks),
+          params_.buffers(),
+          Roster(group_.rank(), group_.size(),
+                 options_.start_samples / (static_cast<double>(options_.batch) * group_.started()),
+                 options_.finish_timeout_s, group_.started()),
+          ConsensusEstimate(group_.rank(), options_.seed), group_.size()) {
   const MethodOptions& options = options_;
   FlatParams& params = params_;
   Group& group = group_;

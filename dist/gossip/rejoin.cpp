@@ -18,7 +18,7 @@ namespace gossamer::dist {
 namespace {
 
 // What a RunDigest is of, and how many values the short digest of each has.
-constexpr std::array<const char*, 4> kParts = {"another model (names or shapes of parameters)",
+constexpr std::array<const char*, 4> kParts = {"another model (names, shapes or frozen parameters)",
                                                "another method or rate", "another graph",
                                                "another batch or total (total_samples, in C "
                                                "total_steps)"};
@@ -79,9 +79,16 @@ Count StateBlock::count() const {
 
 RunDigest run_digest(const std::string& method, const FlatParams& params, const Graph& graph,
                      const MethodOptions& options) {
+  // What is frozen does not come with the state.
+  std::string model = std::to_string(params.fingerprint());
+  for (const NamedTensor& frozen : params.frozen()) {
+    const Tensor on_host = frozen.tensor.to(Device::cpu());
+    model +=
+        ';' + std::to_string(hash_of({static_cast<const char*>(on_host.data()), on_host.bytes()}));
+  }
   const std::array<std::string, kParts.size()> texts = {
-      std::to_string(params.fingerprint()), fmt::format("{};{}", method, options.rate),
-      text_of(graph), fmt::format("{};{}", options.batch, options.total_samples)};
+      model, fmt::format("{};{}", method, options.rate), text_of(graph),
+      fmt::format("{};{}", options.batch, options.total_samples)};
   std::string all;
   double parts = 0;
   for (const std::string& text : texts) {

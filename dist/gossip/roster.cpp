@@ -20,19 +20,26 @@ constexpr std::uint32_t kMissesYours = 2;  // the sender has not heard the recei
 
 }  // namespace
 
-Roster::Roster(int self, int workers, double progress, double stop_limit)
+Roster::Roster(int self, int workers, double progress, double stop_limit, int started)
     : self_(self),
       stop_limit_(stop_limit),
       peers_(static_cast<std::size_t>(workers)),
       gone_(static_cast<std::size_t>(workers)),
-      alive_(workers),
-      progress_(progress) {}
+      alive_(started < 0 ? workers : started),
+      progress_(progress) {
+  for (auto p = static_cast<std::size_t>(alive_); p < peers_.size(); ++p) {
+    gone_[p] = true;
+    peers_[p].account.share = 0;  // nobody was there who could have taken anything along
+  }
+  members_ = name_of_set(gone_);
+}
 
 void Roster::start_again(const Count& count, const std::vector<bool>& reached, double now) {
   check(count.accounts.size() == peers_.size() && reached.size() == peers_.size(),
         "Roster: ", count.accounts.size(), " accounts, ", reached.size(), " links, ", peers_.size(),
         " workers");
   progress_ = count.progress;
+  set_member(self_, true, count.gradients_of_all);  // in a place that was free it was none
   for (std::size_t p = 0; p < peers_.size(); ++p) peers_[p].account = count.accounts[p];
   Account& own = peer(self_).account;
   // what others have done while this worker was gone

@@ -5,9 +5,9 @@
 //
 // Members. The link reports every loss of a worker and every new connection. A worker that is
 // connected again is a member from its message `back` on. There are two kinds. One was started
-// again with a neighbour's state (rejoin.h). The other was frozen or cut off and goes on with its
-// own state: for it, the others were lost and come back. Both sides send `back` until they have
-// heard the other's.
+// again with a neighbour's state (rejoin.h), or came so into a place that was free. The other was
+// frozen or cut off and goes on with its own state: for it, the others were lost and come back.
+// Both sides send `back` until they have heard the other's.
 //
 // Progress. Each worker has a number q: +1 with each own gradient, averaged with the partner's at
 // each exchange. The sum of all q is the number of gradients done, so (members) * q estimates it
@@ -56,10 +56,11 @@ struct Count {
 class Roster {
  public:
   // progress: the q of a resumed run; stop_limit: seconds that others may go on training after this
-  // worker has stopped
-  Roster(int self, int workers, double progress = 0, double stop_limit = 600);
-  // This worker was started again, with the state of a neighbour that counted `count`. The members
-  // are those that the link reaches.
+  // worker has stopped; started: the ranks below it are members, the other places are free (-1: all
+  // are members)
+  Roster(int self, int workers, double progress = 0, double stop_limit = 600, int started = -1);
+  // This worker was started again, or joins, with the state of a neighbour that counted `count`.
+  // The members are those that the link reaches.
   void start_again(const Count& count, const std::vector<bool>& reached, double now);
 
   // --- progress

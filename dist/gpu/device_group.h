@@ -27,6 +27,7 @@ class DeviceGroup final : public Group {
 
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
+  int started() const override { return host_.started(); }
   ControlLink& control() override;
   Payload& payload() override;
   SideChannel* side_channel() override { return host_.side_channel(); }

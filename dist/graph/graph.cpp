@@ -137,6 +137,36 @@ Graph heal(const Graph& g, const std::vector<bool>& dead) {
   return healed;
 }
 
+Graph graph_of_living(const Graph& all, const std::vector<bool>& gone, int per_node) {
+  std::vector<int> place;  // of node i
+  for (int p = 0; p < all.n; ++p)
+    if (!gone[static_cast<std::size_t>(p)]) place.push_back(p);
+  const int count = static_cast<int>(place.size());
+  double total = 0;
+  for (const Edge& e : all.edges) total += e.rate;
+  const double rate = 2 * total / all.n;
+  // a file names its workers
+  const bool by_name = known_graph(all.name) && shapes::split(all.name).base != "file";
+  for (int n = count; by_name && n >= 1 && n < all.n; ++n) {
+    Graph made;
+    try {
+      made = make_graph(all.name, n, rate, per_node);
+    } catch (const ConfigError&) {  // it can't have so many nodes
+      continue;
+    }
+    std::vector<bool> surplus(static_cast<std::size_t>(n));
+    std::fill(surplus.begin() + count, surplus.end(), true);
+    if (n > count) made = heal(made, surplus);
+    made.n = all.n;
+    for (Edge& e : made.edges) {
+      e.a = place[static_cast<std::size_t>(e.a)];
+      e.b = place[static_cast<std::size_t>(e.b)];
+    }
+    return made;
+  }
+  return heal(all, gone);
+}
+
 std::uint32_t name_of_set(const std::vector<bool>& gone) {
   if (std::ranges::find(gone, true) == gone.end()) return 0;
   std::uint32_t hash = 0x811c9dc5u;  // FNV-1a

@@ -47,6 +47,12 @@ void validate(const Graph&);
 // What is left when `dead` workers are gone; the neighbours of a dead worker are joined so that the
 // rest stays connected.
 Graph heal(const Graph&, const std::vector<bool>& dead);
+// The graph of this name over all workers but `gone`, for groups that grow and shrink: of as many
+// nodes as there are workers, whose i-th is the i-th worker. Where no graph of this name has so many
+// nodes (hypercube), the next larger one that there is, healed, and where there is none up to
+// all.n, as the graph of a file, `all` healed. all: of make_graph(), over all places. per_node: as
+// for make_graph().
+Graph graph_of_living(const Graph& all, const std::vector<bool>& gone, int per_node = 1);
 // 32 bits that name the set of workers that are gone, the same on every worker; 0: nobody is.
 std::uint32_t name_of_set(const std::vector<bool>& gone);
 

@@ -202,6 +202,7 @@ class LocalGroup : public Group {
         collectives_(std::make_unique<LocalCollectives>(self, std::move(context))) {}
   int rank() const override { return self_.rank; }
   int size() const override { return shared_.count(); }
+  int started() const override { return shared_.started; }
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
   Collectives& collectives() override { return *collectives_; }
@@ -243,11 +244,11 @@ class LocalGroup : public Group {
 }  // namespace
 
 struct LocalCluster::Impl {
-  Impl(int n, Seconds dead_after, Seconds collective_limit)
-      : shared(n, dead_after, collective_limit), groups(static_cast<std::size_t>(n)) {
+  Impl(int n, Seconds dead_after, Seconds collective_limit, int started)
+      : shared(n, dead_after, collective_limit, started), groups(static_cast<std::size_t>(n)) {
     auto& all = shared.contexts[{0, {}}];
     all = std::make_shared<Context>();
-    for (int i = 0; i < n; ++i) all->members.push_back(i);
+    for (int i = 0; i < started; ++i) all->members.push_back(i);
     for (int i = 0; i < n; ++i)
       groups[static_cast<std::size_t>(i)].push_back(
           std::make_unique<LocalGroup>(Self{shared, i, 0}, all));
@@ -257,9 +258,10 @@ struct LocalCluster::Impl {
   std::vector<std::vector<std::unique_ptr<LocalGroup>>> groups;
 };
 
-LocalCluster::LocalCluster(int n, Seconds dead_after, Seconds collective_limit) {
-  check<ConfigError>(n >= 1, "LocalCluster: ", n, " workers; at least 1 is needed");
-  impl_ = std::make_unique<Impl>(n, dead_after, collective_limit);
+LocalCluster::LocalCluster(int n, Seconds dead_after, Seconds collective_limit, int started) {
+  check<ConfigError>(n >= 1 && started >= 0 && started <= n, "LocalCluster: ", started,
+                     " workers in ", n, " places; at least 1 is needed, and a place for each");
+  impl_ = std::make_unique<Impl>(n, dead_after, collective_limit, started == 0 ? n : started);
 }
 LocalCluster::~LocalCluster() = default;
 
@@ -282,8 +284,7 @@ Group& LocalCluster::revive(int rank) {
   Shared& s = impl_->shared;
   const std::scoped_lock lock(s.mutex);
   Worker& w = s.worker(rank);
-  check<ConfigError>(w.dead, "LocalCluster: worker ", rank,
-                     " is to be revived, but it was not killed");
+  check<ConfigError>(w.dead, "LocalCluster: worker ", rank, " is to be revived, but it lives");
   w.dead = false;
   ++w.life;
   w.mail.emplace_back();

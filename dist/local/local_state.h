@@ -64,11 +64,22 @@ struct Worker {
 };
 
 struct Shared {
-  Shared(int n, Seconds dead, Seconds collective)
-      : dead_after(dead), collective_limit(collective), workers(static_cast<std::size_t>(n)) {
-    for (Worker& w : workers) w.links.resize(workers.size());
+  Shared(int n, Seconds dead, Seconds collective, int began)
+      : dead_after(dead),
+        collective_limit(collective),
+        started(began),
+        workers(static_cast<std::size_t>(n)) {
+    for (int rank = 0; rank < n; ++rank) {
+      Worker& w = worker(rank);
+      w.links.resize(workers.size());
+      w.dead = rank >= started;
+      for (int peer = 0; peer < n; ++peer)
+        if (peer != rank && (rank >= started || peer >= started))
+          link(rank, peer).up = false, link(rank, peer).arrivals = 0;
+    }
   }
   const Seconds dead_after, collective_limit;
+  const int started;
   // one for all: this transport is for correctness. Held in all calls below
   std::mutex mutex;
   std::condition_variable changed;  // of contexts

@@ -18,6 +18,7 @@ namespace {
 Credentials credentials_of(const LaunchInfo& info, const JoinOptions& options,
                            const std::optional<Identity>& granted) {
   Credentials made{.token = wire::make_token(info.token)};
+  made.started = static_cast<std::uint32_t>(info.size);
   if (!encrypts(info, options.tls)) return made;
   made.tls = granted ? std::make_shared<const Tls>(granted->own, granted->grant)
                      : std::make_shared<const Tls>();
@@ -36,12 +37,12 @@ AsioLink::Impl::Impl(const LaunchInfo& i, const JoinOptions& o)
       granted(i.grant.empty() ? std::nullopt : std::optional(identity(i.grant))),
       credentials(credentials_of(i, o, granted)),
       bind(asio::ip::make_address(bind_address(i))) {
-  for (int r = 0; r < info.size; ++r) peers.push_back(std::make_unique<Peer>(io));
+  for (int r = 0; r < info.all_places(); ++r) peers.push_back(std::make_unique<Peer>(io));
 }
 
 AsioLink::Impl::Peer& AsioLink::Impl::peer(int rank) const {
-  if (rank < 0 || rank >= info.size || rank == info.rank)
-    fail<DistError>("worker ", info.rank, " of ", info.size, " has no peer ", rank);
+  if (rank < 0 || rank >= size() || rank == info.rank)
+    fail<DistError>("worker ", info.rank, " of ", size(), " has no peer ", rank);
   return *peers[static_cast<std::size_t>(rank)];
 }
 
@@ -93,7 +94,8 @@ std::optional<double> AsioLink::notice(Notice what, int peer) const {
 }
 
 int AsioLink::rank() const { return impl_->info.rank; }
-int AsioLink::size() const { return impl_->info.size; }
+int AsioLink::size() const { return impl_->size(); }
+int AsioLink::started() const { return impl_->info.size; }
 int AsioLink::refused() const { return impl_->door->refused(); }
 std::uint64_t AsioLink::arrivals(int peer) const { return impl_->peer(peer).arrivals; }
 std::uint64_t AsioLink::connection(int peer) const { return impl_->peer(peer).id; }

@@ -41,7 +41,8 @@ class AsioLink final : public ControlLink {
   std::optional<ClockEstimate> clock_offset(int peer, double at_us) const override;
 
   int rank() const;
-  int size() const;
+  int size() const;                         // places
+  int started() const;                      // workers that began together
   std::vector<int> alive() const;           // this worker included
   std::string why_dead(int peer) const;     // empty while it lives
   std::string given_up_by(int peer) const;  // as Group::given_up_by()

@@ -30,6 +30,7 @@ void AsioLink::Impl::meet_all() {
   door = joined.door;
   local_address = joined.local_address;
   for_peers([&](int r, Peer& p) {
+    if (is_spare(r)) return;
     Contact& c = joined.contacts[static_cast<std::size_t>(r)];
     p.link = c.link;
     p.address = c.address;
@@ -45,7 +46,9 @@ void AsioLink::Impl::meet_all() {
     arrived(hello, link, id);
   });
   io.restart();
-  for_peers([&](int r, Peer&) { listen(r); });
+  for_peers([&](int r, Peer& p) {
+    if (p.alive) listen(r);
+  });
   start();
 }
 
@@ -85,13 +88,19 @@ void AsioLink::Impl::rejoin() {
   const auto seconds = [](double s) {
     return std::chrono::duration_cast<Clock::duration>(Seconds(s));
   };
-  const bool found =
-      changed.wait_for(lock, seconds(options.connect_timeout_s), [this] { return have_table; });
-  if (found) changed.wait_for(lock, kTableTime, [this] { return untried == 0; });
-  if (found && !nobody_alive()) return;
+  const bool found = changed.wait_for(lock, seconds(options.connect_timeout_s),
+                                      [this] { return have_table || taken; });
+  if (found) changed.wait_for(lock, kTableTime, [this] { return untried == 0 || taken; });
+  const bool lost_place = taken;
+  if (found && !lost_place && !nobody_alive()) {
+    takes_part = true;
+    return;
+  }
   const std::string error = seek_error;
   lock.unlock();
   leave();
+  check<PlaceTaken>(!lost_place, "place ", info.rank,
+                    " was free, and another process has taken it");
   fail<DistError>("worker ", info.rank,
                   " was started again, but none of those that should go on answers at ", names,
                   " (", error.empty() ? "no answer" : error,
@@ -108,8 +117,9 @@ void AsioLink::Impl::ask_a_seed() {
       [this, where](const Answer& a) {
         seeking = nullptr;
         const int rank = static_cast<int>(a.frame.rank);
+        if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::taken) say_taken();
         const bool welcome = a.kind == Answer::Kind::frame && a.frame.kind == Kind::welcome &&
-                             rank != info.rank && rank < info.size;
+                             rank != info.rank && rank < size();
         if (welcome) {
           Peer& p = peer(rank);
           p.address = {where.address().to_string(), where.port()};
@@ -166,9 +176,12 @@ void AsioLink::Impl::learn(const wire::Bytes& bytes) {
   for (const int r : news) dial(r);
 }
 
+// A worker that joined and is gone leaves a free place behind: it has no address.
 wire::Bytes AsioLink::Impl::table() const {
   std::vector<wire::Address> addresses(peers.size());
-  for_peers([&](int r, Peer& p) { addresses[static_cast<std::size_t>(r)] = p.address; });
+  for_peers([&](int r, Peer& p) {
+    if (p.alive || !is_spare(r)) addresses[static_cast<std::size_t>(r)] = p.address;
+  });
   addresses[static_cast<std::size_t>(info.rank)] = {
       local_address, door->port(), credentials.tls ? credentials.tls->own() : PublicKey{}};
   return wire::encode_table(addresses);
@@ -177,16 +190,18 @@ wire::Bytes AsioLink::Impl::table() const {
 // Where the job encrypts: whether this may be the worker that we knew as `p`. A new process in its
 // place needs the launcher's word. Where the launcher gives none, it can only take a place whose
 // process has gone.
-bool AsioLink::Impl::may_follow(const Peer& p, const Connection& link) const {
+bool AsioLink::Impl::may_follow(int rank, const Connection& link) const {
+  const Peer& p = peer(rank);
   if (!credentials.tls || p.key == PublicKey{} || link.peer() == p.key) return true;
-  if (!credentials.launcher) return !p.alive;
+  if (!credentials.launcher || is_spare(rank)) return !p.alive;
   return p.grant && link.grant() && link.grant()->generation > p.grant->generation;
 }
 
 // Whether the launcher says that another process has our place. Without encryption all workers are
-// on one machine, and believe each other.
+// on one machine, and believe each other. For places of those that join there is no grant: the
+// others' word counts.
 bool AsioLink::Impl::is_replaced(const wire::Bytes& proof) const {
-  if (!credentials.tls) return true;
+  if (!credentials.tls || is_spare(info.rank)) return true;
   const auto grant = decode_grant(proof);
   return grant && granted && grant->rank == granted->grant.rank &&
          grant->generation > granted->grant.generation && genuine(*grant, granted->launcher);
@@ -200,14 +215,34 @@ void AsioLink::Impl::tell_replaced(int rank, Connection& link) const {
                  : wire::to_bytes("another process was started as worker " + std::to_string(rank)));
 }
 
+// For one that asks for a place: who we are, which places have workers, and what the job is.
+void AsioLink::Impl::tell_about(Connection& link) const {
+  if (info.rejoin && !have_table) {
+    link.write(frame(Kind::reject), wire::to_bytes("it has just come itself"));
+    return;
+  }
+  link.write(frame(Kind::welcome));
+  link.write(frame(Kind::table), table());
+  link.write(frame(Kind::about),
+             wire::encode_about(static_cast<std::uint32_t>(info.size), options.about));
+}
+
+void AsioLink::Impl::say_taken() {
+  {
+    std::lock_guard lock(mutex);
+    taken = true;
+  }
+  changed.notify_all();
+}
+
 // Why this caller can't be let in; empty: it can.
 std::string AsioLink::Impl::objection(const wire::Frame& hello, const Connection& link) const {
   const int rank = static_cast<int>(hello.rank);
   if (static_cast<int>(hello.world) != info.size)
     return "worker " + std::to_string(rank) + " was started for " + std::to_string(hello.world) +
            " workers, this job has " + std::to_string(info.size);
-  if (rank >= info.size)
-    return "there is no worker " + std::to_string(rank) + " of " + std::to_string(info.size);
+  if (rank >= size())
+    return "there is no place " + std::to_string(rank) + " of " + std::to_string(size());
   if (rank == info.rank) return "this is worker " + std::to_string(rank) + " itself";
   const Peer& p = *peers[static_cast<std::size_t>(rank)];
   if (hello.purpose == Purpose::first)
@@ -215,7 +250,7 @@ std::string AsioLink::Impl::objection(const wire::Frame& hello, const Connection
            ". A process that is to take its place is started with GOSSAMER_REJOIN=1, or in C with "
            "`restarted` of gsm_join_options";
   const bool replaced = hello.purpose == Purpose::back && p.life != 0 && p.life != hello.life;
-  if (!replaced && !may_follow(p, link))
+  if (!replaced && !is_spare(rank) && !may_follow(rank, link))
     return "worker " + std::to_string(rank) +
            (credentials.launcher ? " was not started again by the launcher"
                                  : " lives; a process that is to take its place waits for its end");
@@ -245,10 +280,17 @@ void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Con
     auto later = std::make_shared<asio::steady_timer>(io, std::chrono::seconds(1));
     later->async_wait([link, later](const asio::error_code&) { link->close(); });
   };
+  if (hello.purpose == Purpose::enter) return tell_about(*link), send_off("");
   if (const std::string why = objection(hello, *link); !why.empty()) return send_off(why);
   const int rank = static_cast<int>(hello.rank);
   Peer& p = peer(rank);
-  if (hello.purpose == Purpose::back && p.life != 0 && p.life != hello.life)
+  const bool another = p.life != 0 && p.life != hello.life;
+  if (hello.purpose == Purpose::rejoin && another && p.alive && is_spare(rank))
+    return link->write(frame(Kind::taken)), send_off("");
+  // Two may have taken a place that was free while the network was cut. Whoever is asked, the same
+  // one stays.
+  if (hello.purpose == Purpose::back && another &&
+      (is_spare(rank) ? p.alive && p.life < hello.life : true))
     return tell_replaced(rank, *link), send_off("");
   asio::error_code error;
   p.address = {
@@ -332,8 +374,10 @@ void AsioLink::Impl::dial(int rank) {
   asio::error_code error;
   const tcp::endpoint where(asio::ip::make_address(p.address.host, error), p.address.port);
   if (error) return tried(rank);
+  // Who takes part keeps its place against another process.
+  const bool seeks = p.seek && !(takes_part && is_spare(info.rank));
   const wire::Frame introduction =
-      hello(info, p.seek ? Purpose::rejoin : Purpose::back, life, door->port());
+      hello(info, seeks ? Purpose::rejoin : Purpose::back, life, door->port());
   p.dial = Dial::start(io, where, static_cast<std::uint32_t>(rank), bind, credentials, introduction,
                        kDialTime, [this, rank](const Answer& a) {
                          peer(rank).dial = nullptr;
@@ -348,12 +392,13 @@ void AsioLink::Impl::answered(int rank, const Answer& a) {
     return;
   }
   if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::welcome &&
-      static_cast<int>(a.frame.rank) == rank && may_follow(p, *a.link)) {
+      static_cast<int>(a.frame.rank) == rank && may_follow(rank, *a.link)) {
     // Another process than the one we knew: it may not have found anybody else yet.
     if (p.life != 0 && p.life != a.frame.life) a.link->write(frame(Kind::table), table());
     return adopt(rank, a.link, a.id, a.frame.life);
   }
   if (a.link) a.link->close();
+  if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::taken) say_taken();
   tried(rank);
   if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::replaced && is_replaced(a.payload))
     return give_up("another process was started as worker " + std::to_string(info.rank) +

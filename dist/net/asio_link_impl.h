@@ -76,6 +76,8 @@ struct AsioLink::Impl {
   // rejoin: how many of the table have not been dialed to an end yet
   int untried = 0;
   bool have_table = false;
+  bool taken = false;                   // rejoin: another process has our place
+  std::atomic<bool> takes_part{false};  // rejoin: it has found the others
 
   std::mutex hooks_mutex;
   Hooks hooks;
@@ -93,9 +95,12 @@ struct AsioLink::Impl {
   Impl(const LaunchInfo&, const JoinOptions&);
   Peer& peer(int rank) const;  // DistError when there is no such one
   wire::Frame frame(wire::Kind, std::uint64_t key = 0) const;
+  int size() const { return static_cast<int>(peers.size()); }  // places
+  // Whether this rank is a place for a worker that joins later.
+  bool is_spare(int rank) const { return rank >= info.size; }
   template <class F>
   void for_peers(F f) const {
-    for (int r = 0; r < info.size; ++r)
+    for (int r = 0; r < size(); ++r)
       if (r != info.rank) f(r, *peers[static_cast<std::size_t>(r)]);
   }
   bool nobody_alive() const;
@@ -121,9 +126,11 @@ struct AsioLink::Impl {
   void learn(const wire::Bytes& table);
   void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id);
   std::string objection(const wire::Frame& hello, const Connection&) const;
-  bool may_follow(const Peer&, const Connection&) const;
+  bool may_follow(int rank, const Connection&) const;
   bool is_replaced(const wire::Bytes& proof) const;
   void tell_replaced(int rank, Connection&) const;
+  void tell_about(Connection&) const;
+  void say_taken();
   bool belongs_to_the_next_job(const wire::Frame& hello) const;
   void adopt(int rank, const std::shared_ptr<Connection>&, std::uint64_t id,
              std::uint64_t life_of_peer);

@@ -22,7 +22,7 @@ std::string describe(const asio::error_code& error) {
 }  // namespace
 
 bool Credentials::may_be(std::uint32_t rank, const Connection& other) const {
-  if (tls == nullptr || !launcher) return true;
+  if (tls == nullptr || !launcher || rank >= started) return true;
   const auto& grant = other.grant();
   return grant && grant->rank == rank && genuine(*grant, *launcher);
 }

@@ -16,12 +16,14 @@
 namespace gossamer::dist {
 
 // What a worker proves: the job's token, as its key (greeting.h). tls: how it encrypts; null: not.
-// launcher: whose grant each worker has to show; none: the launcher gives none.
+// launcher: whose grant each worker of a rank below `started` has to show, those that the launcher
+// started; none: the launcher gives none.
 class Connection;
 struct Credentials {
   wire::Token token{};
   std::shared_ptr<const Tls> tls{};
   std::optional<PublicKey> launcher{};
+  std::uint32_t started = wire::kMostRanks;
   // Whether the other side may be worker `rank`: the launcher says so, if it says anything.
   bool may_be(std::uint32_t rank, const Connection&) const;
 };

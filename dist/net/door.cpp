@@ -140,7 +140,8 @@ void Door::judge(const std::shared_ptr<Guest>& guest, const wire::Bytes& said,
   const char* wrong = wire::decode(bytes.first<wire::kFrameBytes>(), hello);
   if (wrong != nullptr) return refuse(*guest, wrong);
   if (hello.kind != wire::Kind::hello || !arrived_) return refuse(*guest, "not a hello");
-  if (!credentials_.may_be(hello.rank, *guest->link))
+  const bool has_no_rank = hello.purpose == wire::Purpose::enter;
+  if (!has_no_rank && !credentials_.may_be(hello.rank, *guest->link))
     return refuse(*guest, "the launcher did not start it as the worker that it says it is");
   const greeting::Nonce theirs = greeting::nonce_of(bytes);
   const Code proof = greeting::answer(guest->key, challenge, theirs, rank_);

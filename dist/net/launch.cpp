@@ -23,14 +23,8 @@ std::vector<std::string> list(const char* name) {
   return items;
 }
 
-// What our own launcher adds, and what a user may set with any launcher.
-void read_extras(LaunchInfo& info) {
-  if (const auto where = variable("GOSSAMER_RENDEZVOUS")) {
-    read_host_port("GOSSAMER_RENDEZVOUS", *where, info.host, info.port);
-    info.local = is_loopback(info.host);
-  } else if (info.local) {
-    info.host = "127.0.0.1";
-  }
+// What a user may set for any process.
+void read_token(LaunchInfo& info) {
   if (const auto token = variable("GOSSAMER_TOKEN")) {
     info.token = *token;
     const std::string why = weakness(info.token);
@@ -39,6 +33,17 @@ void read_extras(LaunchInfo& info) {
     info.token = token_of_file("GOSSAMER_TOKEN_FILE", *file);
   }
   info.interface = variable("GOSSAMER_INTERFACE").value_or("");
+}
+
+// What our own launcher adds, and what a user may set with any launcher.
+void read_extras(LaunchInfo& info) {
+  if (const auto where = variable("GOSSAMER_RENDEZVOUS")) {
+    read_host_port("GOSSAMER_RENDEZVOUS", *where, info.host, info.port);
+    info.local = is_loopback(info.host);
+  } else if (info.local) {
+    info.host = "127.0.0.1";
+  }
+  read_token(info);
   info.grant = variable("GOSSAMER_GRANT").value_or("");
   info.rejoin = number("GOSSAMER_REJOIN").value_or(0) != 0;
   info.seeds = list("GOSSAMER_SEEDS");
@@ -106,6 +111,12 @@ LaunchInfo launch_info() {
   return info;
 }
 
+LaunchInfo outside_info() {
+  LaunchInfo info;
+  read_token(info);
+  return info;
+}
+
 bool encrypts(const LaunchInfo& info, const std::string& tls) {
   check<ConfigError>(tls == "auto" || tls == "on" || tls == "off", "tls=", tls,
                      " is unknown; known are: auto, on, off");
@@ -115,12 +126,16 @@ bool encrypts(const LaunchInfo& info, const std::string& tls) {
 std::unique_ptr<Group> join(const LaunchInfo& info, const JoinOptions& options) {
   check<ConfigError>(info.size >= 1 && info.size <= kMaxWorkers, "a group of ", info.size,
                      " workers: must be 1 to ", kMaxWorkers);
-  check<ConfigError>(info.rank >= 0 && info.rank < info.size, "rank ", info.rank, " in a group of ",
-                     info.size);
+  check<ConfigError>(info.all_places() <= kMaxWorkers, "a group of ", info.places,
+                     " places: must be at most ", kMaxWorkers);
+  check<ConfigError>(info.rank >= 0 && info.rank < (info.rejoin ? info.all_places() : info.size),
+                     "rank ", info.rank, " in a group of ", info.size);
+  check<ConfigError>(options.about.size() <= kLongestAbout, "what is said about a job has ",
+                     options.about.size(), " bytes: must be at most ", kLongestAbout);
   check<ConfigError>(options.heartbeat_s > 0 && options.dead_after_s >= 2 * options.heartbeat_s,
                      "dead_after_s (", options.dead_after_s,
                      ") must be at least twice heartbeat_s (", options.heartbeat_s, ")");
-  if (info.size == 1) return solo_group();
+  if (info.all_places() == 1) return solo_group();
   check<ConfigError>(info.port >= 1 && info.port <= 65535, "the rendezvous port is ", info.port,
                      ": must be 1 to 65535");
   return process_group(with_token(info, options.open), options);

@@ -14,7 +14,11 @@
 namespace gossamer::dist {
 
 struct LaunchInfo {
+  // size: how many workers begin together. rank: below it, or the place of one that joined later
   int rank = 0, size = 1, local_rank = 0, local_size = 1;
+  // For how many workers there are places, those that join later included; 0: for `size`.
+  int places = 0;
+  int all_places() const { return places > size ? places : size; }
   std::string host = "127.0.0.1";  // where worker 0 listens
   int port = 0;
   // Shared secret of the job: GOSSAMER_TOKEN, or the first word of the file GOSSAMER_TOKEN_FILE.
@@ -34,7 +38,7 @@ struct LaunchInfo {
   // a TCP socket that listens already and is to be this worker's door (worker 0: at host:port);
   // join() takes it over and closes it in the end. -1: join() opens one
   int listener = -1;
-  // started again while the others went on: takes part in a job that is running
+  // started again while the others went on, or joins them: takes part in a job that is running
   bool rejoin = false;
   // rejoin: host:port of the doors of workers that may be asked, beside worker 0's
   std::vector<std::string> seeds;
@@ -44,8 +48,12 @@ struct LaunchInfo {
 // Reads GOSSAMER_*, RANK/WORLD_SIZE/…, SLURM_*, OMPI_COMM_WORLD_*, PMI_*, in this order.
 // ConfigError on half-set or senseless values.
 LaunchInfo launch_info();
+// Of a process that nobody has started as a worker, and that is to join a job (enter()): token and
+// interface alone. ConfigError.
+LaunchInfo outside_info();
 // The place with a token. One that was given stays; it must hold 128 bits. Without one: on one
-// machine it is made of `job` and a secret of this user (token.h); elsewhere ConfigError says how
+// machine it is made of `job` (where others may join: of worker 0's address, which these know) and
+// a secret of this user (token.h); elsewhere ConfigError says how
 // to make one and carry it to all workers. open: without one, the workers do without a secret, on
 // one machine or several: whoever knows `job` and reaches a port can join. join() calls it.
 LaunchInfo with_token(LaunchInfo, bool open);
@@ -78,6 +86,9 @@ struct JoinOptions {
   std::string tls = "auto";
   // with_token(): a job for which nobody gave a token does without a secret
   bool open = false;
+  // What enter() is told by this worker, of at most kLongestAbout bytes: what a program must know
+  // that wants to join.
+  std::string about;
   // DistError after being cut off from all others for so long (but not if all others have ended)
   double alone_after_s = 60;
   std::function<void(const std::string&)> on_wait;
@@ -92,5 +103,21 @@ struct JoinOptions {
 // was started in its place, it learns from a DistError out of ControlLink::next() and the
 // collectives that it is out.
 std::unique_ptr<Group> join(const LaunchInfo&, const JoinOptions& = {});
+
+constexpr std::size_t kLongestAbout = 60'000;
+// A job that a process may join, as one of its workers told it.
+struct Entry {
+  // for join(), with a place that was free then. If another process takes it first, join() is a
+  // PlaceTaken.
+  LaunchInfo place;
+  std::string about;  // JoinOptions::about of that worker
+};
+struct PlaceTaken : DistError {
+  using DistError::DistError;
+};
+// Asks for a place, until one of those at `seeds` has answered. with: token, interface and how it
+// is encrypted, as of the workers; rank and size are not looked at. DistError: none has answered
+// within connect_timeout_s, or no place is free; ConfigError: no seed is host:port.
+Entry enter(const LaunchInfo& with, const std::vector<std::string>& seeds, const JoinOptions& = {});
 
 }  // namespace gossamer::dist

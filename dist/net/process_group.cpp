@@ -130,6 +130,7 @@ class ProcessGroup final : public Group {
 
   int rank() const override { return link_.rank(); }
   int size() const override { return link_.size(); }
+  int started() const override { return link_.started(); }
   ControlLink& control() override { return link_; }
   Payload& payload() override { return payload_; }
   SideChannel* side_channel() override { return &side_channel_; }

@@ -211,7 +211,11 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   }
 
   // ---- worker 0 ----
-  void host() { open_door(static_cast<std::uint16_t>(info_.port)); }
+  void host() {
+    open_door(static_cast<std::uint16_t>(info_.port));
+    // alone, until others join
+    if (info_.size == 1 && !bind_.is_unspecified()) local_address_ = bind_.to_string();
+  }
 
   void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>& link,
                std::uint64_t id) {
@@ -250,7 +254,11 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
 
   bool admit(const wire::Frame& hello, const std::shared_ptr<Connection>& link, std::uint64_t id) {
     const auto lowest = static_cast<std::uint32_t>(info_.rank) + 1;
-    if (hello.world != static_cast<std::uint32_t>(info_.size)) {
+    if (hello.purpose == wire::Purpose::enter) {  // it asks again
+      link->write(frame(Kind::reject), wire::to_bytes("the workers have not met yet"));
+      link->finish();
+      after(std::chrono::seconds(1), [link] { link->close(); });
+    } else if (hello.world != static_cast<std::uint32_t>(info_.size)) {
       // one that calls back, or was started again, belongs to another job
       if (info_.rank == 0 && hello.purpose == wire::Purpose::first && hello.rank >= lowest &&
           hello.rank < hello.world &&

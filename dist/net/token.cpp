@@ -158,7 +158,11 @@ std::string user_token(const std::string& path) {
 }
 
 LaunchInfo with_token(LaunchInfo info, bool open) {
-  if (info.size == 1 || info.open) return info;
+  if (info.all_places() == 1 || info.open) return info;
+  // Who joins later knows no more of the job than where worker 0 is.
+  if (info.all_places() > info.size)
+    info.job = "join " + (is_loopback(info.host) ? "127.0.0.1" : info.host) + ":" +
+               std::to_string(info.port);
   if (!info.token.empty()) {
     const std::string why = weakness(info.token);
     check<ConfigError>(why.empty(), "the token ", why,

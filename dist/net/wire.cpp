@@ -60,7 +60,7 @@ bool carries_edge(Kind k) { return k == Kind::edge_reset || k == Kind::collectiv
 bool carries_key(Kind k) { return k == Kind::key_value || carries_edge(k) || k == Kind::beat; }
 bool carries_payload(Kind k) {
   return k == Kind::reject || k == Kind::replaced || k == Kind::table || k == Kind::key_value ||
-         k == Kind::dropped;
+         k == Kind::dropped || k == Kind::about;
 }
 bool finite(double a, double b, double c) {
   return std::isfinite(a) && std::isfinite(b) && std::isfinite(c);
@@ -107,7 +107,7 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
   if (p[at_version] != kVersion)
     return "another protocol version (are all workers of the same build?)";
   if (p[at_kind] < static_cast<std::uint8_t>(Kind::hello) ||
-      p[at_kind] > static_cast<std::uint8_t>(Kind::leaving)) {
+      p[at_kind] > static_cast<std::uint8_t>(Kind::taken)) {
     return "a frame of unknown kind";
   }
   Frame f;
@@ -121,8 +121,7 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
     f.world = get<std::uint32_t>(p + at_world);
     f.port = get<std::uint16_t>(p + at_port);
     if (f.world > kMostRanks) return "a number of workers out of range";
-    if (p[at_type] > static_cast<std::uint8_t>(Purpose::rejoin))
-      return "a hello of unknown purpose";
+    if (p[at_type] > static_cast<std::uint8_t>(Purpose::enter)) return "a hello of unknown purpose";
     f.purpose = static_cast<Purpose>(p[at_type]);
   }
   if (carries_life(f.kind)) f.life = get<std::uint64_t>(p + at_life);
@@ -195,6 +194,23 @@ const char* decode_table(std::span<const std::uint8_t> bytes, std::vector<Addres
   }
   if (at != bytes.size()) return "a table with stray bytes";
   out = std::move(table);
+  return nullptr;
+}
+
+Bytes encode_about(std::uint32_t started, const std::string& text) {
+  Bytes out(4 + text.size());
+  put(out.data(), started);
+  std::copy(text.begin(), text.end(), out.begin() + 4);
+  return out;
+}
+
+const char* decode_about(std::span<const std::uint8_t> bytes, std::uint32_t& started,
+                         std::string& text) {
+  if (bytes.size() < 4) return "words about the job that are cut off";
+  const auto count = get<std::uint32_t>(bytes.data());
+  if (count < 1 || count > kMostRanks) return "a number of workers out of range";
+  started = count;
+  text.assign(bytes.begin() + 4, bytes.end());
   return nullptr;
 }
 

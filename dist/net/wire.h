@@ -18,7 +18,7 @@ namespace gossamer::dist::wire {
 constexpr std::size_t kFrameBytes = 64;
 // a longer one is refused before anything is allocated
 constexpr std::size_t kMaxPayload = 64 * 1024;
-constexpr std::uint8_t kVersion = 9;
+constexpr std::uint8_t kVersion = 10;
 constexpr std::uint32_t kMostRanks = 1024;  // that a frame may name; see kMaxWorkers
 
 using Bytes = std::vector<std::uint8_t>;
@@ -44,11 +44,14 @@ enum class Kind : std::uint8_t {
   collectives_ended,
   dropped,  // I gave you up (payload: why); come back with a new connection
   leaving,  // a clean end
+  about,    // of the job, for one that asks for a place; payload: encode_about()
+  taken,    // an answer to `rejoin`: another process has this place; ask for another one
 };
 
 // Why somebody dials. first: workers meet. back: the connection was lost. rejoin: the process was
-// started again.
-enum class Purpose : std::uint8_t { first, back, rejoin };
+// started again, or joins in a place that was free. enter: it asks for a place, and has no rank yet
+// (0).
+enum class Purpose : std::uint8_t { first, back, rejoin, enter };
 
 struct Frame {
   Kind kind = Kind::beat;
@@ -83,6 +86,10 @@ Token make_token(const std::string& text);
 
 Bytes encode_table(const std::vector<Address>&);
 const char* decode_table(std::span<const std::uint8_t>, std::vector<Address>&);
+
+// started: how many workers began together
+Bytes encode_about(std::uint32_t started, const std::string& text);
+const char* decode_about(std::span<const std::uint8_t>, std::uint32_t& started, std::string& text);
 
 Bytes to_bytes(const std::string&);
 // text of a peer for our messages, as core/text/printable.h makes it, of at most 500 bytes

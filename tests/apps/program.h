@@ -58,10 +58,11 @@ class ProgramTest : public ::testing::Test {
     fs::create_symlink(shapes(), folder / "s");
   }
   void TearDown() override {
-    if (running > 0) {
-      kill(running, SIGKILL);
-      waitpid(running, nullptr, 0);
-    }
+    for (const pid_t pid : {running, beside})
+      if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, nullptr, 0);
+      }
     fs::remove_all(folder);
   }
 
@@ -81,11 +82,20 @@ class ProgramTest : public ::testing::Test {
   // Starts `program` in `folder`; its output goes to the files out and err there.
   pid_t start(const std::vector<std::string>& arguments,
               const std::vector<std::string>& environment = {}) {
+    return running = start(arguments, environment, "");
+  }
+  // The same beside it: its output goes to out-beside and err-beside.
+  pid_t start_beside(const std::vector<std::string>& arguments,
+                     const std::vector<std::string>& environment = {}) {
+    return beside = start(arguments, environment, "-beside");
+  }
+  pid_t start(const std::vector<std::string>& arguments,
+              const std::vector<std::string>& environment, const std::string& suffix) {
     const pid_t pid = fork();
-    if (pid != 0) return running = pid;
+    if (pid != 0) return pid;
     if (chdir(folder.c_str()) != 0) _exit(99);
-    const int out = open("out", O_WRONLY | O_CREAT | O_TRUNC, 0644),
-              err = open("err", O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    const int out = open(("out" + suffix).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644),
+              err = open(("err" + suffix).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
     dup2(out, 1);
     dup2(err, 2);
     signal(SIGPIPE, SIG_DFL);
@@ -117,18 +127,21 @@ class ProgramTest : public ::testing::Test {
     return {};
   }
 
-  Result wait(double limit_s = kLimit) {
+  Result wait(double limit_s = kLimit) { return wait(running, "", limit_s); }
+  Result wait_beside(double limit_s = kLimit) { return wait(beside, "-beside", limit_s); }
+  Result wait(pid_t& pid, const std::string& suffix, double limit_s) {
+    const fs::path out = folder / ("out" + suffix), err = folder / ("err" + suffix);
     int status = 0;
     for (int i = 0; i < static_cast<int>(limit_s * 50); ++i) {
-      if (waitpid(running, &status, WNOHANG) == running) {
-        running = 0;
-        return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status),
-                read_text(folder / "out"), read_text(folder / "err")};
+      if (waitpid(pid, &status, WNOHANG) == pid) {
+        pid = 0;
+        return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), read_text(out),
+                read_text(err)};
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
     ADD_FAILURE() << "the program did not end within " << limit_s << " s; it said:\n"
-                  << read_text(folder / "out") << read_text(folder / "err");
+                  << read_text(out) << read_text(err);
     return {};
   }
   Result run(const std::vector<std::string>& arguments,
@@ -200,7 +213,7 @@ class ProgramTest : public ::testing::Test {
   }
 
   fs::path folder, program = GOSSAMER_PROGRAM;
-  pid_t running = 0;
+  pid_t running = 0, beside = 0;
   std::function<void()> in_child;  // called before the program is started
 };
 

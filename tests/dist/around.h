@@ -12,6 +12,7 @@ class Around : public Group, protected ControlLink, protected Payload, protected
   explicit Around(Group& inner) : inner_(inner) {}
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
+  int started() const override { return inner_.started(); }
   ControlLink& control() override { return *this; }
   Payload& payload() override { return *this; }
   Collectives& collectives() override { return *this; }

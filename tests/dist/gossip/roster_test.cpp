@@ -27,8 +27,13 @@ class Network {
     int gave_to = -1;       // who has its state, and has not been heard since
   };
 
-  explicit Network(int n) : n_(n), inbox(static_cast<std::size_t>(n * n)), up(inbox.size(), true) {
-    for (int i = 0; i < n; ++i) workers.emplace_back(Roster(i, n));
+  // started: the others of the n are free places, where restart() lets a worker join
+  Network(int n, int started)
+      : n_(n), started_(started), inbox(static_cast<std::size_t>(n * n)), up(inbox.size(), true) {
+    for (int i = 0; i < n; ++i) {
+      workers.emplace_back(new_roster(i));
+      workers.back().dead = i >= started;
+    }
   }
 
   int n() const { return n_; }
@@ -98,7 +103,7 @@ class Network {
       set_link(i, other, true);
       if (reached.back()) from_to(i, other).push_back({Event::Kind::joined});
     }
-    at(i) = Worker(Roster(i, n_));
+    at(i) = Worker(new_roster(i));
     at(i).roster.start_again(at(giver).roster.count(), reached, now);
     at(giver).gave_to = i;
     collect(i);
@@ -142,12 +147,13 @@ class Network {
   }
 
  private:
+  Roster new_roster(int i) const { return Roster(i, n_, 0, 600, started_); }
   void lose(int from, int to) {
     // losses and returns themselves do not get lost
     std::erase_if(from_to(from, to),
                   [](const Item& item) { return item.kind == Event::Kind::message; });
   }
-  int n_;
+  int n_, started_;
 
  public:
   std::vector<Worker> workers;
@@ -165,7 +171,7 @@ struct Budget {
 
 class Checker {
  public:
-  Checker(int n, Budget budget) { visit({Network(n), budget, {}}); }
+  Checker(int n, int started, Budget budget) { visit({Network(n, started), budget, {}}); }
 
   std::string run() {
     while (!todo_.empty() && fault_.empty()) {
@@ -303,11 +309,12 @@ class Checker {
   i64 ends_ = 0;
 };
 
-void explore(int n, const std::vector<Budget>& budgets) {
+void explore(int n, int started, const std::vector<Budget>& budgets) {
   for (const Budget& b : budgets) {
-    Checker checker(n, b);
-    EXPECT_EQ(checker.run(), "") << n << " workers, " << b.cuts << " cuts, " << b.kills
-                                 << " kills, after " << checker.states() << " states";
+    Checker checker(n, started, b);
+    EXPECT_EQ(checker.run(), "") << n << " places, " << started << " workers, " << b.cuts
+                                 << " cuts, " << b.kills << " kills, after " << checker.states()
+                                 << " states";
     EXPECT_GT(checker.ends(), 0);
   }
 }
@@ -323,7 +330,7 @@ TEST(Roster, EstimatesWhatAllHaveDoneThroughLossesAndReturns) {
       return static_cast<int>(random.below(static_cast<std::uint32_t>(n)));
     };
     const int n = 2 + below(4);
-    Network net(n);
+    Network net(n, seed % 3 ? n : 1 + below(n));
     if (seed % 2) net.loses = [] { return random.below(10) == 0; };
     double done = 0, slack = 0;
     std::vector<double> of_life(static_cast<std::size_t>(n));
@@ -405,8 +412,13 @@ TEST(Roster, EstimatesWhatAllHaveDoneThroughLossesAndReturns) {
   }
 }
 
-TEST(Roster, TwoWorkersAlwaysEndAlike) { explore(2, {{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 1}}); }
-TEST(Roster, ThreeWorkersAlwaysEndAlike) { explore(3, {{0, 0}, {1, 0}, {0, 1}}); }
+TEST(Roster, TwoWorkersAlwaysEndAlike) { explore(2, 2, {{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 1}}); }
+TEST(Roster, ThreeWorkersAlwaysEndAlike) { explore(3, 3, {{0, 0}, {1, 0}, {0, 1}}); }
+TEST(Roster, WhoJoinsEndsAsTheOthersDo) {
+  explore(2, 1, {{0, 0}, {1, 0}, {2, 0}, {0, 1}, {1, 1}});
+  explore(3, 2, {{0, 0}, {1, 0}, {0, 1}});
+  explore(3, 1, {{0, 0}});
+}
 
 }  // namespace
 }  // namespace gossamer::dist

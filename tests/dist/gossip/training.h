@@ -12,21 +12,23 @@ namespace gossamer::dist {
 // A cluster in which every worker trains to the end; tests disturb it meanwhile.
 class Training {
  public:
+  // started: 0: all of the n; else the other places are free until restart()
   Training(int n, double gradients_each, const char* method = "a2cid2", const char* graph = "ring",
-           Seconds dead_after = Seconds(.3))
-      : cluster(n, dead_after),
+           Seconds dead_after = Seconds(.3), int started = 0)
+      : cluster(n, dead_after, Seconds(30), started),
         n_(n),
+        started_(started == 0 ? n : started),
         method_(method),
         graph_(graph),
         workers_(static_cast<std::size_t>(n)) {
-    options.total_samples = n * gradients_each;
+    options.total_samples = started_ * gradients_each;
     options.seed = 5;
     options.exchange_timeout_s = 5;
   }
   ~Training() { join(); }
 
   void start() {
-    for (int rank = 0; rank < n_; ++rank) start(rank, false);
+    for (int rank = 0; rank < started_; ++rank) start(rank, false);
   }
   void kill(int rank) {
     cluster.kill(rank);
@@ -35,6 +37,13 @@ class Training {
   void restart(int rank) {
     cluster.revive(rank);
     start(rank, true);
+  }
+  // It takes leave after its step, and the others go on.
+  void leave(int rank) {
+    worker(rank).leaves = true;
+    worker(rank).thread.join();
+    worker(rank).leaves = false;
+    cluster.kill(rank);
   }
   void join() {
     for (Worker& w : workers_)
@@ -73,6 +82,7 @@ class Training {
     std::vector<double> gradients;  // of each of its lives
     std::atomic<int> step_us{300};
     std::atomic<bool> frozen{false};  // its training stands still
+    std::atomic<bool> leaves{false};
   };
   Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
   // Of all workers in all their lives, as counted on the way.
@@ -134,7 +144,7 @@ class Training {
     me.mean_at_start = q.mean.span<float>()[0];
     me.samples_at_start = method->samples_seen();
     while (!method->done()) {
-      if (!group.control().alive(rank)) return;
+      if (!group.control().alive(rank) || me.leaves) return;
       while (me.frozen) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       q.gradient(noise);
       std::this_thread::sleep_for(std::chrono::microseconds(me.step_us));
@@ -150,7 +160,7 @@ class Training {
     me.stats = method->stats();
   }
 
-  int n_;
+  int n_, started_;
   std::string method_, graph_;
   std::vector<Worker> workers_;
   std::atomic<double> seen_ = 0;

@@ -29,7 +29,7 @@ Frame sample(Kind kind) {
 }
 
 TEST(Wire, EveryKindSurvivesTheRoundTrip) {
-  for (int k = static_cast<int>(Kind::hello); k <= static_cast<int>(Kind::leaving); ++k) {
+  for (int k = static_cast<int>(Kind::hello); k <= static_cast<int>(Kind::taken); ++k) {
     const Frame f = sample(static_cast<Kind>(k));
     const Bytes b = encode(f);
     ASSERT_EQ(b.size(), kFrameBytes);
@@ -54,6 +54,19 @@ TEST(Wire, EveryKindSurvivesTheRoundTrip) {
     EXPECT_EQ(back.message.value, f.message.value);
     EXPECT_EQ(encode(back), b);
   }
+}
+
+TEST(Wire, WhatIsSaidAboutAJobSurvivesTheRoundTrip) {
+  std::uint32_t started = 0;
+  std::string text;
+  const Bytes bytes = encode_about(5, "train.batch = 3\n");
+  ASSERT_EQ(decode_about(bytes, started, text), nullptr);
+  EXPECT_EQ(started, 5u);
+  EXPECT_EQ(text, "train.batch = 3\n");
+  EXPECT_NE(decode_about(std::span(bytes).first(3), started, text), nullptr);
+  for (const std::uint32_t wrong : {0u, kMostRanks + 1})
+    EXPECT_NE(decode_about(encode_about(wrong, ""), started, text), nullptr) << wrong;
+  EXPECT_EQ(started, 5u) << "a refusal changes nothing";
 }
 
 TEST(Wire, TheLayoutIsFixedForOtherMachines) {
