@@ -209,7 +209,7 @@ bool shares_epochs(const Config& c) {
 
 data::EpochOptions epoch_options(const Config& c, const dist::LaunchInfo& place) {
   return {.rank = place.rank,
-          .world = place.size,
+          .world = place.all_places(),  // they divide nothing where others may join
           .share = c.data.shard == "documents" ? data::Share::documents
                    : shares_epochs(c)          ? data::Share::parts
                                                : data::Share::all,

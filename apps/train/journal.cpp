@@ -40,7 +40,12 @@ void Journal::fault(const std::string& what, int peer) {
     if (!plan_.joined())  // it has a terminal of its own
       progress.set_silent(std::ranges::count_if(dead_, [&](int r) { return r < rank; }) < rank);
   }
-  progress.note(fmt::format("{}   worker {}: {}", joined ? "joined" : "fault ", peer, what) +
+  const bool took_leave = what == "left" && peer >= plan_.place.size;  // as it had come
+  progress.note(fmt::format("{}   worker {}: {}",
+                            joined       ? "joined"
+                            : took_leave ? "left  "
+                                         : "fault ",
+                            peer, what) +
                 (left_out                ? ": its values are not finite"
                  : what == "quarantined" ? ": several workers refuse its models"
                                          : ""));

@@ -56,6 +56,15 @@ void begin_folder(const Plan& plan, Journal& journal, const Task& task,
                                       outdated.size() == 1 ? "is" : "are", begun.aside));
 }
 
+// On a machine that has not seen the run; elsewhere it is there.
+void begin_own_folder(const Plan& plan, const RunFolder& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder.path(), error);
+  check<IoError>(!error, folder.path().string(), ": cannot be made: ", error.message());
+  if (!std::filesystem::exists(folder.file("config.toml"), error))
+    write_file(folder.file("config.toml"), to_toml(plan.config));
+}
+
 void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
               const std::vector<std::string>& table, const std::optional<ResumePoint>& resume) {
   progress.note("data     " + trainer.task.data->description());
@@ -139,6 +148,7 @@ Worker::Worker(Config config, const WorkerOptions& options, const dist::LaunchIn
   if (plan.several() && !place.rejoin)
     table = rank_table(*trainer.group, place, compute_threads(),
                        data_threads_for(plan.config, place.local_size));
+  if (plan.joined() && journal.folder.writes()) begin_own_folder(plan, journal.folder);
   journal.folder.open();
   if (trainer.injector) trainer.injector->start();
   describe(plan, journal.progress, trainer, table, resume);
