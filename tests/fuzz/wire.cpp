@@ -34,6 +34,10 @@ void one_frame(std::array<std::uint8_t, kFrameBytes> head, std::span<const std::
     // one form for one meaning
     require(std::equal(head.begin(), head.end(), again.begin()));
   }
+  std::uint32_t started = 0;
+  std::string text;
+  if (f.kind == Kind::about && decode_about(payload, started, text) == nullptr)
+    require(started > 0 && encode_about(started, text) == payload);
   std::vector<Address> table;
   if (f.kind == Kind::table && decode_table(payload, table) == nullptr)
     require(encode_table(table) == payload);
@@ -59,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     one_frame(head, all.subspan(at + kFrameBytes));
     const Bytes start = encode(Frame{});
     std::copy_n(start.begin(), 5, head.begin());
-    head[5] = static_cast<std::uint8_t>(1 + head[5] % 11);
+    head[5] = static_cast<std::uint8_t>(1 + head[5] % static_cast<int>(Kind::taken));
     one_frame(head, all.subspan(at + kFrameBytes));
   }
   std::vector<Address> table;

@@ -1,0 +1,133 @@
+// Real processes that join a training, leave it and are killed, in random order; and many that
+// begin at once.
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <memory>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "dist/net/harness.h"
+#include "dist/workers.h"
+#include "gossamer/core/random.h"
+#include "gossamer/dist/graph/graph.h"
+
+namespace gossamer::dist::testing {
+namespace {
+
+using Say = std::function<void(const std::string&)>;
+constexpr int kPlaces = 8;
+volatile std::sig_atomic_t asked_to_leave = 0;
+
+std::unique_ptr<Group> group_of(LaunchInfo info) {
+  if (!info.rejoin) {
+    info.places = kPlaces;
+    return process_group(info, quick());
+  }
+  LaunchInfo with;
+  with.token = kToken;
+  for (;;) try {
+      return join(enter(with, {"127.0.0.1:" + std::to_string(info.port)}, quick()).place, quick());
+    } catch (const PlaceTaken&) {  // two came at once
+    }
+}
+
+// Trains until it is asked to leave by SIGTERM. Says how many train together, whenever that
+// changes.
+void comes_and_goes(const LaunchInfo& info, const Say& say) {
+  std::signal(SIGTERM, [](int) { asked_to_leave = 1; });
+  const auto group = group_of(info);
+  Quadratic q(group->rank(), 40);
+  MethodOptions options;
+  options.rejoin = info.rejoin;
+  options.seed = 5;
+  const auto method =
+      make_method("a2cid2", q.params, q.sgd, *group, make_graph("ring", group->size()), options);
+  for (int alive = 0; !asked_to_leave;) {
+    q.gradient(.01f);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    method->step(.05);
+    if (const int now = method->stats().alive; now != alive)
+      say("alive " + std::to_string(alive = now));
+  }
+  say("left");
+}
+const RegisterRole r1("comes-and-goes", comes_and_goes);
+
+struct Member {
+  std::unique_ptr<Worker> process;
+  // Whether it says that so many train together, at last. What it said before is read as well.
+  bool counts(int alive) {
+    const std::string wanted = "alive " + std::to_string(alive);
+    for (const double end = now_s() + 60; said != wanted && now_s() < end;)
+      if (const std::string line = process->line(1); !line.empty()) said = line;
+    return said == wanted;
+  }
+  std::string said;
+};
+
+// GOSSAMER_STRESS_PROCESSES: so many events.
+TEST(ComeAndGo, ProcessesInRandomOrderAndAllCountTheSame) {
+  const char* given = std::getenv("GOSSAMER_STRESS_PROCESSES");
+  const int events = given ? std::atoi(given) : 12;
+  const int port = free_port();
+  std::deque<Member> members;
+  for (int r = 0; r < 3; ++r)
+    members.push_back({std::make_unique<Worker>("comes-and-goes", place(r, 3, port)), ""});
+  LaunchInfo comer = place(0, 1, port);
+  comer.rejoin = true;
+  Rng random(given ? 5 : 3);
+  int joins = 0, deaths = 0, leaves = 0;
+  for (int event = 0; event < events; ++event) {
+    const auto count = static_cast<std::uint32_t>(members.size());
+    const bool comes = count < 3 || (count < kPlaces - 1 && random.below(2) == 0);
+    if (comes) {
+      members.push_back({std::make_unique<Worker>("comes-and-goes", comer), ""});
+      ++joins;
+    } else {  // any but worker 0, whose address those that come know
+      const auto goes = members.begin() + 1 + random.below(count - 1);
+      if (random.below(2) == 0) {
+        goes->process->signal(SIGKILL);
+        ++deaths;
+      } else {
+        goes->process->signal(SIGTERM);
+        EXPECT_EQ(goes->process->wait(), 0);
+        ++leaves;
+      }
+      members.erase(goes);
+    }
+    const int alive = static_cast<int>(members.size());
+    for (Member& m : members)
+      ASSERT_TRUE(m.counts(alive))
+          << "event " << event << ": " << alive << " live, one says \"" << m.said << "\"";
+  }
+  std::printf("%d joins, %d deaths, %d leaves\n", joins, deaths, leaves);
+  EXPECT_GT(joins, 0);
+  EXPECT_GT(deaths + leaves, 0);
+}
+
+void meets_encrypted(const LaunchInfo& info, const Say& say) {
+  JoinOptions options = quick();
+  options.connect_timeout_s = 120;
+  options.collective_timeout_s = 120;
+  options.tls = "on";
+  const auto group = process_group(info, options);
+  say("met " + std::to_string(group->alive().size()));
+  std::this_thread::sleep_for(std::chrono::seconds(120));  // until it is killed
+}
+const RegisterRole r2("meets-encrypted", meets_encrypted);
+
+// The time is printed, not asserted: 2,016 connections, each with its handshake.
+TEST(ComeAndGo, SixtyFourProcessesMeetOverTls) {
+  const int port = free_port();
+  const double began = now_s();
+  std::deque<Worker> workers;
+  for (int r = 0; r < 64; ++r) workers.emplace_back("meets-encrypted", place(r, 64, port));
+  for (Worker& w : workers) EXPECT_EQ(w.line(240), "met 64");
+  std::printf("64 processes met over TLS in %.2f s\n", now_s() - began);
+}
+
+}  // namespace
+}  // namespace gossamer::dist::testing
