@@ -76,6 +76,7 @@ TEST(ComeAndGo, ProcessesInRandomOrderAndAllCountTheSame) {
   std::deque<Member> members;
   for (int r = 0; r < 3; ++r)
     members.push_back({std::make_unique<Worker>("comes-and-goes", place(r, 3, port)), ""});
+  for (Member& m : members) ASSERT_TRUE(m.counts(3)) << m.said;
   LaunchInfo comer = place(0, 1, port);
   comer.rejoin = true;
   Rng random(given ? 5 : 3);
