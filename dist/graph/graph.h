@@ -48,8 +48,8 @@ void validate(const Graph&);
 // rest stays connected.
 Graph heal(const Graph&, const std::vector<bool>& dead);
 // The graph of this name over all workers but `gone`, for groups that grow and shrink: of as many
-// nodes as there are workers, whose i-th is the i-th worker. Where no graph of this name has so many
-// nodes (hypercube), the next larger one that there is, healed, and where there is none up to
+// nodes as there are workers, whose i-th is the i-th worker. Where no graph of this name has that
+// many nodes (hypercube), the next larger one that there is, healed, and where there is none up to
 // all.n, as the graph of a file, `all` healed. all: of make_graph(), over all places. per_node: as
 // for make_graph().
 Graph graph_of_living(const Graph& all, const std::vector<bool>& gone, int per_node = 1);
