@@ -1,6 +1,7 @@
 # Run by cpack after it has made the packages, since it follows links where it adds up
 # Installed-Size, and writes no symbols file, which says to programs that use the library which
-# release they need.
+# release they need. Packages of a cross build get what their programs need. The library can be
+# installed for several kinds of CPUs side by side.
 cmake_policy(VERSION 3.24)
 
 function(run)
@@ -30,7 +31,7 @@ endfunction()
 # built with, or a newer one.
 function(write_symbols folder)
   file(GLOB_RECURSE library ${folder}/usr/lib/libgossamer.so.${CPACK_PACKAGE_VERSION})
-  run(nm --dynamic --defined-only --with-symbol-versions ${library})
+  run(${CPACK_NM} --dynamic --defined-only --with-symbol-versions ${library})
   string(REGEX MATCHALL "[A-Za-z0-9_]+@@?GOSSAMER_[0-9]+" symbols "${out}")
   if(NOT symbols)
     message(FATAL_ERROR "${library} shows no function of the C API")
@@ -44,6 +45,32 @@ function(write_symbols folder)
   file(WRITE ${folder}/DEBIAN/symbols "${text}")
 endfunction()
 
+# Adds to Depends of a cross build the packages of the libraries that it is linked with.
+function(add_dependencies folder control)
+  file(GLOB linked ${folder}/usr/bin/* ${folder}/usr/lib/*/lib*.so.${CPACK_PACKAGE_VERSION})
+  if(NOT linked)
+    return()
+  endif()
+  file(MAKE_DIRECTORY ${folder}/debian)
+  file(COPY_FILE ${CPACK_CROSS_ROOT}/shlibs ${folder}/debian/shlibs.local)
+  file(WRITE ${folder}/debian/control "")
+  set(folders)
+  foreach(lib usr/lib/${CPACK_CROSS_LIBRARIES} lib/${CPACK_CROSS_LIBRARIES} usr/lib lib)
+    list(APPEND folders -l${CPACK_CROSS_ROOT}/${lib})
+  endforeach()
+  run(${CMAKE_COMMAND} -E chdir ${folder}
+    ${CMAKE_COMMAND} -E env DEB_HOST_ARCH=${CPACK_DEBIAN_PACKAGE_ARCHITECTURE}
+    dpkg-shlibdeps ${folders} -O ${linked})
+  file(REMOVE_RECURSE ${folder}/debian)
+  string(REGEX REPLACE "^.*Depends=|\n" "" needed "${out}")
+  if(${control} MATCHES "\nDepends:")
+    string(REGEX REPLACE "\n(Depends: [^\n]*)" "\n\\1, ${needed}" new "${${control}}")
+  else()
+    string(REGEX REPLACE "\n(Description:)" "\nDepends: ${needed}\n\\1" new "${${control}}")
+  endif()
+  set(${control} "${new}" PARENT_SCOPE)
+endfunction()
+
 foreach(package ${CPACK_PACKAGE_FILES})
   if(NOT package MATCHES "\\.deb$")
     continue()
@@ -54,6 +81,12 @@ foreach(package ${CPACK_PACKAGE_FILES})
   installed_size(${folder} size)
   file(READ ${folder}/DEBIAN/control control)
   string(REGEX REPLACE "Installed-Size: [0-9]+" "Installed-Size: ${size}" control "${control}")
+  if(package MATCHES "/libgossamer(0|-dev)_")
+    string(REGEX REPLACE "\n(Maintainer:)" "\nMulti-Arch: same\n\\1" control "${control}")
+  endif()
+  if(CPACK_CROSS_ROOT)
+    add_dependencies(${folder} control)
+  endif()
   file(WRITE ${folder}/DEBIAN/control "${control}")
   if(package MATCHES "/libgossamer0_")
     write_symbols(${folder})

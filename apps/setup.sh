@@ -65,7 +65,8 @@ copy_libraries() {
 }
 
 # cross_root FOLDER: FOLDER/sysroot holds all that a build for 64-bit ARM needs, from Debian's
-# archive (190 MB), for apps/aarch64.cmake. The packages of this machine are left alone.
+# archive (190 MB), for apps/aarch64.cmake, and in shlibs which package each library is of. The
+# packages of this machine are left alone.
 cross_root() {
   local folder=$1 package link
   [[ ! -e $folder/sysroot ]] || return 0
@@ -85,6 +86,7 @@ cross_root() {
     "${apt[@]}" install -y --no-install-recommends --download-only "${libraries[@]}" || return 1
   for package in "$folder"/apt/cache/archives/*.deb; do
     dpkg -x "$package" "$folder/sysroot.part"
+    dpkg -I "$package" shlibs 2>/dev/null >> "$folder/sysroot.part/shlibs" || true
   done
   # Links that begin with / would lead out of the folder.
   find "$folder/sysroot.part" -type l -lname '/*' | while read -r link; do
