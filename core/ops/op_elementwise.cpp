@@ -165,17 +165,20 @@ void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g,
                 const Tensor& b, Tensor& y) {
   const DType type_a = g.defined() ? g.dtype() : y.dtype(),
               type_b = b.defined() ? b.dtype() : DType::f32;
-  with_floating(y.dtype(), type_b, op, [&]<class Y, class B>() {
+  const auto with_types = [&]<class Y, class B>() {
     const auto with_a = [&]<class A>() {
       if constexpr (types_meet<A, Y> && types_meet<A, B>) {
         const auto run = [&]<bool one>() {
           const Binary<Op, part, one, Y, A, A, B> f{
               g.defined() ? g.as<A>() : nullptr, a.defined() ? a.as<A>() : nullptr,
               b.defined() ? b.as<B>() : nullptr, y.as<Y>(), shape.cols};
-          if (shape.kind == detail::BroadcastKind::trailing)
-            for_each_row(y.device(), shape.rows, shape.cols, f);
-          else
-            for_each(y.device(), shape.cols, f);
+          if constexpr (!one) {
+            if (shape.kind == detail::BroadcastKind::trailing) {
+              for_each_row(y.device(), shape.rows, shape.cols, f);
+              return;
+            }
+          }
+          for_each(y.device(), shape.cols, f);
         };
         if (shape.kind == detail::BroadcastKind::one)
           run.template operator()<true>();
@@ -191,7 +194,11 @@ void run_binary(const char* op, const detail::Broadcast& shape, const Tensor& g,
       with_floating(type_a, op, with_a);
     else
       with_a.template operator()<Y>();
-  });
+  };
+  if constexpr (part != Part::value && !Op::reads_b)
+    with_floating(y.dtype(), op, [&]<class Y>() { with_types.template operator()<Y, float>(); });
+  else
+    with_floating(y.dtype(), type_b, op, with_types);
 }
 
 // The result has the shape and the type of a.
