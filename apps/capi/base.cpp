@@ -220,6 +220,10 @@ const gsm_api* gsm_get_api(uint32_t version) {
                            gsm_optimizer_state_restore,
                            gsm_trainer_save_onnx,
                            gsm_trainer_save_onnx_memory,
-                           gsm_model_open_with};
+                           gsm_model_open_with,
+                           gsm_tokenizer_chat,
+                           gsm_tokenizer_example,
+                           gsm_language_export,
+                           gsm_trainer_save_adapter};
   return version >= 1 && version <= GSM_API_VERSION ? &api : nullptr;
 }

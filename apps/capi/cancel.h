@@ -45,6 +45,15 @@ class Computing {
   std::optional<CancelScope> scope_;
 };
 
+// As guarded(), for a body that computes: its kernels end when the thread's cancel is set.
+template <class F>
+gsm_status computed(F&& body) noexcept {
+  return guarded([&] {
+    const Computing computing;
+    body();
+  });
+}
+
 // Runs f, which waits for others, so that the caller can leave it: then f goes on by itself until
 // its deadline, in a thread of its own, and what it gives is dropped. So f uses no memory of the
 // caller's, and takes hold of handles itself. What f throws is thrown.

@@ -76,7 +76,8 @@ gsm_status gsm_set_threads(int32_t threads);
 gsm_status gsm_device_count(int32_t* count);
 // Since version 3: all that follows in this part.
 // A way to end calls that last: those of the threads that use it give GSM_CANCELLED, within 0.2 s,
-// while it is set. These are the calls that compute, load pictures, generate, or wait for workers.
+// while it is set. These are the calls that compute, load pictures, generate, or wait for workers;
+// not those that change parameters, or read and write files.
 // A gradient that was cancelled is gone, and so is a generation. Of a call that waits for workers
 // nothing is known: what it works with is busy until its deadline, and then to be freed.
 gsm_status gsm_cancel_new(gsm_cancel** cancel);
@@ -203,6 +204,11 @@ typedef struct gsm_trainer_options {
   double ema;                    // decay of the moving average of the model, below 1; 0: none
   int32_t nesterov;              // not 0: sgd with Nesterov's momentum
   int32_t accumulate;            // batches of a gradient, the mean of theirs; 0: 1
+  // Not 0: of the initial weights, a model of LLaMA's kind, only an adapter of this rank is trained
+  // (LoRA). gsm_trainer_save writes the model with it
+  int64_t lora_rank;
+  double lora_alpha;         // what the adapter adds is multiplied by it / lora_rank; 0: 16
+  const char* lora_targets;  // layers that get one; NULL: "q_proj, v_proj"
 } gsm_trainer_options;
 // model: resnet50, resnet18-cifar, gpt2, transformer … (`gossamer config` lists them), or
 // NULL: that of the initial weights. classes, or ids of the vocabulary; 0: as many as the model
@@ -252,6 +258,10 @@ gsm_status gsm_trainer_save_onnx(gsm_trainer* trainer, const char* path, const c
                                  const gsm_onnx_options* options);
 gsm_status gsm_trainer_save_onnx_memory(gsm_trainer* trainer, const char* const* names,
                                         const gsm_onnx_options* options, gsm_bytes** bytes);
+// The adapter alone, as Hugging Face's PEFT has it: a folder that gsm_language_open opens. base:
+// the folder or file of the initial weights, from there or from here; NULL:
+// gsm_trainer_options.init.
+gsm_status gsm_trainer_save_adapter(gsm_trainer* trainer, const char* folder, const char* base);
 // How many tensors of the initial weights were loaded, and how many stood in the file or the model
 // and did not fit.
 gsm_status gsm_trainer_init_fit(gsm_trainer* trainer, int64_t* loaded, int64_t* left);
@@ -372,6 +382,25 @@ gsm_status gsm_tokenizer_decode(gsm_tokenizer* tokenizer, const int32_t* ids, in
 gsm_status gsm_tokenizer_save(gsm_tokenizer* tokenizer, const char* folder);
 gsm_status gsm_tokenizer_free(gsm_tokenizer* tokenizer);
 
+// A conversation as ids, for gsm_generation_new: as a chat template writes it. chat: the name of
+// one (GSM_ERROR_CONFIG lists them); NULL: that of the tokenizer. answer: not 0: what stands in
+// front of the next answer follows. ids and n as above. end: the id that ends an answer, for
+// gsm_generation_options.stop, or -1; NULL: not wanted.
+typedef struct gsm_message {
+  const char* role;  // system, user or assistant
+  const char* content;
+} gsm_message;
+gsm_status gsm_tokenizer_chat(gsm_tokenizer* tokenizer, const char* chat,
+                              const gsm_message* messages, int32_t count, int32_t answer,
+                              int32_t* ids, int64_t* n, int32_t* end);
+// What a model is given and learns to answer, as ids and labels for gsm_trainer_gradient_ids. json:
+// {"prompt": "…", "completion": "…"}, or {"messages": [{"role": "user", "content": "…"}, …]} in a
+// chat template, of which what the assistant says is learnt. A label is the id that follows, or -1,
+// which counts for nothing: fill shorter rows of a batch with any id and such labels. labels: room
+// for as many as ids. GSM_ERROR_DATA: there is nothing to learn.
+gsm_status gsm_tokenizer_example(gsm_tokenizer* tokenizer, const char* chat, const char* json,
+                                 int32_t* ids, int32_t* labels, int64_t* n);
+
 typedef struct gsm_language_options {
   size_t struct_size;  // set it to sizeof(gsm_language_options)
   const char* device;  // cpu, cuda:0 …; NULL: cpu
@@ -396,6 +425,16 @@ gsm_status gsm_language_tokenizer(gsm_language* language, gsm_tokenizer** tokeni
 // windows of so many ids; 0: as many as the model sees.
 gsm_status gsm_language_perplexity(gsm_language* language, const int32_t* ids, int64_t n,
                                    int64_t length, double* loss, double* perplexity);
+typedef struct gsm_export_options {
+  size_t struct_size;   // set it to sizeof(gsm_export_options)
+  const char* to;       // huggingface: a folder; gguf, onnx: a file; NULL: huggingface
+  const char* dtype;    // f32, bf16, f16, of a GGUF file q8_0, too; of ONNX f32 only; NULL: f32
+  int64_t shard_bytes;  // of a folder: files of weights have so many at most; 0: there is one file
+} gsm_export_options;
+// The model and its tokenizer for other programs, read anew from where it was opened. path: a
+// folder that is new or empty, or a file.
+gsm_status gsm_language_export(gsm_language* language, const char* path,
+                               const gsm_export_options* options);
 gsm_status gsm_language_free(gsm_language* language);
 
 typedef struct gsm_generation_options {

@@ -59,7 +59,8 @@ gsm_status gsm_tensor_keep(gsm_tensor* tensor);
 // Gradients of this tensor are wanted: it is a parameter. Not for results of ops.
 gsm_status gsm_tensor_require_grad(gsm_tensor* tensor);
 // Finds the gradients of the loss, which has one number, by all tensors that require one, and adds
-// them to those from before. A tape is walked once: then it is gone.
+// them to those from before. A tape is walked once: then it is gone. GSM_CANCELLED: so are the
+// gradients of all tensors that it would have reached.
 gsm_status gsm_backward(gsm_tensor* loss);
 // A copy of the gradient, of the shape and type of the tensor. GSM_ERROR_CONFIG: none has come
 // since the last gsm_tensor_zero_grad.

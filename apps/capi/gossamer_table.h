@@ -214,6 +214,12 @@ typedef struct gsm_api {
   gsm_status (*trainer_save_onnx_memory)(gsm_trainer*, const char* const*, const gsm_onnx_options*,
                                          gsm_bytes**);
   gsm_status (*model_open_with)(const gsm_model_options*, gsm_model**);
+  gsm_status (*tokenizer_chat)(gsm_tokenizer*, const char*, const gsm_message*, int32_t, int32_t,
+                               int32_t*, int64_t*, int32_t*);
+  gsm_status (*tokenizer_example)(gsm_tokenizer*, const char*, const char*, int32_t*, int32_t*,
+                                  int64_t*);
+  gsm_status (*language_export)(gsm_language*, const char*, const gsm_export_options*);
+  gsm_status (*trainer_save_adapter)(gsm_trainer*, const char*, const char*);
 } gsm_api;
 // The functions of that version of this header and of older ones. It only grows at its end. NULL:
 // the library is older.

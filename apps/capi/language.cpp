@@ -1,4 +1,6 @@
 // Language models: tokenizers, generation and perplexity.
+#include "gossamer/apps/capi/language.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,9 +12,6 @@
 #include <variant>
 
 #include "gossamer/apps/capi/cancel.h"
-#include "gossamer/apps/capi/objects.h"
-#include "gossamer/apps/train/language_source.h"
-#include "gossamer/apps/train/model_source.h"
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/captured_step.h"
 #include "gossamer/core/io/safetensors.h"
@@ -26,11 +25,6 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-struct Tokens final : Object {
-  explicit Tokens(std::shared_ptr<const data::Tokenizer> of) : tokenizer(std::move(of)) {}
-  const std::shared_ptr<const data::Tokenizer> tokenizer;
-};
-
 gsm_tokenizer* give_tokenizer(std::shared_ptr<const data::Tokenizer> tokenizer) {
   return static_cast<gsm_tokenizer*>(add_object(std::make_shared<Tokens>(std::move(tokenizer))));
 }
@@ -38,50 +32,48 @@ gsm_tokenizer* give_tokenizer(std::shared_ptr<const data::Tokenizer> tokenizer) 
 // Bytes of keys and values of a text: some models have no end of positions.
 constexpr i64 kRoomForCache = i64{1} << 30;
 
-class Language final : public Object {
- public:
-  Language(const char* path, const gsm_language_options& o) : device_(device_of(o.device)) {
-    check_numbers("gsm_language_options", {{"heads", static_cast<double>(o.heads)}});
-    const apps::ModelSource source = apps::find_model(path);
-    check<ConfigError>(apps::task_of(source) == "language", source.name,
-                       ": is no language model; gsm_model_open opens models of pictures");
-    model_ = apps::load_language_model(source, type_of(o.type, "gsm_language_options.type"),
-                                       o.heads ? std::optional<i64>(o.heads) : std::nullopt,
-                                       device_, kRoomForCache);
-    for (const std::string& line : model_.notes) log_line(line);
-  }
-  models::LanguageNet& net() const { return *model_.net; }
-  const apps::LanguageModel& model() const { return model_; }
-  Device device() const { return device_; }
+}  // namespace
 
-  void check_ids(const int32_t* ids, i64 n) const {
-    check_given("ids", ids);
-    const i64 vocabulary = net().vocabulary();
-    for (i64 i = 0; i < n; ++i)
-      check<ArgumentError>(ids[i] >= 0 && ids[i] < vocabulary, "ids[", i, "] is ", ids[i],
-                           "; wanted 0 to ", vocabulary - 1);
-  }
-  // The sum of the losses of ids[1 …], each behind at most length - 1 ids of its own window.
-  double loss_of(const int32_t* ids, i64 n, i64 length) const {
-    const NoGrad no_grad;
-    const Computing computing;
-    double sum = 0;
-    for (i64 at = 0; at + 1 < n; at += length) {
-      const i64 count = std::min(length, n - 1 - at);
-      const auto part = [&](i64 from) {
-        return Tensor::from(std::span(ids + from, static_cast<std::size_t>(count)), {1, count})
-            .to(device_);
-      };
-      sum += static_cast<double>(net().loss(part(at), part(at + 1)).item()) *
-             static_cast<double>(count);
-    }
-    return sum;
-  }
+namespace gossamer::capi {
 
- private:
-  Device device_;
-  apps::LanguageModel model_;
-};
+Language::Language(const char* path, const gsm_language_options& o)
+    : device_(device_of(o.device)), source_(apps::find_model(path)) {
+  check_numbers("gsm_language_options", {{"heads", static_cast<double>(o.heads)}});
+  check<ConfigError>(apps::task_of(source_) == "language", source_.name,
+                     ": is no language model; gsm_model_open opens models of pictures");
+  if (o.heads) heads_ = o.heads;
+  model_ = apps::load_language_model(source_, type_of(o.type, "gsm_language_options.type"), heads_,
+                                     device_, kRoomForCache);
+  for (const std::string& line : model_.notes) log_line(line);
+}
+
+void Language::check_ids(const int32_t* ids, i64 n) const {
+  check_given("ids", ids);
+  const i64 vocabulary = net().vocabulary();
+  for (i64 i = 0; i < n; ++i)
+    check<ArgumentError>(ids[i] >= 0 && ids[i] < vocabulary, "ids[", i, "] is ", ids[i],
+                         "; wanted 0 to ", vocabulary - 1);
+}
+
+double Language::loss_of(const int32_t* ids, i64 n, i64 length) const {
+  const NoGrad no_grad;
+  const Computing computing;
+  double sum = 0;
+  for (i64 at = 0; at + 1 < n; at += length) {
+    const i64 count = std::min(length, n - 1 - at);
+    const auto part = [&](i64 from) {
+      return Tensor::from(std::span(ids + from, static_cast<std::size_t>(count)), {1, count})
+          .to(device_);
+    };
+    sum +=
+        static_cast<double>(net().loss(part(at), part(at + 1)).item()) * static_cast<double>(count);
+  }
+  return sum;
+}
+
+}  // namespace gossamer::capi
+
+namespace {
 
 class Generation final : public Object {
  public:
@@ -139,17 +131,6 @@ class Generation final : public Object {
 };
 
 constexpr i64 kMostIds = i64{1} << 31;
-
-// Writes a result where there is room for it; `to` NULL: only its size.
-template <class T, class Size>
-void fill(std::span<const T> result, T* to, Size* count, const char* what) {
-  if (to) {
-    check<ArgumentError>(result.size() <= static_cast<std::size_t>(std::max<Size>(*count, 0)), what,
-                         ": there is room for ", *count, ", and there are ", result.size());
-    std::ranges::copy(result, to);
-  }
-  *count = static_cast<Size>(result.size());
-}
 
 }  // namespace
 

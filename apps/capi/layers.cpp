@@ -1,6 +1,7 @@
 // Layers by their text, as handles.
 #include "gossamer/nn/layers.h"
 
+#include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/capi/networks.h"
 #include "gossamer/nn/described.h"
 #include "gossamer/nn/init.h"
@@ -42,7 +43,7 @@ gsm_status gsm_module_new(const char* layers, uint64_t seed, gsm_module** module
 }
 
 gsm_status gsm_module_forward(gsm_module* module, gsm_tensor* x, int32_t training, gsm_tensor** y) {
-  return guarded([&] {
+  return computed([&] {
     const Exclusive<Net> net(module);
     const std::shared_ptr<Object> set = net->set.lock();
     const auto lock = reading(set);

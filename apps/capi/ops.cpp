@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/capi/tensor.h"
 #include "gossamer/core/ops/rearrange.h"
 
@@ -14,7 +15,7 @@ namespace {
 
 template <class Op>
 gsm_status unary(gsm_tensor* x, gsm_tensor** y, Op&& op) {
-  return guarded([&] {
+  return computed([&] {
     const Reading t(x);
     check_given("y", y);
     *y = hold(op(*t));
@@ -23,7 +24,7 @@ gsm_status unary(gsm_tensor* x, gsm_tensor** y, Op&& op) {
 
 template <class Op>
 gsm_status binary(gsm_tensor* a, gsm_tensor* b, gsm_tensor** y, Op&& op) {
-  return guarded([&] {
+  return computed([&] {
     const Reading left(a), right(b);
     check_given("y", y);
     *y = hold(op(*left, *right));
@@ -104,7 +105,7 @@ gsm_status gsm_transpose(gsm_tensor* x, int32_t a, int32_t b, gsm_tensor** y) {
   return unary(x, y, [&](const Tensor& t) { return transpose(t, a, b); });
 }
 gsm_status gsm_concat(gsm_tensor* const* parts, int32_t n, int32_t dimension, gsm_tensor** y) {
-  return guarded([&] {
+  return computed([&] {
     check_given("parts or y", parts, y);
     check<ArgumentError>(n >= 1 && n <= 1 << 20, n, " tensors; wanted 1 to 1048576");
     std::vector<Reading> held;

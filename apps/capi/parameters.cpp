@@ -194,6 +194,15 @@ gsm_status gsm_trainer_save_onnx_memory(gsm_trainer* trainer, const char* const*
   });
 }
 
+gsm_status gsm_trainer_save_adapter(gsm_trainer* trainer, const char* folder, const char* base) {
+  return guarded([&] {
+    const Unlocked t(trainer);
+    check_path(folder);
+    t->check_own();
+    t->save_adapter(folder, base);
+  });
+}
+
 gsm_status gsm_trainer_load(gsm_trainer* trainer, const char* path) {
   return guarded([&] {
     const Unlocked t(trainer);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <unordered_set>
 
+#include "gossamer/apps/capi/cancel.h"
 #include "gossamer/apps/capi/networks.h"
 #include "gossamer/apps/capi/tensor.h"
 #include "gossamer/nn/init.h"
@@ -179,16 +180,27 @@ gsm_status gsm_backward(gsm_tensor* loss) {
                          "gsm_set_grad_enabled(0) holds in this thread");
     const std::vector<std::shared_ptr<Node>> nodes = tape(root);
     std::vector<const void*> used;
+    std::vector<std::shared_ptr<Slot>> leaves;
     for (const auto& node : nodes) {
       used.push_back(node.get());
       for (const auto& slot : node->inputs)
-        if (slot && slot->leaf) used.push_back(slot.get());
+        if (slot && slot->leaf) {
+          used.push_back(slot.get());
+          leaves.push_back(slot);
+        }
     }
     const Gradients mine(std::move(used));
     for (const auto& node : nodes)
       check<ConfigError>(static_cast<bool>(node->back), "gsm_backward: the tape of ", node->name,
                          " was walked before, and is gone; compute the loss again");
-    backward(root);
+    try {
+      const Computing computing;
+      backward(root);
+    } catch (const Cancelled&) {
+      // Some have a part of it.
+      for (const auto& slot : leaves) slot->stale = true;
+      throw;
+    }
   });
 }
 

@@ -16,7 +16,9 @@
 #include "gossamer/core/io/safetensors.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/core/ops/normalize.h"
+#include "gossamer/core/text/shortest.h"
 #include "gossamer/models/language_file.h"
+#include "gossamer/models/lora_file.h"
 #include "gossamer/models/onnx.h"
 #include "gossamer/models/transformer.h"
 #include "gossamer/models/transformer_file.h"
@@ -194,11 +196,17 @@ std::shared_ptr<Trainer> Trainer::make(const char* model, i64 classes,
                                         {"ema", o.ema},
                                         {"accumulate", o.accumulate},
                                         {"channels", o.channels},
+                                        {"lora_rank", static_cast<double>(o.lora_rank)},
+                                        {"lora_alpha", o.lora_alpha},
                                         {"period", static_cast<double>(o.period)}});
   check<ArgumentError>(o.label_smoothing < 1 && o.ema < 1,
                        "gsm_trainer_options: label_smoothing and ema must be below 1");
   check<ArgumentError>(!o.init || !o.init_bytes,
                        "gsm_trainer_options: init and init_bytes are both given");
+  check<ConfigError>(o.lora_rank != 0 || (o.lora_alpha == 0 && !o.lora_targets),
+                     "gsm_trainer_options: lora_alpha and lora_targets need lora_rank");
+  check<ConfigError>(o.lora_rank == 0 || o.init || o.init_bytes,
+                     "gsm_trainer_options.lora_rank: an adapter is for initial weights; give init");
   if (!model) return std::make_shared<Trainer>(start_of(o, classes), o);
   Start start{.model = model, .options = model_options(o, classes)};
   const models::Family& family = models::family_of(model);
@@ -228,6 +236,7 @@ Trainer::Trainer(Start start, const gsm_trainer_options& o)
     net_ = models::make(name_, options_);
   }
   if (start.weights) load_initial(std::move(*start.weights), o.new_head != 0);
+  adapt(o);
   if (o.freeze) naming("freeze", [&] { nn::freeze(*net_, o.freeze); });
   put_together(o);
 }
@@ -248,6 +257,38 @@ void Trainer::load_initial(nn::Weights file, bool new_head) {
   for (const std::string& name : fit_.missing) left_.push_back(name + " is not in the file");
   for (const std::string& name : fit_.extra) left_.push_back(name + " is not in the model");
   for (const std::string& note : file.notes) log_line(note);
+}
+
+void Trainer::adapt(const gsm_trainer_options& o) {
+  if (o.lora_rank == 0) return;
+  auto* const llama = dynamic_cast<models::Llama*>(net_.get());
+  check<ConfigError>(llama != nullptr, "gsm_trainer_options.lora_rank: ", name_,
+                     " takes no adapter; models of LLaMA's kind do");
+  nn::LoraOptions lora{.rank = o.lora_rank};
+  if (o.lora_alpha != 0) lora.alpha = o.lora_alpha;
+  if (o.lora_targets) {
+    lora.targets.clear();
+    std::string name;
+    for (const char* at = o.lora_targets;; ++at) {
+      if (*at != ',' && *at != 0) {
+        if (*at != ' ') name += *at;
+        continue;
+      }
+      if (!name.empty()) lora.targets.push_back(std::exchange(name, {}));
+      if (*at == 0) break;
+    }
+  }
+  naming("lora_targets", [&] { llama->adapt(lora); });
+  if (o.init) base_ = o.init;
+}
+
+void Trainer::save_adapter(const std::string& folder, const char* base) const {
+  const auto* const llama = dynamic_cast<const models::Llama*>(net_.get());
+  check<ConfigError>(llama && llama->lora(),
+                     "the trainer has no adapter; gsm_trainer_options.lora_rank makes one");
+  check<ArgumentError>(base || !base_.empty(),
+                       "base is NULL, and the initial weights came as bytes; say where they are");
+  models::save_adapter(folder, *llama, params_.get(), base ? base : base_);
 }
 
 void Trainer::put_together(const gsm_trainer_options& o) {
@@ -410,6 +451,9 @@ Trainer::File Trainer::file(const char* const* names) const {
   if (const auto* const language = dynamic_cast<const models::LanguageNet*>(net_.get())) {
     out = {models::language_tensors(*language, *params_),
            models::language_header(name_, models::options_of(*language))};
+    if (const auto* const llama = dynamic_cast<const models::Llama*>(language);
+        llama && llama->lora())
+      out.metadata["lora_scale"] = shortest(llama->lora()->scale());
   } else {
     out.tensors = nn::tensors_of_file(*net_, *params_, params_->values());
     if (const auto* const transformer = dynamic_cast<const models::Transformer*>(net_.get())) {
@@ -435,6 +479,10 @@ std::string Trainer::onnx(const char* const* names, const gsm_onnx_options& o) c
 }
 
 void Trainer::load(const nn::Weights& file) {
+  const auto* const llama = dynamic_cast<const models::Llama*>(net_.get());
+  check<ConfigError>(!llama || !llama->lora(),
+                     "the trainer has an adapter, which belongs to its initial weights; make "
+                     "another trainer with these");
   const nn::Weights weights = family_.weights(file);
   if (const auto* const language = dynamic_cast<const models::LanguageNet*>(net_.get()))
     nn::load(models::fitting_weights(weights, *language), *net_, *params_);

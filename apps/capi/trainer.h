@@ -93,6 +93,8 @@ class Trainer final : public Object {
   // The bytes of its ONNX file.
   std::string onnx(const char* const* class_names, const gsm_onnx_options&) const;
   void load(const nn::Weights&);
+  // As Hugging Face's PEFT has it. base: NULL: the initial weights.
+  void save_adapter(const std::string& folder, const char* base) const;
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   // A window on what the library computes with: values, the gradient or the EMA. ConfigError: there
@@ -123,6 +125,7 @@ class Trainer final : public Object {
  private:
   Tensor loss(const nn::StepBatch&) const;
   void load_initial(nn::Weights, bool new_head);
+  void adapt(const gsm_trainer_options&);         // a model of LLaMA's kind, if that is asked for
   void put_together(const gsm_trainer_options&);  // what works on the parameters of net_
   std::vector<std::string> class_names(const char* const* names) const;
   void forget_gradient();
@@ -140,6 +143,7 @@ class Trainer final : public Object {
   std::unique_ptr<nn::Module> net_;
   nn::Fit fit_;
   std::vector<std::string> left_;
+  std::string base_;  // where the model of an adapter is
   std::unique_ptr<FlatParams> params_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<nn::Ema> ema_;

@@ -355,7 +355,10 @@ void WrongCalls::add_trainer_calls() {
   add([&] {
     gsm_trainer_options wrong{};
     wrong.struct_size = sizeof wrong;
-    switch (any(12)) {
+    switch (any(13)) {
+      case 11:
+        wrong.lora_rank = one_of<int64_t>({-1, 1, INT64_MAX});
+        break;
       case 0:
         wrong.device = one_of<const char*>({"", "cuda", "cuda:", "cuda:-1", "cuda:99", "tpu"});
         break;
@@ -407,6 +410,7 @@ void WrongCalls::add_trainer_calls() {
     wrong.input = one_of<const char*>({"", "jpeg", "Bytes", "\xff"});
     return gsm_trainer_save_onnx_memory(trainer_, nullptr, &wrong, &bytes);
   });
+  add([&] { return gsm_trainer_save_adapter(trainer_, bad_path(), bad_name()); });
   add([&] { return gsm_trainer_init_fit(trainer_, longs_, nullptr); });
   add([&] { return gsm_trainer_init_left(trainer_, one_of({-1, 0, 1 << 30}), &text_); });
   add([&] {
@@ -488,6 +492,16 @@ void WrongCalls::add_language_calls() {
   add([&] { return gsm_tokenizer_decode(bad_handle<gsm_tokenizer>(), ints_, 2, text, &size); });
   add([&] { return gsm_tokenizer_save(bad_handle<gsm_tokenizer>(), "/tmp"); });
   add([&] { return gsm_tokenizer_free(dead_handle<gsm_tokenizer>()); });
+  add([&] {
+    const gsm_message message{one_of<const char*>({nullptr, "tool", "user"}), maybe_null("text")};
+    return gsm_tokenizer_chat(bad_handle<gsm_tokenizer>(), bad_name(), maybe_null(&message), 1, 1,
+                              maybe_null(ints_), maybe_null(longs_), maybe_null(ints_));
+  });
+  add([&] {
+    return gsm_tokenizer_example(bad_handle<gsm_tokenizer>(), bad_name(), maybe_null("{}"),
+                                 maybe_null(ints_), ints_, maybe_null(longs_));
+  });
+  add([&] { return gsm_language_export(bad_handle<gsm_language>(), bad_path(), nullptr); });
   add([&] { return gsm_language_open(bad_path(), nullptr, &language); });
   add([&] { return gsm_language_open(path_.c_str(), nullptr, &language); });  // of pictures
   add([&] { return gsm_language_info(bad_handle<gsm_language>(), &info); });
