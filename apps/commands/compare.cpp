@@ -3,6 +3,7 @@
 #include "gossamer/apps/commands/compare.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>

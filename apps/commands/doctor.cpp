@@ -3,6 +3,7 @@
 #include "gossamer/apps/commands/doctor.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>

@@ -1,5 +1,6 @@
 // `gossamer man`: the manual as a page for man(1).
 #include <algorithm>
+#include <cctype>
 
 #include <fmt/format.h>
 

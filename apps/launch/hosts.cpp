@@ -2,6 +2,7 @@
 #include "gossamer/apps/launch/hosts.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <filesystem>
 #include <fstream>

@@ -4,6 +4,7 @@
 #ifdef GOSSAMER_HAS_ONEDNN
 #include "gossamer/core/cpu/onednn_calls.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <map>

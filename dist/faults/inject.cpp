@@ -3,6 +3,7 @@
 #include "gossamer/dist/faults/inject.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <set>
 #include <string_view>

@@ -2,6 +2,7 @@
 #include "gossamer/dist/gossip/recorder.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>

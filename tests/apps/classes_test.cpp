@@ -1,5 +1,7 @@
 // Classes of the data that are not those of the model: no label may come to mean another class
 // without a word.
+#include <cmath>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"

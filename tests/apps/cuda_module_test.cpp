@@ -2,6 +2,8 @@
 // shows nothing but its entries.
 #include "gossamer/apps/cuda_module.h"
 
+#include <cstdlib>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"

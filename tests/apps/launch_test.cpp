@@ -1,6 +1,8 @@
 // The launcher: several hosts behind a stand-in for ssh, nobody left behind after any end,
 // restarts, what workers are told.
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <map>
 
 #include <gmock/gmock.h>

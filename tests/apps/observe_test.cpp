@@ -1,5 +1,6 @@
 // What a run lets us see: rates of edges, exchanges one by one, one trace of all workers,
 // TensorBoard, the progress line.
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <map>

@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

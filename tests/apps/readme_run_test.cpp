@@ -1,6 +1,7 @@
 // A newcomer's path: the commands of READMEs, run as they stand there; and every command of every
 // page exists with its options.
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>

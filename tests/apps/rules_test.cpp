@@ -1,6 +1,7 @@
 // Rules of the repository: the arrows between folders, sizes of files and lines, what libraries may
 // not do.
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>

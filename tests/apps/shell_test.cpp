@@ -1,5 +1,6 @@
 // Completion in real shells, and the man page as groff reads it: both know every command, option
 // and key.
+#include <cstdlib>
 #include <functional>
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
 // Calls that last are ended by another thread, and what they worked with is as the header says.
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <condition_variable>
 #include <cstdint>

@@ -2,6 +2,7 @@
 // is given and returns what it made.
 #pragma once
 
+#include <cctype>
 #include <functional>
 #include <string>
 #include <utility>

@@ -2,6 +2,7 @@
 // that could not be read.
 #include "gossamer/data/cache.h"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <thread>

@@ -1,6 +1,9 @@
 // Examples for fine-tuning: which lines are some, their ids, which of them are learnt, and windows.
 #include "gossamer/data/text/examples.h"
 
+#include <algorithm>
+#include <set>
+
 #include <gmock/gmock.h>
 
 #include "data/helpers.h"

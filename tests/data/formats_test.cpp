@@ -2,6 +2,8 @@
 // labels and bytes. Made pictures, and the photos where they are.
 #include "data/formats.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,7 @@
 // Decoding: equal to what was encoded, boxes equal to crops, and every kind of damage an error that
 // names the file.
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

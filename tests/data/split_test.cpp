@@ -1,6 +1,8 @@
 // Validation data that no path names: a part of each class, or what lies beside the training data.
 #include "gossamer/data/split.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

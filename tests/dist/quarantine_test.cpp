@@ -2,6 +2,7 @@
 #include "gossamer/dist/quarantine.h"
 
 #include <atomic>
+#include <thread>
 
 #include <gmock/gmock.h>
 

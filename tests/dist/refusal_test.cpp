@@ -1,6 +1,7 @@
 // Exchanges that are refused, because the two models are further apart than can be right: by both
 // sides alike, so the sum of all models stays; never in a run that is in order.
 #include <numeric>
+#include <thread>
 
 #include <gmock/gmock.h>
 

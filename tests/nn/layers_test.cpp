@@ -1,6 +1,7 @@
 // Layers: initial values, what they compute, their errors.
 #include "gossamer/nn/layers.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>

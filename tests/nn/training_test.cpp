@@ -1,4 +1,5 @@
 // SGD and a plain training loop of one worker.
+#include <algorithm>
 #include <cmath>
 
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 #include "gossamer/data/text/steps/pattern_text.h"
 
 #include <charconv>
+#include <cstdint>
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/printable.h"

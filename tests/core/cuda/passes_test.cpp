@@ -2,6 +2,7 @@
 // emulated, through the same blocks and threads as on a GPU.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "core/kernel_helpers.h"
 #include "gossamer/core/autograd.h"

@@ -5,6 +5,7 @@
 // table, which takes half an hour on two cores.
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>

@@ -2,6 +2,7 @@
 // golden/group_norm.py), against numbers in double, and what is refused.
 #include "gossamer/core/ops/group_norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>

@@ -1,6 +1,9 @@
 // The state machine of an exchange between GPUs: named cases, and thousands of random orders of
 // events. Fakes stand for the devices and NCCL; edges, channels and worker states are the real
 // ones.
+#include <cstdlib>
+#include <limits>
+
 #include "dist/gpu/world.h"
 
 namespace gossamer::dist {

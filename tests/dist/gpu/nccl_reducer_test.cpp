@@ -1,4 +1,6 @@
 // Sums by NCCL, on fake devices and a fake library: order, failures, and what a death leaves.
+#include <thread>
+
 #include "dist/rounds/allreduce.h"
 #include "gossamer/dist/local/local_cluster.h"
 

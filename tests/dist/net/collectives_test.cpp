@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <numeric>
+#include <thread>
 
 #include "dist/net/harness.h"
 #include "dist/over.h"

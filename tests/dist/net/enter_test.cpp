@@ -1,4 +1,5 @@
 // Processes that join a job in places that were free.
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <mutex>

@@ -1,4 +1,5 @@
 // Pairwise exchanges over edges of both kinds: values, re-use, failure and repair of an edge.
+#include <algorithm>
 #include <numeric>
 #include <thread>
 

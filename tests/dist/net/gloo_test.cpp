@@ -1,5 +1,6 @@
 // Connections among the members of a Gloo context, and what strangers and resets do to them.
 #ifdef GOSSAMER_HAS_GLOO
+#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <thread>

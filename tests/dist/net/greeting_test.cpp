@@ -2,6 +2,8 @@
 // but its own connection.
 #include "gossamer/dist/net/greeting.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace gossamer::dist {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <numeric>
 #include <random>
+#include <set>
 
 #include <openssl/ssl.h>
 #include <poll.h>

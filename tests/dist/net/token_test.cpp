@@ -2,6 +2,7 @@
 // have it.
 #include "gossamer/dist/net/token.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>

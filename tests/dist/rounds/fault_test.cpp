@@ -1,5 +1,6 @@
 // Synchronous methods when workers die, are late or leave.
 #include <algorithm>
+#include <thread>
 
 #include <gmock/gmock.h>
 

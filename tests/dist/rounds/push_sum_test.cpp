@@ -1,5 +1,6 @@
 // Push-sum: sgp against exact means, on rounds that are not regular, and when exchanges are lost.
 #include <algorithm>
+#include <mutex>
 
 #include "dist/around.h"
 #include "dist/rounds/synchronous.h"
