@@ -13,7 +13,9 @@ if(NOT IS_DIRECTORY "${GOSSAMER_SYSROOT}/usr/include")
   message(FATAL_ERROR "say -DGOSSAMER_SYSROOT=FOLDER, where libraries of arm64 are unpacked")
 endif()
 set(CMAKE_SYSROOT ${GOSSAMER_SYSROOT})
-find_program(GOSSAMER_QEMU NAMES qemu-aarch64 qemu-aarch64-static REQUIRED)
+# The static one (qemu-user-static) takes no plugins. With them, a forked child of QEMU 7.2 ends
+# when it starts a thread.
+find_program(GOSSAMER_QEMU NAMES qemu-aarch64-static qemu-aarch64 REQUIRED)
 set(CMAKE_CROSSCOMPILING_EMULATOR "${GOSSAMER_QEMU};-L;${GOSSAMER_SYSROOT}")
 # Programs are this machine's, all else is in the folder.
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -50,6 +50,13 @@ set_property(SOURCE tests/core/cuda/fatbin_test.cpp PROPERTY COMPILE_DEFINITIONS
   GOSSAMER_BUILT_FOR="${built_for}" GOSSAMER_PTX="${GOSSAMER_PTX}")
 
 gossamer_tests(core tests/core EXCEPT tests/core/ops)
+# The kernels alone, for tests/interop/aarch64.
+add_executable(test_kernels EXCLUDE_FROM_ALL
+  tests/core/backend_parity_test.cpp tests/core/vectors_test.cpp)
+target_link_libraries(test_kernels PRIVATE
+  gossamer::core gossamer_flags GTest::gtest GTest::gtest_main)
+target_include_directories(test_kernels PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+target_include_directories(test_kernels SYSTEM PRIVATE ${HWY_INCLUDE})
 gossamer_tests(ops tests/core/ops)
 gossamer_tests(nn tests/nn)
 gossamer_tests(models tests/models)
@@ -119,6 +126,8 @@ target_sources(test_fuzz PRIVATE ${fuzzers})
 add_executable(bench_passes tests/bench/passes.cpp tests/bench/text_passes.cpp)
 target_link_libraries(bench_passes PRIVATE gossamer::core gossamer_flags)
 target_include_directories(bench_passes PRIVATE ${PROJECT_SOURCE_DIR}/tests)
+add_executable(bench_whole_steps tests/bench/whole_steps.cpp)
+target_link_libraries(bench_whole_steps PRIVATE gossamer::models gossamer_flags)
 # What `tests/gpu/run` has the driver load into a program: its kernels as CUPTI sees them.
 if(GOSSAMER_HAS_CUDA)
   find_path(CUPTI_INCLUDE cupti.h HINTS ${CUDA_INCLUDE} ${toolkit}/../../extras/CUPTI/include
@@ -213,6 +222,12 @@ if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
   set_tests_properties(interop.cpus PROPERTIES
     SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
 endif()
+
+# The kernels for ARM, where tests/interop/aarch64 was run before.
+add_test(NAME interop.aarch64
+  COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/aarch64 --offline
+    ${PROJECT_SOURCE_DIR}/build/aarch64 kernels)
+set_tests_properties(interop.aarch64 PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${timeout})
 
 add_test(NAME interop.clang
   COMMAND ${PROJECT_SOURCE_DIR}/tests/interop/clang ${PROJECT_SOURCE_DIR})

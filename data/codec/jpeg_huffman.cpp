@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <bit>
-#ifdef __AVX2__
+#if defined(__AVX2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 namespace gossamer::data {
@@ -51,29 +53,44 @@ int value_of(std::uint64_t bits, HuffmanEntry e) {
   return 2 * value <= most ? value - most : value;
 }
 
+// Copies so many bytes; how many there are before the first FF.
+#if defined(__AVX2__)
+constexpr std::ptrdiff_t kCopied = sizeof(__m256i);
+int copy_and_look(const unsigned char* from, unsigned char* to) {
+  const __m256i vector = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), vector);
+  const auto ff =
+      static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(vector, _mm256_set1_epi8(-1))));
+  return std::countr_zero(ff);
+}
+#elif defined(__ARM_NEON)
+constexpr std::ptrdiff_t kCopied = sizeof(uint8x16_t);
+int copy_and_look(const unsigned char* from, unsigned char* to) {
+  const uint8x16_t vector = vld1q_u8(from);
+  vst1q_u8(to, vector);
+  // four bits of each byte
+  const uint8x8_t ff = vshrn_n_u16(vreinterpretq_u16_u8(vceqq_u8(vector, vdupq_n_u8(0xFF))), 4);
+  return std::countr_zero(vget_lane_u64(vreinterpret_u64_u8(ff), 0)) / 4;
+}
+#else
+constexpr std::ptrdiff_t kCopied = 0;
+int copy_and_look(const unsigned char*, unsigned char*) { return 0; }
+#endif
+
 // Copies and cleans by whole vectors while there is room for them: up to the next marker, or nearly
 // to the end.
-void copy_to_marker([[maybe_unused]] const unsigned char*& raw,
-                    [[maybe_unused]] const unsigned char* raw_end,
-                    [[maybe_unused]] unsigned char*& to,
-                    [[maybe_unused]] const unsigned char* stop) {
-#ifdef __AVX2__
-  constexpr std::ptrdiff_t bytes = sizeof(__m256i);
-  const __m256i all_ones = _mm256_set1_epi8(-1);
-  while (stop - to >= bytes && raw_end - raw > bytes) {
-    const __m256i vector = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(raw));
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), vector);
-    const auto ff =
-        static_cast<unsigned>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(vector, all_ones)));
-    const int plain = ff ? std::countr_zero(ff) : bytes;
+void copy_to_marker(const unsigned char*& raw, const unsigned char* raw_end, unsigned char*& to,
+                    const unsigned char* stop) {
+  if constexpr (kCopied == 0) return;
+  while (stop - to >= kCopied && raw_end - raw > kCopied) {
+    const int plain = copy_and_look(raw, to);
     raw += plain;
     to += plain;
-    if (!ff) continue;
+    if (plain == kCopied) continue;
     if (raw[1] != 0) return;
     raw += 2;
     ++to;
   }
-#endif
 }
 
 // A second symbol is used only if its whole code lies within the table's bits, because the bits

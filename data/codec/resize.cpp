@@ -161,6 +161,10 @@ std::unique_ptr<ResizeKernel> make_kernel(ResizePasses passes) {
     case ResizePasses::avx2:
       return std::make_unique<Avx2Passes>();
 #endif
+#ifdef GOSSAMER_RESIZE_NEON
+    case ResizePasses::neon:
+      return std::make_unique<NeonPasses>();
+#endif
     default:
       return std::make_unique<PlainPasses>();
   }
@@ -263,6 +267,9 @@ std::vector<ResizePasses> resize_passes() {
 #endif
 #ifdef GOSSAMER_RESIZE_AVX2
   all.push_back(ResizePasses::avx2);
+#endif
+#ifdef GOSSAMER_RESIZE_NEON
+  if (NeonPasses::can_run()) all.push_back(ResizePasses::neon);
 #endif
   all.push_back(ResizePasses::plain);
   return all;

@@ -30,7 +30,7 @@ Axis make_axis(int in, int out, int begin, int outputs, bool mirrored = false,
 // Which code resizes: with the widest vector instructions that this CPU has, or, to compare them,
 // narrower ones or plain C++. The bytes are the same. `fastest` keeps to the limit of
 // core/cpu/kernel_sets.h. ConfigError for instructions that this CPU does not have.
-enum class ResizePasses { fastest, avx512, avx2, plain };
+enum class ResizePasses { fastest, avx512, avx2, neon, plain };
 std::vector<ResizePasses> resize_passes();  // that this CPU can run, the best first
 ResizePasses fastest_passes();              // what `fastest` is now
 

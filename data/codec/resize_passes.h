@@ -1,6 +1,7 @@
 // The two passes of the resize in plain C++, and the same sums in AVX2, which every x86-64 CPU that
-// this is compiled for has, and in AVX-512 (VBMI and VNNI: Ice Lake, Zen 4 and later), chosen when
-// they run. All give the same bytes.
+// this is compiled for has, and, chosen when they run, in AVX-512 (VBMI and VNNI: Ice Lake, Zen 4
+// and later) and in NEON with dot products (Cortex-A76, Neoverse N1 and later). All give the same
+// bytes.
 #pragma once
 
 #include <algorithm>
@@ -129,6 +130,36 @@ class Avx512Passes final : public ResizeKernel {
   // of each group: where its pixels begin, bytes
   std::vector<std::size_t> offset_;
   // of each group: which of 64 bytes belong to which sum; three lines of weights a chunk
+  std::vector<Line> lines_;
+  std::vector<std::uint8_t> copy_;
+};
+#endif
+
+#if defined(__aarch64__)
+#define GOSSAMER_RESIZE_NEON 1
+class NeonPasses final : public ResizeKernel {
+ public:
+  static bool can_run();  // on this CPU
+  void start(const Axis& axis, int src_x) override;
+  void horizontal(const Rows& src, std::uint8_t* dst, std::size_t dst_stride) override;
+  void vertical(const Rows& src, int src_y, const Axis&, Outputs, std::size_t row,
+                std::uint8_t* dst) override;
+
+  // The lowest byte of the weights of four taps, then their second and third ones.
+  struct alignas(16) Line {
+    std::uint8_t bytes[16];
+  };
+
+ private:
+  template <int rows>
+  void rows_at_once(const std::uint8_t* const* src, std::uint8_t* dst,
+                    std::size_t dst_stride) const;
+
+  // steps of four taps; bytes of a row that are read
+  std::size_t chunks_ = 0, reach_ = 0;
+  // of each output: where its pixels begin, bytes
+  std::vector<std::size_t> offset_;
+  // of each output: its weights, chunk after chunk
   std::vector<Line> lines_;
   std::vector<std::uint8_t> copy_;
 };

@@ -2,6 +2,10 @@
 // (INTER_AREA), and the crops against torchvision's arithmetic.
 #include "gossamer/data/codec/resize.h"
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 #include <gtest/gtest.h>
 
 #include "data/helpers.h"
@@ -196,6 +200,12 @@ TEST(Resize, IsDoneByTheBestInstructionsOfThisCpuBelowTheLimit) {
   cpu::limit_kernels("avx2");
   EXPECT_EQ(fastest_passes(), ResizePasses::avx2);
   cpu::limit_kernels("");
+#elif defined(__aarch64__) && defined(__linux__)
+  const bool dot_products = (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0;
+  EXPECT_EQ(fastest_passes(), dot_products ? ResizePasses::neon : ResizePasses::plain);
+  if (!dot_products) {
+    EXPECT_THROW(Resizer{ResizePasses::neon}, ConfigError);
+  }
 #endif
   EXPECT_EQ(fastest_passes(), resize_passes().at(0));
 }
