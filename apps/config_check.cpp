@@ -240,16 +240,18 @@ void validate(const Config& c, int workers, int per_machine) {
   if (const int places = static_cast<int>(c.dist.places); places > 0) {
     require(places >= workers, "dist.places",
             "at least the number of workers, " + std::to_string(workers) + ", or 0");
-    require(places == workers || (method.restarts && c.train.pairing == "handshake"), "dist.places",
+    require(places == workers ||
+                (method.joins && (method.synchronous || c.train.pairing == "handshake")),
+            "dist.places",
             "0 unless train.method is " +
-                dist::methods_that([](const dist::MethodTraits& m) { return m.restarts; }, "or") +
-                ", with train.pairing=handshake: with the others nobody can join");
+                dist::methods_that([](const dist::MethodTraits& m) { return m.joins; }, "or") +
+                ", with train.pairing=handshake: nobody can join the others");
     require(places == workers || c.data.shard == "auto" || c.data.shard == "false", "dist.places",
             "0 if the workers divide the data (data.shard=" + c.data.shard +
                 "): who joins has no part of them");
     require(places == workers || (c.run.record.empty() && c.run.replay.empty()), "dist.places",
             "0 for a run that is recorded or repeated");
-    dist::make_graph(c.train.graph, places, 1, std::max(1, per_machine));
+    if (!in_rounds) dist::make_graph(c.train.graph, places, 1, std::max(1, per_machine));
   }
   if (workers < 2 || (c.train.graph == "aer" && per_machine == 0)) return;
   if (in_rounds) {

@@ -367,7 +367,7 @@ void each_key(C& c, F&& f) {
       Range::at_least(1), Own{});
   key("dist.places", c.dist.places,
       "for how many workers there are places, those that join the run later included (" +
-          methods_with(&dist::MethodTraits::restarts) + "); 0: for those that begin it",
+          methods_with(&dist::MethodTraits::joins) + "); 0: for those that begin it",
       Range::from_to(0, dist::kMaxWorkers));
   key("dist.restart", c.dist.restart,
       "how often a worker that died is started again (" +

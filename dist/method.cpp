@@ -13,6 +13,7 @@
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method_context.h"
 #include "gossamer/dist/methods/registry.h"
+#include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
 namespace {
@@ -124,7 +125,10 @@ void check_method(const std::string& name, const std::string& optimizer, const G
   check<ConfigError>(traits.records || (options.record.empty() && options.replay.empty()), of,
                      ": record and replay are for ",
                      methods_that([](const MethodTraits& m) { return m.records; }));
-  check<ConfigError>(!options.rejoin || traits.restarts, of,
+  const bool joins = options.rejoin && group.rank() >= group.started();
+  check<ConfigError>(!joins || traits.joins, of, ": nobody can join it; that is for ",
+                     methods_that([](const MethodTraits& m) { return m.joins; }));
+  check<ConfigError>(!options.rejoin || joins || traits.restarts, of,
                      ": its workers step together, none can be started again by itself; ",
                      methods_that([](const MethodTraits& m) { return m.restarts; }), " can");
   check<ConfigError>(!options.rejoin || options.replay.empty(), of,
@@ -176,6 +180,8 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
       find(name).make({params, optimizer, group, graph, own, restore ? &restore : nullptr});
   // What exchanges beside the training has done so before its first exchange.
   if (restore && method_traits(name).synchronous) restore(method->state());
+  if (auto* rounds = dynamic_cast<SynchronousMethod*>(method.get()); rounds && options.rejoin)
+    rounds->join();
   return method;
 }
 

@@ -214,6 +214,7 @@ struct MethodTraits {
   bool controls = false;        // it is consensus control: of the method that its settings name
   bool records = false;         // its order of events can be recorded and replayed
   bool restarts = false;        // a worker that died can be started again by itself
+  bool joins = false;           // more workers can join it (Group::started())
   bool simulated_only = false;  // a variant that is there for teaching and comparison
   std::string variant_of{};     // the method that it is but for its optimizer or its order
   // it is named after this optimizer (or its variant with decoupled weight decay); empty: any

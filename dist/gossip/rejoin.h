@@ -48,6 +48,9 @@ struct RunDigest {
 RunDigest run_digest(const std::string& method, const FlatParams&, const Graph&,
                      const MethodOptions&);
 
+// What differs, of the short digests of two runs: "another model (…) and another graph".
+std::string difference(double ours, double theirs);
+
 enum class Refusal : std::uint32_t { busy, ending, another_run };  // `epoch` of no_state
 
 struct Takeover {

@@ -10,7 +10,7 @@ namespace {
 
 MethodRow gossip_row(const std::string& name, GossipFormula formula) {
   MethodRow row = row_with<EqualWeightOptions>(
-      {.name = name, .synchronous = false, .records = true, .restarts = true});
+      {.name = name, .synchronous = false, .records = true, .restarts = true, .joins = true});
   row.simulated_settings = row.settings;
   row.gossip = formula;
   row.make = [traits = row.traits, formula](const MethodContext& with) {
@@ -28,8 +28,11 @@ MethodRow adpsgd_row() { return gossip_row("adpsgd", {.accelerated = false}); }
 
 // Its steps weigh alike at any speed, so it has no equal_weight.
 MethodRow async_tracking_row() {
-  MethodRow row = row_with<NoSettings>(
-      {.name = "async-tracking", .synchronous = false, .records = true, .restarts = true});
+  MethodRow row = row_with<NoSettings>({.name = "async-tracking",
+                                        .synchronous = false,
+                                        .records = true,
+                                        .restarts = true,
+                                        .joins = true});
   row.gossip = {.accelerated = false, .tracks = true};
   row.make = [traits = row.traits](const MethodContext& with) {
     check<ConfigError>(with.params.values().device().is_cpu(), "method ", traits.name,

@@ -43,10 +43,11 @@ MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
 }  // namespace
 
 MethodRow diloco_row() {
-  return row_with_outer_steps<DilocoOptions>(With::all, {.name = "diloco", .graph = false});
+  return row_with_outer_steps<DilocoOptions>(With::all,
+                                             {.name = "diloco", .graph = false, .joins = true});
 }
 MethodRow noloco_row() {
-  return row_with_outer_steps<NolocoOptions>(With::neighbours, {.name = "noloco"});
+  return row_with_outer_steps<NolocoOptions>(With::neighbours, {.name = "noloco", .joins = true});
 }
 
 Diloco::Diloco(With all_or_neighbours, const DilocoOptions& o, double consensus_factor)
