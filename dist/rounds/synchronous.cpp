@@ -526,7 +526,8 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
       patience);
   const std::vector<int> now = membership_.members();
   const bool anew = !same || some_stop || now != members_ || !known_to_all.empty();
-  next_try_ = wall_seconds() + kNextTry_s;
+  // some have not heard yet of those that want to join
+  if (!newcomers_.empty() && known_to_all.empty()) next_try_ = wall_seconds() + kNextTry_s;
   if (anew) {
     for (const int m : members_)
       if (std::ranges::find(now, m) == now.end()) lose(m, "dead");

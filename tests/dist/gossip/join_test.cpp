@@ -1,11 +1,9 @@
 // Workers that come to a run in places that were free, and workers that leave it.
 #include <algorithm>
-#include <cstdlib>
 
 #include <gmock/gmock.h>
 
-#include "dist/gossip/training.h"
-#include "gossamer/core/random.h"
+#include "dist/gossip/come_and_go.h"
 #include "gossamer/dist/graph/graph.h"
 
 namespace gossamer::dist {
@@ -124,49 +122,11 @@ TEST(Join, WhoComesBeforeTheOthersHaveBegunWaitsForThem) {
   expect_one_model(t, {0, 1, 2, 3});
 }
 
-// Joins, deaths and leaves in random order, with exchanges all the time.
-// GOSSAMER_STRESS_EXCHANGES: until there were so many, and as many events as a thousandth of them.
 TEST(Join, ManyComeAndGoInRandomOrder) {
-  const char* given = std::getenv("GOSSAMER_STRESS_EXCHANGES");
-  const int events = given ? static_cast<int>(std::strtoll(given, nullptr, 10) / 1000) : 25;
-  constexpr int kPlaces = 8;
-  Training t(kPlaces, 1e9, "a2cid2", "exponential", Seconds(.5), 4);
+  Training t(8, 1e9, "a2cid2", "exponential", Seconds(.5), 4);
   t.options.rate = 2;
   t.start();
-  Rng random(given ? 11 : 7);
-  std::vector<bool> here(kPlaces);
-  std::fill_n(here.begin(), 4, true);
-  int alive = 4;
-  for (int event = 0; event < events; ++event) {
-    const int rank = static_cast<int>(random.below(kPlaces));
-    const auto r = static_cast<std::size_t>(rank);
-    if (!here[r]) {
-      const int before = t.count("joined", rank);
-      t.restart(rank);
-      ASSERT_TRUE(t.until([&] { return t.count("joined", rank) == before + alive; }))
-          << "event " << event << ": worker " << rank << " does not take part";
-      ++alive;
-    } else if (alive > 2) {
-      const bool dies = random.below(2) == 0;
-      const char* what = dies ? "dead" : "left";
-      --alive;
-      const int before = t.count(what, rank);
-      dies ? t.kill(rank) : t.leave(rank);
-      ASSERT_TRUE(t.until([&] { return t.count(what, rank) == before + alive; }))
-          << "event " << event << ": worker " << rank << " is not missed";
-    } else {
-      continue;
-    }
-    here[r] = !here[r];
-    ASSERT_TRUE(t.until([&, done = t.steps()] { return t.steps() >= done + 10 * alive; }));
-  }
-  // Their estimates of what all have done: within what the dead did that nobody heard of.
-  for (int rank = 0; rank < kPlaces; ++rank) {
-    if (!here[static_cast<std::size_t>(rank)]) continue;
-    EXPECT_NEAR(t.worker(rank).seen / t.steps(), 1, .2) << "as worker " << rank << " counts";
-    t.worker(rank).leaves = true;
-  }
-  t.finish();
+  come_and_go(t, 8, 4, stress_events(25), 7);
 }
 
 Graph ring_of(const std::vector<bool>& gone) {

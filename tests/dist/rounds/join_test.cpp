@@ -1,7 +1,7 @@
 // Workers that join others that train in rounds.
 #include <gmock/gmock.h>
 
-#include "dist/gossip/training.h"
+#include "dist/gossip/come_and_go.h"
 #include "gossamer/core/error.h"
 #include "support/error_of.h"
 
@@ -107,6 +107,12 @@ TEST_P(JoinRounds, AnotherRunIsRefusedWithWhatDiffers) {
   t.cluster.kill(3);
   t.finish();
   expect_one_model(t, {0, 1, 2});
+}
+
+TEST_P(JoinRounds, ManyComeAndGoInRandomOrder) {
+  Training t(6, 1e9, GetParam(), "ring", Seconds(.5), 3);
+  t.start();
+  come_and_go(t, 6, 3, stress_events(12), 3, false);
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, JoinRounds, testing::Values("diloco", "noloco"),
