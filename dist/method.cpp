@@ -13,7 +13,6 @@
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/method_context.h"
 #include "gossamer/dist/methods/registry.h"
-#include "gossamer/dist/rounds/synchronous.h"
 
 namespace gossamer::dist {
 namespace {
@@ -180,8 +179,6 @@ std::unique_ptr<Method> make_method(const std::string& name, FlatParams& params,
       find(name).make({params, optimizer, group, graph, own, restore ? &restore : nullptr});
   // What exchanges beside the training has done so before its first exchange.
   if (restore && method_traits(name).synchronous) restore(method->state());
-  if (auto* rounds = dynamic_cast<SynchronousMethod*>(method.get()); rounds && options.rejoin)
-    rounds->join();
   return method;
 }
 

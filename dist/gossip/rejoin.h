@@ -19,6 +19,7 @@
 #include "gossamer/dist/gossip/roster.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/method.h"
+#include "gossamer/dist/run_digest.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
@@ -39,19 +40,6 @@ class StateBlock {
   Tensor block_;
   i64 workers_;
 };
-
-// Two numbers that are equal on workers that could exchange states. A double holds both exactly.
-struct RunDigest {
-  double whole;  // of model, method, graph and budget
-  double parts;  // a short one of each, which tells what differs
-};
-RunDigest run_digest(const std::string& method, const FlatParams&, const Graph&,
-                     const MethodOptions&);
-
-// What differs, of the short digests of two runs: "another model (…) and another graph".
-std::string difference(double ours, double theirs);
-
-enum class Refusal : std::uint32_t { busy, ending, another_run };  // `epoch` of no_state
 
 struct Takeover {
   int from = -1;             // whose state it was

@@ -35,7 +35,10 @@ MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
   };
   row.make = [with, traits](const MethodContext& context) {
     const auto own = context.options.settings.as<Options>(traits.name);
-    return std::make_unique<DilocoMethod>(traits, context, Diloco(with, own, factor_of(own)), own);
+    auto made =
+        std::make_unique<DilocoMethod>(traits, context, Diloco(with, own, factor_of(own)), own);
+    if (context.options.rejoin) made->join();
+    return made;
   };
   return row;
 }

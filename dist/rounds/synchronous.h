@@ -14,7 +14,6 @@
 
 #include "gossamer/dist/edge_statistics.h"
 #include "gossamer/dist/finish.h"
-#include "gossamer/dist/gossip/rejoin.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/membership.h"
 #include "gossamer/dist/method_context.h"
@@ -23,6 +22,7 @@
 #include "gossamer/dist/rounds/outer_model.h"
 #include "gossamer/dist/rounds/round_exchange.h"
 #include "gossamer/dist/rounds/step.h"
+#include "gossamer/dist/run_digest.h"
 #include "gossamer/dist/usual_distance.h"
 
 namespace gossamer::dist {
@@ -67,8 +67,8 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   FlatParams& params() final { return params_; }
   int alive() const final { return static_cast<int>(members_.size()); }
   i64 restarts() const final { return restarts_; }
-  // Of a worker that joins others (MethodOptions::rejoin): returns when it takes part.
-  // make_method() calls it.
+  // Of a worker that joins others (MethodOptions::rejoin), once it is made: returns when it takes
+  // part. DistError: the others do not let it in.
   void join();
 
  protected:
