@@ -58,6 +58,8 @@ void SynchronousMethod::let_in(const std::vector<int>& newcomers) {
     membership_.joined(to);
     newcomers_.erase(to);
   }
+  // One may have died since: who knows it already builds anew as those do who learn it only then.
+  membership_.renew();
   share_state({newcomers.begin(), newcomers.end()});
 }
 

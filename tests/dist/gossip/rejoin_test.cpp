@@ -150,8 +150,10 @@ TEST(Rejoin, AWorkerOfAnotherRunIsToldWhatDiffers) {
           [&] { make_method(method, q.params, q.sgd, group, make_graph(graph, 3), options); });
     };
     EXPECT_THAT(refusal(41, "a2cid2", "ring", 1), HasSubstr("has another model"));
-    EXPECT_THAT(refusal(40, "adpsgd", "ring", 1), HasSubstr("has another method or rate; "));
-    EXPECT_THAT(refusal(40, "a2cid2", "ring", 2), HasSubstr("has another method or rate; "));
+    EXPECT_THAT(refusal(40, "adpsgd", "ring", 1),
+                HasSubstr("has another method, setting of it or rate; "));
+    EXPECT_THAT(refusal(40, "a2cid2", "ring", 2),
+                HasSubstr("has another method, setting of it or rate; "));
     EXPECT_THAT(refusal(40, "a2cid2", "star", 1), HasSubstr("has another graph; "));
     EXPECT_THAT(refusal(41, "a2cid2", "star", 1), HasSubstr("parameters) and another graph; "));
   }
