@@ -224,6 +224,9 @@ const gsm_api* gsm_get_api(uint32_t version) {
                            gsm_tokenizer_chat,
                            gsm_tokenizer_example,
                            gsm_language_export,
-                           gsm_trainer_save_adapter};
+                           gsm_trainer_save_adapter,
+                           gsm_translator_open,
+                           gsm_translate,
+                           gsm_translator_free};
   return version >= 1 && version <= GSM_API_VERSION ? &api : nullptr;
 }

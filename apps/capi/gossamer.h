@@ -56,6 +56,7 @@ typedef struct gsm_cancel gsm_cancel;
 typedef struct gsm_tokenizer gsm_tokenizer;
 typedef struct gsm_language gsm_language;
 typedef struct gsm_generation gsm_generation;
+typedef struct gsm_translator gsm_translator;
 typedef struct gsm_module gsm_module;
 typedef struct gsm_params gsm_params;
 typedef struct gsm_optimizer gsm_optimizer;
@@ -454,6 +455,24 @@ gsm_status gsm_generation_new(gsm_language* language, const int32_t* ids, int64_
 // The next id. done: 1: there is none any more, and id is -1.
 gsm_status gsm_generation_next(gsm_generation* generation, int32_t* id, int32_t* done);
 gsm_status gsm_generation_free(gsm_generation* generation);
+
+typedef struct gsm_translator_options {
+  size_t struct_size;     // set it to sizeof(gsm_translator_options)
+  const char* device;     // cpu, cuda:0 …; NULL: cpu
+  const char* type;       // in which it computes: f32, bf16; NULL: f32
+  int32_t beam;           // hypotheses of a sentence, up to 1024; 0: 1
+  double length_penalty;  // the larger, the longer are translations; 0: 0.6; below 0: none
+  int64_t extra;          // ids that a translation may have more than its sentence; 0: 50
+} gsm_translator_options;
+// A model that translates: the folder of a run of `gossamer train`, or a file of gsm_trainer_save
+// with its tokenizer beside it.
+gsm_status gsm_translator_open(const char* path, const gsm_translator_options* options,
+                               gsm_translator** translator);
+// The translation of each of n sentences; translations: room for n, each to be freed. They are
+// computed together, so give many. GSM_ERROR_DATA names one that has more ids than the model reads.
+gsm_status gsm_translate(gsm_translator* translator, const char* const* sentences, int32_t n,
+                         gsm_bytes** translations);
+gsm_status gsm_translator_free(gsm_translator* translator);
 
 // ---- data
 

@@ -220,6 +220,9 @@ typedef struct gsm_api {
                                   int64_t*);
   gsm_status (*language_export)(gsm_language*, const char*, const gsm_export_options*);
   gsm_status (*trainer_save_adapter)(gsm_trainer*, const char*, const char*);
+  gsm_status (*translator_open)(const char*, const gsm_translator_options*, gsm_translator**);
+  gsm_status (*translate)(gsm_translator*, const char* const*, int32_t, gsm_bytes**);
+  gsm_status (*translator_free)(gsm_translator*);
 } gsm_api;
 // The functions of that version of this header and of older ones. It only grows at its end. NULL:
 // the library is older.

@@ -479,6 +479,7 @@ void WrongCalls::add_language_calls() {
   static gsm_tokenizer* tokenizer;
   static gsm_language* language;
   static gsm_generation* generation;
+  static gsm_translator* translator;
   static gsm_language_info_t info;
   static char text[16];
   static size_t size;
@@ -501,6 +502,21 @@ void WrongCalls::add_language_calls() {
     return gsm_tokenizer_example(bad_handle<gsm_tokenizer>(), bad_name(), maybe_null("{}"),
                                  maybe_null(ints_), ints_, maybe_null(longs_));
   });
+  add([&] {
+    gsm_translator_options wrong{};
+    wrong.struct_size = any(2) ? sizeof wrong : one_of<size_t>({0, 3, 4097});
+    wrong.device = one_of<const char*>({nullptr, "", "cuda:99"});
+    wrong.beam = one_of({-1, 0, INT32_MAX});
+    wrong.length_penalty = one_of({0., double(NAN)});
+    return gsm_translator_open(any(2) ? path_.c_str() : bad_path(), &wrong,
+                               maybe_null(&translator));
+  });
+  add([&] {
+    const char* const sentence = maybe_null("a");
+    gsm_bytes* made = nullptr;
+    return gsm_translate(bad_handle<gsm_translator>(), maybe_null(&sentence), 1, &made);
+  });
+  add([&] { return gsm_translator_free(dead_handle<gsm_translator>()); });
   add([&] { return gsm_language_export(bad_handle<gsm_language>(), bad_path(), nullptr); });
   add([&] { return gsm_language_open(bad_path(), nullptr, &language); });
   add([&] { return gsm_language_open(path_.c_str(), nullptr, &language); });  // of pictures
