@@ -1,5 +1,6 @@
 // Real processes that join a training, leave it and are killed, in random order; and many that
 // begin at once.
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -18,7 +19,7 @@ namespace gossamer::dist::testing {
 namespace {
 
 using Say = std::function<void(const std::string&)>;
-constexpr int kPlaces = 8;
+constexpr int kPlaces = 8, kFounders = 3;
 volatile std::sig_atomic_t asked_to_leave = 0;
 
 std::unique_ptr<Group> group_of(LaunchInfo info) {
@@ -32,6 +33,14 @@ std::unique_ptr<Group> group_of(LaunchInfo info) {
       return join(enter(with, {"127.0.0.1:" + std::to_string(info.port)}, quick()).place, quick());
     } catch (const PlaceTaken&) {  // two came at once
     }
+}
+
+// " (3 sees 0 1 4)": whom its connections reach, for messages.
+std::string seen_by(const Group& group) {
+  std::string text = " (" + std::to_string(group.rank()) + " sees";
+  for (const int r : group.alive())
+    if (r != group.rank()) text += " " + std::to_string(r);
+  return text + ")";
 }
 
 // Trains until it is asked to leave by SIGTERM. Says how many train together, whenever that
@@ -50,7 +59,7 @@ void comes_and_goes(const LaunchInfo& info, const Say& say) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
     method->step(.05);
     if (const int now = method->stats().alive; now != alive)
-      say("alive " + std::to_string(alive = now));
+      say("alive " + std::to_string(alive = now) + seen_by(*group));
   }
   say("left");
 }
@@ -58,12 +67,13 @@ const RegisterRole r1("comes-and-goes", comes_and_goes);
 
 struct Member {
   std::unique_ptr<Worker> process;
+  bool joined = false;
   // Whether it says that so many train together, at last. What it said before is read as well.
   bool counts(int alive) {
-    const std::string wanted = "alive " + std::to_string(alive);
-    for (const double end = now_s() + 60; said != wanted && now_s() < end;)
+    const std::string wanted = "alive " + std::to_string(alive) + " ";
+    for (const double end = now_s() + 60; !said.starts_with(wanted) && now_s() < end;)
       if (const std::string line = process->line(1); !line.empty()) said = line;
-    return said == wanted;
+    return said.starts_with(wanted);
   }
   std::string said;
 };
@@ -71,21 +81,24 @@ struct Member {
 // GOSSAMER_STRESS_PROCESSES: so many events.
 TEST(ComeAndGo, ProcessesInRandomOrderAndAllCountTheSame) {
   const char* given = std::getenv("GOSSAMER_STRESS_PROCESSES");
-  const int events = given ? std::atoi(given) : 12;
+  const int events = given ? std::atoi(given) : 30;
   const int port = free_port();
   std::deque<Member> members;
-  for (int r = 0; r < 3; ++r)
-    members.push_back({std::make_unique<Worker>("comes-and-goes", place(r, 3, port)), ""});
-  for (Member& m : members) ASSERT_TRUE(m.counts(3)) << m.said;
+  for (int r = 0; r < kFounders; ++r)
+    members.push_back(
+        {std::make_unique<Worker>("comes-and-goes", place(r, kFounders, port)), false, ""});
+  for (Member& m : members) ASSERT_TRUE(m.counts(kFounders)) << m.said;
   LaunchInfo comer = place(0, 1, port);
   comer.rejoin = true;
   Rng random(given ? 5 : 3);
   int joins = 0, deaths = 0, leaves = 0;
   for (int event = 0; event < events; ++event) {
     const auto count = static_cast<std::uint32_t>(members.size());
-    const bool comes = count < 3 || (count < kPlaces - 1 && random.below(2) == 0);
+    // the places of those that began stay theirs
+    const auto joined = std::ranges::count(members, true, &Member::joined);
+    const bool comes = count < 3 || (joined < kPlaces - kFounders && random.below(2) == 0);
     if (comes) {
-      members.push_back({std::make_unique<Worker>("comes-and-goes", comer), ""});
+      members.push_back({std::make_unique<Worker>("comes-and-goes", comer), true, ""});
       ++joins;
     } else {  // any but worker 0, whose address those that come know
       const auto goes = members.begin() + 1 + random.below(count - 1);
@@ -100,9 +113,11 @@ TEST(ComeAndGo, ProcessesInRandomOrderAndAllCountTheSame) {
       members.erase(goes);
     }
     const int alive = static_cast<int>(members.size());
-    for (Member& m : members)
-      ASSERT_TRUE(m.counts(alive))
-          << "event " << event << ": " << alive << " live, one says \"" << m.said << "\"";
+    bool all = true;
+    for (Member& m : members) all = all && m.counts(alive);
+    std::string said;
+    for (const Member& m : members) said += "\n" + m.said;
+    ASSERT_TRUE(all) << "event " << event << ": " << alive << " live, they say:" << said;
   }
   std::printf("%d joins, %d deaths, %d leaves\n", joins, deaths, leaves);
   EXPECT_GT(joins, 0);
