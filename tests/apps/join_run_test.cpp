@@ -30,12 +30,19 @@ class JoinRun : public ProgramTest {
     const std::size_t begin = at + words.size();
     return out.substr(begin, out.find(' ', begin) - begin);
   }
-  // A worker with a folder of its own, as on another machine. True when all of `others` see it.
+  // A worker with a folder of its own, as on another machine. True when all of `others` see it, and
+  // it trains: until then a signal ends it at once.
   bool joins(std::size_t others, std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{"train", "--join", address(), "run.dir=theirs"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     start_beside(arguments);
-    return wait_for("joined", others);
+    if (!wait_for("joined", others)) return false;
+    for (int i = 0; i < static_cast<int>(kLimit * 50); ++i) {
+      if (read_text(folder / "theirs/t/log.jsonl").find("\"step\"") != std::string::npos)
+        return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
   }
   std::string said_beside() const {
     return read_text(folder / "out-beside") + read_text(folder / "err-beside");
