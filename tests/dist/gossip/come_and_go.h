@@ -11,7 +11,8 @@
 
 namespace gossamer::dist {
 
-// GOSSAMER_STRESS_EXCHANGES: a thousandth of that; else `usual`.
+// GOSSAMER_STRESS_EXCHANGES: a thousandth of that, and a thousand gradients between two; else
+// `usual`.
 inline int stress_events(int usual) {
   const char* given = std::getenv("GOSSAMER_STRESS_EXCHANGES");
   return given ? static_cast<int>(std::strtoll(given, nullptr, 10) / 1000) : usual;
@@ -49,7 +50,8 @@ inline void come_and_go(Training& t, int places, int started, int events, std::u
     }
     ++event;
     here[r] = !here[r];
-    ASSERT_TRUE(t.until([&, done = t.steps()] { return t.steps() >= done + 10 * alive; }));
+    const double more = std::getenv("GOSSAMER_STRESS_EXCHANGES") ? 1000 : 10 * alive;
+    ASSERT_TRUE(t.until([&, done = t.steps()] { return t.steps() >= done + more; }));
   }
   for (int rank = 0; rank < places; ++rank) {
     if (!here[static_cast<std::size_t>(rank)]) continue;
