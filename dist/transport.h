@@ -56,10 +56,9 @@ enum class MessageType : std::uint8_t {
   no_state,
   back,
   bye,
-  sketch,    // of the sender's model, see consensus_estimate.h
-  doubt,     // of the worker `value` (epoch 1), or no more (0), see quarantine.h
-  admitted,  // to a worker that joins rounds: of whom they are, see rounds/joining.cpp
-  notice     // of the kind `epoch`; taken by the link itself, see ControlLink::notice()
+  sketch,  // of the sender's model, see consensus_estimate.h
+  doubt,   // of the worker `value` (epoch 1), or no more (0), see quarantine.h
+  notice   // of the kind `epoch`; taken by the link itself, see ControlLink::notice()
 };
 struct Message {
   MessageType type = MessageType::avail;

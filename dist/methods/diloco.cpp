@@ -35,10 +35,7 @@ MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
   };
   row.make = [with, traits](const MethodContext& context) {
     const auto own = context.options.settings.as<Options>(traits.name);
-    auto made =
-        std::make_unique<DilocoMethod>(traits, context, Diloco(with, own, factor_of(own)), own);
-    if (context.options.rejoin) made->join();
-    return made;
+    return std::make_unique<DilocoMethod>(traits, context, Diloco(with, own, factor_of(own)), own);
   };
   return row;
 }
@@ -46,11 +43,10 @@ MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
 }  // namespace
 
 MethodRow diloco_row() {
-  return row_with_outer_steps<DilocoOptions>(With::all,
-                                             {.name = "diloco", .graph = false, .joins = true});
+  return row_with_outer_steps<DilocoOptions>(With::all, {.name = "diloco", .graph = false});
 }
 MethodRow noloco_row() {
-  return row_with_outer_steps<NolocoOptions>(With::neighbours, {.name = "noloco", .joins = true});
+  return row_with_outer_steps<NolocoOptions>(With::neighbours, {.name = "noloco"});
 }
 
 Diloco::Diloco(With all_or_neighbours, const DilocoOptions& o, double consensus_factor)

@@ -19,7 +19,6 @@ namespace gossamer::dist {
 namespace {
 
 constexpr double kPurposes = 8;                 // in a meeting: more than there are of Purpose
-constexpr double kNextTry_s = 1;                // between meetings for those that want to join
 constexpr int kRoundBits = 32, kSlotBits = 12;  // of a session: epoch, round, slot
 
 // Rounds over those that are left. A name that does not go with their number (a hypercube of seven)
@@ -87,7 +86,6 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       formula_(std::move(formula)),
       graph_(with.graph),
       pieces_(traffic.pieces),
-      digest_(traits.joins ? run_digest(name(), params_, graph_, options_) : RunDigest{}),
       error_(coding_error(with, traffic, vectors_of(*formula_))),
       own_vectors_(formula_->own_vectors()),
       velocity_(formula_->uses_velocity() ? velocity_of(name(), optimizer_) : Tensor()),
@@ -98,7 +96,7 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       exchange_(group_, slots(), Seconds(options_.exchange_timeout_s),
                 codes_of(with, pieces_, error_, vectors_of(*formula_)),
                 [this](const Event& e) { handle(e); }),
-      members_(static_cast<std::size_t>(options_.rejoin ? 0 : group_.started())),
+      members_(static_cast<std::size_t>(group_.size())),
       quarantine_(group_.rank(), group_.size()),
       resumed_(steps_before() == 0),
       samples_(options_.start_samples),
@@ -109,7 +107,6 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
   check(slots() == 1 || (vectors_of(*formula_) == 1 && formula_->messages_per_round() == 1), name(),
         ": several vectors in pieces");
   std::iota(members_.begin(), members_.end(), 0);
-  if (options_.rejoin) members_ = {group_.rank()};
   for (const OwnVector& each : own_vectors_)
     own_.push_back(each.begins_as_model
                        ? params_.values().clone()
@@ -135,7 +132,7 @@ std::vector<NamedTensor> SynchronousMethod::state() {
 }
 
 void SynchronousMethod::adopt_members() {
-  const bool shrunk = alive() != group_.started() || group_.started() < group_.size();
+  const bool shrunk = alive() < group_.size();
   by_rank_ = options_.rounds.empty();
   if (alone()) {
     rounds_ = nullptr;
@@ -146,10 +143,7 @@ void SynchronousMethod::adopt_members() {
   } else if (by_rank_) {
     std::vector<bool> dead(static_cast<std::size_t>(group_.size()), true);
     for (const int m : members_) dead[static_cast<std::size_t>(m)] = false;
-    const bool grows = group_.started() < group_.size();
-    rounds_ = make_rounds(grows    ? graph_of_living(graph_, dead, options_.workers_per_node)
-                          : shrunk ? heal(graph_, dead)
-                                   : graph_);
+    rounds_ = make_rounds(shrunk ? heal(graph_, dead) : graph_);
   } else {
     rounds_ =
         rounds_over(options_.rounds, alive(), options_.workers_per_node, shrunk, traits_.directed);
@@ -177,7 +171,6 @@ void SynchronousMethod::end_step() {
   ++stats_.gradients;
   if (group_.size() < 2) return;
   exchange_.poll();
-  if (!newcomers_.empty() && wall_seconds() >= next_try_) restart_ = true;
   restart_if_needed();
 }
 
@@ -194,7 +187,7 @@ void SynchronousMethod::begin_anew() {
 
 i64 SynchronousMethod::steps_before() const {
   return std::llround(options_.start_samples /
-                      (static_cast<double>(options_.batch) * group_.started()));
+                      (static_cast<double>(options_.batch) * group_.size()));
 }
 
 // --- rounds
@@ -419,12 +412,9 @@ void SynchronousMethod::handle(const Event& e) {
   membership_.hear(e);
   switch (e.kind) {
     case Event::Kind::dead:
-      newcomers_.erase(e.peer);
       return lose(e.peer, e.why == "left" ? "left" : "dead");
     case Event::Kind::message:
-      if (e.message.type == MessageType::ask_state) {
-        asked_to_join(e.peer, e.message);
-      } else if (e.message.type == MessageType::bye && e.message.epoch == 0) {
+      if (e.message.type == MessageType::bye && e.message.epoch == 0) {
         membership_.left(e.peer);
         lose(e.peer, "left");
       } else if (e.message.type == MessageType::stopped && e.message.epoch == epoch_) {
@@ -486,21 +476,16 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   // purpose (0: not here), epoch, samples, 1 of who begins anew
   constexpr std::size_t kColumns = 4;
   bool same = false, some_stop = false;
-  std::vector<int> known_to_all;  // of those that want to join
   double epoch = 0, samples = 0;
   membership_.run(
       [&](Collectives& all) {
-        std::vector<double> table(n * (kColumns + 1), 0.0);
+        std::vector<double> table(n * kColumns, 0.0);
         const double mine = static_cast<double>(purpose) + kPurposes * tag;
         table[me * kColumns] = mine;
         table[me * kColumns + 1] = static_cast<double>(epoch_);
         table[me * kColumns + 2] = samples_;
         table[me * kColumns + 3] = stops ? 1 : 0;
-        for (const int r : newcomers_) table[n * kColumns + static_cast<std::size_t>(r)] = 1;
         if (group_.size() > 1) all.all_reduce_sum(table, patience);
-        known_to_all.clear();
-        for (std::size_t r = 0; r < n; ++r)
-          if (table[n * kColumns + r] == all.members()) known_to_all.push_back(static_cast<int>(r));
         same = true, some_stop = false;
         training_.clear();
         bool finishing = false;
@@ -519,15 +504,11 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
         }
         // Each counted its own steps for all. If someone is done, all are: it will not go on.
         samples = finishing ? most : sum / all.members();
-        if (finishing) known_to_all.clear();       // too late
-        if (!known_to_all.empty()) all.barrier();  // all have heard it, or nobody
         if (same) work(all);
       },
       patience);
   const std::vector<int> now = membership_.members();
-  const bool anew = !same || some_stop || now != members_ || !known_to_all.empty();
-  // some have not heard yet of those that want to join
-  if (!newcomers_.empty() && known_to_all.empty()) next_try_ = wall_seconds() + kNextTry_s;
+  const bool anew = !same || some_stop || now != members_;
   if (anew) {
     for (const int m : members_)
       if (std::ranges::find(now, m) == now.end()) lose(m, "dead");
@@ -542,7 +523,6 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     k_ = 0;
     ++restarts_;
     begin_anew();
-    if (!known_to_all.empty()) let_in(known_to_all);
   }
   stats_.exposed_s += wall_seconds() - began - (exchange_.waited() - waited);
   return same;
