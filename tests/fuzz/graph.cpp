@@ -2,7 +2,7 @@
 // through all that is made of it. The first byte is the number of workers.
 //
 // sources: dist/graph/graph dist/graph/graph_file graph_shapes graph_constants sparse_laplacian
-// sources: translation linear_algebra dist/graph/rounds random printable utf8
+// sources: dist/graph/translation linear_algebra dist/graph/rounds random printable utf8
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
