@@ -9,14 +9,15 @@
 #include <set>
 #include <string>
 
-#include "gossamer/dist/transport.h"
+#include "gossamer/dist/net/launch.h"
 
 namespace gossamer::apps {
 
 class Founders {
  public:
   // size: how many began the run. limit: how long none may be there, unless all have taken leave.
-  Founders(dist::Group&, int size, dist::Seconds limit = dist::Seconds(60));
+  Founders(dist::Group&, int size,
+           dist::Seconds limit = dist::Seconds(dist::JoinOptions().alone_after_s));
   // What is heard of a worker, as MethodOptions::on_fault says it. From any thread.
   void heard(const std::string& what, int peer);
   // After a step. DistError: they are gone, and this worker ends.
