@@ -1,12 +1,13 @@
 # The library for C: libgossamer.so, which shows only gsm_*. Included by CMakeLists.txt.
 file(GLOB capi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/capi/*.cpp)
 # What is exported passes its arguments on, and what computes has names of its own: calls.h.
+# Written while CMake configures: what only reads compile_commands.json (clangd, tests/interop/clang)
+# finds them too.
 set(forward ${PROJECT_BINARY_DIR}/capi)
-add_custom_command(OUTPUT ${forward}/forward.cpp ${forward}/own_names.h
-  COMMAND ${CMAKE_COMMAND} -DHEADERS=${PROJECT_SOURCE_DIR}/apps/capi -DOUT=${forward}
-    -P ${PROJECT_SOURCE_DIR}/apps/capi/forward.cmake
-  DEPENDS ${PROJECT_SOURCE_DIR}/apps/capi/gossamer_table.h
-    ${PROJECT_SOURCE_DIR}/apps/capi/forward.cmake VERBATIM)
+execute_process(COMMAND ${CMAKE_COMMAND} -DHEADERS=${PROJECT_SOURCE_DIR}/apps/capi -DOUT=${forward}
+  -P ${PROJECT_SOURCE_DIR}/apps/capi/forward.cmake COMMAND_ERROR_IS_FATAL ANY)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+  ${PROJECT_SOURCE_DIR}/apps/capi/gossamer_table.h ${PROJECT_SOURCE_DIR}/apps/capi/forward.cmake)
 set_source_files_properties(${capi_sources} PROPERTIES
   COMPILE_OPTIONS "-include;${forward}/own_names.h" OBJECT_DEPENDS ${forward}/own_names.h)
 add_library(gossamer_capi SHARED ${capi_sources} ${forward}/forward.cpp)

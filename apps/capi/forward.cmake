@@ -51,5 +51,9 @@ foreach(row ${rows})
   string(APPEND code
     "${result}gsm_${name}(${parameters}) { return calls().${name}(${arguments}); }\n")
 endforeach()
-file(WRITE ${OUT}/own_names.h "${names}")
-file(WRITE ${OUT}/forward.cpp "${code}")
+# What did not change keeps its time: nothing is compiled again.
+foreach(file own_names.h=names forward.cpp=code)
+  string(REGEX MATCH "(.*)=(.*)" _ ${file})
+  file(WRITE ${OUT}/${CMAKE_MATCH_1}.new "${${CMAKE_MATCH_2}}")
+  file(COPY_FILE ${OUT}/${CMAKE_MATCH_1}.new ${OUT}/${CMAKE_MATCH_1} ONLY_IF_DIFFERENT)
+endforeach()

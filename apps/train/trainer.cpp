@@ -36,7 +36,7 @@ void keep_older_record(const Plan& plan, Journal& journal) {
 Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
                  const std::optional<ResumePoint>& resume)
     : task(std::move(opened)), patience(plan.config.train.patience, plan.config.run.best_by) {
-  make_model(plan, journal, resume.has_value());
+  make_model(plan, journal, resume);
   join_group(plan, journal);
   make_method(plan, journal, resume);
   for (const std::string& line : task.data->open_loader())
@@ -44,7 +44,6 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
   if (plan.place.rejoin) {
     const double seen = method->samples_seen();
     at = {seen, static_cast<i64>(seen / task.data->epoch()) + 1, 0};
-    if (resume) method->quiesce([&] { load_frozen(*resume, *params); });
     if (ema) ema->restart(*params);
   } else if (resume) {
     const Continuation from = continue_from(at, saved_order_, task.data->order());
@@ -55,10 +54,11 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
   task.data->seek(at, plan.part(method->samples_seen()));
 }
 
-void Trainer::make_model(const Plan& plan, Journal& journal, bool from_checkpoint) {
+void Trainer::make_model(const Plan& plan, Journal& journal,
+                         const std::optional<ResumePoint>& resume) {
   // Every worker reads the same file and draws the rest alike.
   std::vector<std::string> notes;
-  net = task.model->make(!from_checkpoint, notes);
+  net = task.model->make(!resume, notes);
   for (const std::string& line : notes) journal.progress.note(line);
   nn::draw_for(*net, plan.place.rank);
   net->to(plan.device);
@@ -67,6 +67,8 @@ void Trainer::make_model(const Plan& plan, Journal& journal, bool from_checkpoin
       std::move(parts.parameters), std::move(parts.buffers),
       FlatOptions{.compute = task.model->compute(), .loss_scale = plan.config.loss_scale()},
       std::move(parts.frozen));
+  // It gets the rest from a worker, which asks first whether what is frozen is the same.
+  if (plan.place.rejoin && resume) load_frozen(*resume, *params);
   optimizer = run_optimizer(plan.config, *params, plan.place.size);
   if (plan.config.train.ema > 0) ema = std::make_unique<nn::Ema>(*params, plan.config.train.ema);
 }

@@ -51,7 +51,7 @@ struct Trainer {
 
  private:
   // The steps of the constructor, in their order.
-  void make_model(const Plan&, Journal&, bool from_checkpoint);
+  void make_model(const Plan&, Journal&, const std::optional<ResumePoint>& resume);
   void join_group(const Plan&, Journal&);
   void inject(const Plan&, Journal&);         // the injector, and a group that it disturbs
   void use_gpu_group(const Plan&, Journal&);  // from now on its tensors lie on the device

@@ -16,12 +16,12 @@ std::string what_to_do(cudaError_t status) {
       return "use a smaller batch, or free the GPU from other programs (nvidia-smi lists them)";
     case cudaErrorNoDevice:
       return "no GPU is visible: is one installed, and does CUDA_VISIBLE_DEVICES or the container "
-             "hide it?";
+             "hide it? Or use the device cpu";
     case cudaErrorInsufficientDriver:
       return "the NVIDIA driver is missing or too old for CUDA " +
              std::to_string(CUDART_VERSION / 1000) + "." +
              std::to_string(CUDART_VERSION % 1000 / 10) + ": install " +
-             (CUDART_VERSION >= 13000 ? "580" : "525") + " or newer";
+             (CUDART_VERSION >= 13000 ? "580" : "525") + " or newer, or use the device cpu";
     case cudaErrorStubLibrary:
       return "libcuda.so.1 is the toolkit's stub: take the stubs folder out of LD_LIBRARY_PATH";
     case cudaErrorNoKernelImageForDevice:
