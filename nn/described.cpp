@@ -49,25 +49,38 @@ class Positions : public Module {
 class Described : public Module {
  public:
   explicit Described(const std::vector<LayerText>& layers) {
-    for (const LayerText& each : layers) push(each);
+    for (const LayerText& each : layers) try {
+        push(each);
+      } catch (const ConfigError& e) {
+        if (!each.groups.empty()) throw;  // a layer of a group, which is named
+        fail<ConfigError>(each.where(), ": ", e.what());
+      }
   }
   Tensor forward(const Tensor& x) override {
     Tensor y = x;
-    for (Module* layer : layers_) y = layer->forward(y);
+    for (const Layer& each : layers_) try {
+        y = each.layer->forward(y);
+      } catch (const ShapeError& e) {
+        fail<ShapeError>("layer ", each.name, ": ", e.what());
+      }
     return y;
   }
   int fold(FoldedSteps& steps, int x) override {
-    for (Module* layer : layers_) x = layer->fold(steps, x);
+    for (const Layer& each : layers_) x = each.layer->fold(steps, x);
     return x;
   }
 
  private:
   void push(const LayerText& text);
-  template <class Layer>
-  void keep(const LayerText& text, Layer layer) {
-    layers_.push_back(&add(text.name, std::move(layer)));
+  template <class Of>
+  void keep(const LayerText& text, Of layer) {
+    layers_.push_back({text.name, &add(text.name, std::move(layer))});
   }
-  std::vector<Module*> layers_;
+  struct Layer {
+    std::string name;
+    Module* layer;
+  };
+  std::vector<Layer> layers_;
 };
 
 class Residual : public Module {

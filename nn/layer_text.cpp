@@ -12,6 +12,16 @@ namespace {
 
 template <class Text>
 void check_as(const LayerText& layer) {
+  const std::vector<NamedSetting> known = settings_of(Text());
+  const std::size_t given = layer.settings.values().size();
+  for (const NamedSetting& each : known) {
+    // a default that is not possible: it has to be said; what is unknown is told first
+    const auto wanted = setting_wanted(each.setting, each.value);
+    check<ConfigError>(!wanted || layer.settings.find(each.setting.name) ||
+                           layer.settings.only(known).values().size() < given,
+                       layer.where(), ": ", each.setting.name, " is missing; it must be ",
+                       wanted.value_or(""));
+  }
   layer.as<Text>();
 }
 

@@ -58,7 +58,9 @@ TEST(LayerText, WhatIsWrongIsNamedWithItsLine) {
   EXPECT_THAT(error("relu\n\nrelo"), HasSubstr("line 3: there is no layer relo"));
   EXPECT_THAT(error("relu gelu"), HasSubstr("line 1, relu: gelu"));
   EXPECT_THAT(error("relu p=1"), HasSubstr("it has none"));
-  EXPECT_THAT(error("linear in=2"), HasSubstr("line 1, linear: out 0"));
+  EXPECT_THAT(error("linear in=2"), HasSubstr("line 1, linear: out is missing; it must be 1 to "));
+  EXPECT_THAT(error("linear in=2 out=0"), HasSubstr("line 1, linear: out 0; it must be 1 to "));
+  EXPECT_THAT(error("linear in=2 outs=3"), HasSubstr("line 1, linear has no setting outs"));
   EXPECT_THAT(error("linear in=2 out=2.5"), HasSubstr("a whole number"));
   EXPECT_THAT(error("linear in=2 in=3 out=1"), HasSubstr("given twice"));
   EXPECT_THAT(error("dropout p=1"), HasSubstr("p 1"));
