@@ -17,7 +17,7 @@ void check_type(const char* layer, const Tensor& x, const Tensor& weight) {
   check<ShapeError>(is_floating(x.dtype()), layer, ": input ", x.shape(), " is ", x.dtype(),
                     " but the weight ", weight.shape(), " is ", weight.dtype(),
                     "; call normalize(images, …) for pictures or x.to(DType::", weight.dtype(),
-                    ") first");
+                    ") first; in C give gsm_tensor_copy floats");
   check<ShapeError>(x.dtype() == weight.dtype(), layer, ": input ", x.shape(), " is ", x.dtype(),
                     " but the weight ", weight.shape(), " is ", weight.dtype(),
                     "; call cast(x, DType::", weight.dtype(), ") first");

@@ -123,8 +123,9 @@ Tensor attend(Attention a, const Tensor& q, const Tensor& kv) {
 
 Tensor attention(const Tensor& qkv, const AttentionOptions& options, const Tensor& lengths) {
   check_heads(options);
-  const i64 size = size_of_head("qkv", "[B, T, (H + 2 K) D]", qkv,
-                                options.heads + 2 * kv_heads_of(options)),
+  const i64 kv_heads = kv_heads_of(options);
+  const char* wanted = kv_heads == options.heads ? "[B, T, 3 H D]" : "[B, T, (H + 2 K) D]";
+  const i64 size = size_of_head("qkv", wanted, qkv, options.heads + 2 * kv_heads),
             rows = qkv.shape(1);
   return attend(call_of(options, size, lengths, qkv, rows, rows), qkv, {});
 }

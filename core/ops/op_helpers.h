@@ -15,7 +15,7 @@ inline void check_floating(const char* op, const char* what, const Tensor& x) {
                     " is undefined; was it moved away or never given a value?");
   check<ShapeError>(is_floating(x.dtype()), op, ": ", what, " ", x.shape(), " is ", x.dtype(),
                     "; wanted f32, bf16 or f16: say normalize(images, …) for pictures, "
-                    "x.to(DType::f32) for others");
+                    "x.to(DType::f32) for others; in C give gsm_tensor_copy floats");
 }
 // What dropout needs: p in [0, 1) and, if p > 0, a stream i64 [] on the device of x.
 void check_dropout(const char* op, const Tensor& x, float p, const Tensor& stream);

@@ -159,7 +159,8 @@ Tensor concat(const std::vector<Tensor>& parts, int dim) {
 Tensor slice_along(const Tensor& x, int dim, i64 begin, i64 end) {
   dim = dimension("slice_along", x, dim);
   check<ShapeError>(begin >= 0 && begin < end && end <= x.shape(dim), "slice_along: ", begin, " … ",
-                    end, " of dimension ", dim, " of ", x.shape());
+                    end, " of dimension ", dim, " of ", x.shape(),
+                    "; wanted a begin below the end, both in 0 … ", x.shape(dim));
   Tensor y = part_of("slice_along", x, dim, begin, end);
   const Shape shape = x.shape();
   record("slice_along", y, {x}, {}, [=](const Tensor& g, const std::vector<Tensor>&) {
