@@ -205,11 +205,7 @@ std::unique_ptr<nn::Module> make_loaded(const std::string& name, std::size_t cla
 
 OpenedModel open(const std::filesystem::path& path, const nn::WeightsOptions& options,
                  Device device, DType type) {
-  const nn::Weights file = nn::read_weights(path, options);
-  check<IoError>(!file.metadata.contains("layout"), file.file,
-                 ": a checkpoint of one worker, to resume its run; the model of a finished run is "
-                 "its model.safetensors");
-  return open(file, device, type);
+  return open(nn::read_weights(path, options), device, type);
 }
 
 OpenedModel open(const nn::Weights& weights, Device device, DType type) {

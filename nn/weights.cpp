@@ -163,6 +163,11 @@ bool is_index(const std::filesystem::path& path) {
 }
 
 Weights with_plain_names(Weights out, const WeightsOptions& options) {
+  // The layout of its convolutions is that of memory, so some shapes fit and their numbers do not.
+  check<IoError>(!out.metadata.contains("layout"), out.file,
+                 ": a checkpoint of one worker, to resume its run; the model of a finished run is "
+                 "its model.safetensors. In C gsm_trainer_state_load takes such a state, and "
+                 "gsm_trainer_save writes a model");
   make_plain(all_names(out));
   check_different(out, "without their prefixes");
   rename(out, options.rename);

@@ -37,7 +37,8 @@ struct WeightsOptions {
 };
 // A path to NAME.index.json, as Hugging Face writes it, stands for all files that it lists, in the
 // same folder; each tensor must be in its file and in no other. IoError names the file and the
-// defect, or lists the tensors that are missing, and those that are not listed.
+// defect, or lists the tensors that are missing, and those that are not listed; or it is the state
+// of a training (train/train_state.h).
 Weights read_weights(const std::filesystem::path&, const WeightsOptions& = {});
 // The same from memory. name: for messages.
 Weights read_weights(std::span<const std::byte> bytes, const std::string& name,
