@@ -80,6 +80,19 @@ bool is_counter(const NamedTensor& t) {
          (is("num_batches_tracked") || is("calls") || is("n_averaged"));
 }
 
+// Who casts a state dict to 16 or 64 bits casts its counters, too.
+bool is_cast_counter(const NamedTensor& t, const Tensor& given) {
+  return is_counter(t) && given.rank() == 0 && is_floating(given.dtype());
+}
+// 16 bits may have cut it: then it is what it was.
+void copy_cast_counter(const Tensor& given, Tensor& counter) {
+  const float count = given.to(DType::f32).item();
+  if (!(count >= 0 && count < 0x1p62F)) return;
+  Tensor whole = Tensor::empty({}, DType::i64);
+  *whole.as<i64>() = static_cast<i64>(count);
+  counter.copy_from(whole);
+}
+
 Fit compare(const Weights& file, const std::vector<NamedTensor>& state) {
   Fit fit;
   std::set<std::string> wanted;
@@ -89,8 +102,9 @@ Fit compare(const Weights& file, const std::vector<NamedTensor>& state) {
     const Tensor* given = file.find(t.name);
     if (!given) {
       if (!is_counter(t)) fit.missing.push_back(t.name);
-    } else if (given->shape() != file_shape(t) ||
-               is_floating(given->dtype()) != is_floating(t.tensor.dtype())) {
+    } else if ((given->shape() != file_shape(t) ||
+                is_floating(given->dtype()) != is_floating(t.tensor.dtype())) &&
+               !is_cast_counter(t, *given)) {
       std::ostringstream text;
       text << t.name << " is " << given->dtype() << given->shape() << ", wanted "
            << t.tensor.dtype() << file_shape(t);
@@ -109,6 +123,10 @@ void copy(const Weights& file, const std::vector<NamedTensor>& state, const Fit&
   for (NamedTensor t : state) {
     if (!fitting.contains(t.name)) continue;
     Tensor given = *file.find(t.name);
+    if (is_cast_counter(t, given)) {
+      copy_cast_counter(given, t.tensor);
+      continue;
+    }
     if (is_conv_weight(t))
       given = second_to_last(given.dtype() == DType::f32 ? given : given.to(DType::f32));
     t.tensor.copy_from(given);

@@ -1,9 +1,11 @@
 // Model files: exact round trips, torch's layout, and errors that say what does not fit.
 #include "gossamer/nn/checkpoint.h"
 
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,6 +13,7 @@
 
 #include "gossamer/core/flat.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/core/ops.h"
 #include "gossamer/models/registry.h"
 #include "gossamer/nn/layers.h"
 #include "support/temp_folder.h"
@@ -122,6 +125,25 @@ TEST_F(Checkpoint, CountersAreNeitherMissedNorInTheWay) {
                                    {"bias", Tensor::zeros({2})},
                                    {"calls", Tensor::zeros({3})}});
   EXPECT_THAT(failure(file("more"), without), HasSubstr("Not in the model: calls"));
+}
+
+TEST_F(Checkpoint, ACounterMayHaveBeenCastWithTheRest) {
+  for (const auto& [type, count] : {std::pair(DType::f16, 12.f),
+                                    {DType::f32, 12.f},
+                                    {DType::f16, std::numeric_limits<float>::infinity()}}) {
+    BatchNorm norm(2), other(2);
+    std::vector<NamedTensor> state = norm.state();
+    for (NamedTensor& t : state)
+      if (t.name == "num_batches_tracked")
+        t.tensor = cast(Tensor::full({}, count), type);
+      else
+        t.tensor = cast(t.tensor, type);
+    write_safetensors(file("cast"), state);
+    EXPECT_EQ(failure(file("cast"), other), "accepted");
+    for (const NamedTensor& t : other.state())
+      if (t.name == "num_batches_tracked")
+        EXPECT_EQ(*t.tensor.as<i64>(), std::isfinite(count) ? 12 : 0);
+  }
 }
 
 TEST_F(Checkpoint, WhatDoesNotFitIsListedAndNothingIsChanged) {
