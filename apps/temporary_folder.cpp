@@ -12,8 +12,9 @@ namespace gossamer::apps {
 TemporaryFolder::TemporaryFolder(const std::string& name) {
   const std::filesystem::path where = std::filesystem::temp_directory_path();
   std::string pattern = (where / ("gossamer-" + name + "-XXXXXX")).string();
-  check<IoError>(mkdtemp(pattern.data()) != nullptr, "cannot make a folder in ", where.string(),
-                 ": ", std::strerror(errno), "; TMPDIR may name another");
+  const bool made = mkdtemp(pattern.data()) != nullptr;
+  check<IoError>(made, "cannot make a folder in ", where.string(), ": ", std::strerror(errno),
+                 "; TMPDIR may name another");
   path_ = pattern;
 }
 

@@ -81,8 +81,8 @@ void Descriptor::reset() {
 
 Pipe make_pipe() {
   int fds[2];
-  check<DistError>(pipe2(fds, O_CLOEXEC) == 0,
-                   "cannot open a pipe to a worker: ", std::strerror(errno));
+  const bool opened = pipe2(fds, O_CLOEXEC) == 0;
+  check<DistError>(opened, "cannot open a pipe to a worker: ", std::strerror(errno));
   return {Descriptor(fds[0]), Descriptor(fds[1])};
 }
 

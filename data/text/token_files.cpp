@@ -200,8 +200,8 @@ std::vector<std::string> TokenWriter::close() {
   impl_->end();
   std::vector<std::string> names;
   for (const std::string& path : impl_->paths) {
-    check<IoError>(std::rename((path + ".tmp").c_str(), path.c_str()) == 0, printable(path),
-                   ": cannot be put in place: ", std::strerror(errno));
+    const bool placed = std::rename((path + ".tmp").c_str(), path.c_str()) == 0;
+    check<IoError>(placed, printable(path), ": cannot be put in place: ", std::strerror(errno));
     names.push_back(std::filesystem::path(path).filename().string());
   }
   impl_->paths.clear();

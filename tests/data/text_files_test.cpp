@@ -1,6 +1,8 @@
 // Files of ids and the index of a tokenized text: written and read alike, and every damage is one
 // sentence that names the file.
 #include <algorithm>
+#include <cerrno>
+#include <filesystem>
 
 #include <gmock/gmock.h>
 
@@ -113,6 +115,16 @@ TEST(TokenWriter, WritesWhatTheReaderReads) {
       error_of<ConfigError>([&] { TokenWriter(folder / "n", TokenFormat::nanogpt, 65537, 3); }),
       HasSubstr("65537 ids does not fit nanoGPT's u16"));
   EXPECT_THAT(error_of<ConfigError>([&] { parse_token_format("gpt"); }), HasSubstr("\"gpt\""));
+}
+
+TEST(TokenWriter, SaysWhyAFileCannotBePutInPlace) {
+  const TempFolder folder;
+  TokenWriter writer(folder / "t", TokenFormat::llmc, 100, 3);
+  writer.add(Ids{1, 2});
+  std::filesystem::create_directory(folder / "t-00000.bin");
+  errno = 0;
+  EXPECT_THAT(error_of<IoError>([&] { writer.close(); }),
+              HasSubstr("cannot be put in place: Is a directory"));
 }
 
 TEST(TokenWriter, LeavesNothingBehindIfItIsNotClosed) {
