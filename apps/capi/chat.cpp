@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gossamer/apps/capi/language.h"
+#include "gossamer/core/text/printable.h"
 #include "gossamer/data/text/examples.h"
 
 using namespace gossamer;
@@ -41,7 +42,10 @@ gsm_status gsm_tokenizer_chat(gsm_tokenizer* tokenizer, const char* chat,
     for (int32_t i = 0; i < count; ++i) {
       check<ArgumentError>(messages[i].role && messages[i].content, "messages[", i,
                            "]: role or content is NULL");
-      all.push_back({messages[i].role, messages[i].content});
+      const std::string role = messages[i].role;
+      check<ConfigError>(role == "system" || role == "user" || role == "assistant", "messages[", i,
+                         "].role is \"", printable(role), "\"; wanted system, user or assistant");
+      all.push_back({role, messages[i].content});
     }
     const std::string name = template_of(chat, *t->tokenizer);
     std::vector<std::int32_t> out;

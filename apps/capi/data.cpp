@@ -102,8 +102,7 @@ gsm_status gsm_dataset_class_name(gsm_dataset* dataset, int64_t index, const cha
     const Shared<Set> s(dataset);
     check_given("name", name);
     const std::vector<std::string>& names = s->set()->classes();
-    check<ArgumentError>(index >= 0 && index < static_cast<i64>(names.size()), "class ", index,
-                         " of ", names.size());
+    check_index("class", index, names.size());
     *name = names[static_cast<std::size_t>(index)].c_str();
   });
 }

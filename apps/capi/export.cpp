@@ -12,6 +12,26 @@
 using namespace gossamer;
 using namespace gossamer::capi;
 
+namespace {
+
+// Writes a folder that is new or empty. What it began is gone if that fails, so the caller can try
+// again.
+template <class Write>
+void whole_folder(const std::filesystem::path& folder, Write&& write) {
+  std::error_code none;
+  const bool exists = std::filesystem::exists(folder, none);
+  const bool empty = exists && std::filesystem::is_empty(folder, none);
+  try {
+    write();
+  } catch (...) {
+    if (!exists || empty) std::filesystem::remove_all(folder, none);
+    if (empty) std::filesystem::create_directory(folder, none);
+    throw;
+  }
+}
+
+}  // namespace
+
 gsm_status gsm_language_export(gsm_language* language, const char* path,
                                const gsm_export_options* options) {
   return guarded([&] {
@@ -45,7 +65,7 @@ gsm_status gsm_language_export(gsm_language* language, const char* path,
     const apps::LanguageModel m = apps::load_language_model(l->source(), DType::f32, l->heads());
     std::vector<std::string> notes;
     if (folder)
-      apps::export_folder(path, m, l->source(), of_folder);
+      whole_folder(path, [&] { apps::export_folder(path, m, l->source(), of_folder); });
     else
       write_file(path, gguf ? apps::gguf_of(m, l->source().name, type, notes) : apps::onnx_of(m));
     for (const std::string& line : notes) log_line(line);

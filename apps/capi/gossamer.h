@@ -266,7 +266,8 @@ gsm_status gsm_trainer_save_adapter(gsm_trainer* trainer, const char* folder, co
 // How many tensors of the initial weights were loaded, and how many stood in the file or the model
 // and did not fit.
 gsm_status gsm_trainer_init_fit(gsm_trainer* trainer, int64_t* loaded, int64_t* left);
-// Which, and why: "fc.weight is f32[1000, 512], wanted f32[10, 512]". Good as long as the trainer.
+// Which, and why: "fc.weight is f32[1000, 512], wanted f32[10, 512]"; a new head is among them.
+// Good as long as the trainer.
 gsm_status gsm_trainer_init_left(gsm_trainer* trainer, int64_t index, const char** what);
 // Language models: ids and labels [n, length]; a label -1 counts for nothing. labels NULL: each
 // id's label is the id behind it. loss: the mean over the labels.
@@ -323,7 +324,7 @@ typedef enum gsm_part {
 #endif
   GSM_VALUE = 0,
   GSM_GRADIENT = 1,  // of what is trained, when a gradient is whole
-  GSM_AVERAGE = 2    // the moving average
+  GSM_AVERAGE = 2    // the moving average; to read, of what is frozen: its value
 } gsm_part;
 typedef struct gsm_parameter_info_t {
   size_t struct_size;  // set it to sizeof(gsm_parameter_info_t)
@@ -366,8 +367,8 @@ gsm_status gsm_trainer_state_restore(gsm_trainer* trainer, const void* bytes, si
 
 // ---- language models, since version 3
 
-// A tokenizer's folder or file: vocab.json with merges.txt, encoder.json with vocab.bpe, or
-// characters.json.
+// A tokenizer: a folder with tokenizer.json, vocab.json and merges.txt, encoder.json and vocab.bpe,
+// tokenizer.model, or characters.json; or a .model or .tiktoken file.
 gsm_status gsm_tokenizer_open(const char* path, gsm_tokenizer** tokenizer);
 // How many ids there are, and which one ends a document; -1: none does.
 gsm_status gsm_tokenizer_size(gsm_tokenizer* tokenizer, int64_t* ids, int32_t* end);
@@ -388,7 +389,7 @@ gsm_status gsm_tokenizer_free(gsm_tokenizer* tokenizer);
 // front of the next answer follows. ids and n as above. end: the id that ends an answer, for
 // gsm_generation_options.stop, or -1; NULL: not wanted.
 typedef struct gsm_message {
-  const char* role;  // system, user or assistant
+  const char* role;  // system, user or assistant, nothing else
   const char* content;
 } gsm_message;
 gsm_status gsm_tokenizer_chat(gsm_tokenizer* tokenizer, const char* chat,
@@ -548,7 +549,9 @@ typedef struct gsm_gossip_options {
   double total_steps;  // of all workers together; after that gsm_gossip_done says so; 0: never
   double rate;         // exchanges per worker and step, up to 1000; 0: 1
   uint64_t seed;
-  int32_t period;             // local-sgd: steps between two averages; 0: 1
+  // local-sgd: steps between two averages; diloco, noloco and sparse-loco: between two outer steps,
+  // which are large, so give 8 or more; 0: 1
+  int32_t period;
   int32_t min_workers;        // fewer alive: an error; 0: 1
   double exchange_timeout_s;  // the longest; 0: 20
   const char* record;         // a folder where the order of all events is written; NULL: not

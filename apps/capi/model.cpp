@@ -11,6 +11,7 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/ops.h"
 #include "gossamer/data/augment/augment.h"
+#include "gossamer/models/language_file.h"
 
 namespace gossamer::capi {
 
@@ -76,8 +77,15 @@ void check_room(const gsm_class* classes, const int32_t* count) {
 }
 
 gsm_model* give_model(const nn::Weights& weights, Device device = Device::cpu(),
-                      DType type = DType::f32) {
+                      DType type = DType::f32) try {
   return static_cast<gsm_model*>(add_object(std::make_shared<Model>(weights, device, type)));
+} catch (const Error&) {
+  const auto task = weights.metadata.find("task");
+  check<IoError>(task == weights.metadata.end() || task->second != "translation", weights.file,
+                 ": is a model that translates; gsm_translator_open opens it");
+  check<IoError>(!models::is_language(weights), weights.file,
+                 ": is a language model; gsm_language_open opens it");
+  throw;
 }
 
 nn::Weights weights_at(const char* path) {
@@ -153,7 +161,7 @@ gsm_status gsm_model_class_name(gsm_model* model, int64_t index, const char** na
   return guarded([&] {
     const Shared<Model> m(model);
     check_given("name", name);
-    check<ArgumentError>(index >= 0 && index < m->classes(), "class ", index, " of ", m->classes());
+    check_index("class", index, static_cast<std::size_t>(m->classes()));
     *name = m->file().classes[static_cast<std::size_t>(index)].c_str();
   });
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "gossamer/apps/capi/calls.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/cancel.h"
 #include "gossamer/core/cuda.h"
 #include "gossamer/core/least_cpu.h"
@@ -97,9 +98,24 @@ void check_finite(const char* name, const float* x, std::int64_t n) {
                        "; wanted finite numbers");
 }
 
+void check_index(const char* what, std::int64_t index, std::size_t count) {
+  check<ArgumentError>(index >= 0 && static_cast<std::size_t>(index) < count, "there is no ", what,
+                       " ", index, "; there are ", count, ", counted from 0");
+}
+
 void check_rate(double learning_rate) {
   check<ArgumentError>(learning_rate >= 0 && learning_rate < 1e30, "the learning rate is ",
                        learning_rate, "; wanted 0 or more, and below 1e30");
+}
+
+void check_gradients(const FlatParams& params) {
+  if (all_finite(params.grads())) return;
+  for (const FlatParams::Entry& e : params.entries())
+    check<ArgumentError>(all_finite(params.grads().slice(e.offset, e.offset + e.shape.numel())),
+                         "the gradient of ", e.name,
+                         " is infinite or not a number somewhere; nothing was sent, and all "
+                         "parameters are as they were. Look for such numbers in the data; a "
+                         "smaller learning rate may help");
 }
 
 void check_numbers(const char* options,

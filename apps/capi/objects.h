@@ -21,6 +21,7 @@
 #include "gossamer/core/device.h"
 #include "gossamer/core/dtype.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/flat.h"
 #include "gossamer/core/setting.h"
 
 namespace gossamer::capi {
@@ -115,10 +116,14 @@ void check_given(const char* what, const Pointers*... pointers) {
 // ArgumentError names the first number that is NaN or infinite.
 void check_finite(const char* name, const float* x, std::int64_t n);
 
+// ArgumentError: there are only `count` of what is numbered from 0.
+void check_index(const char* what, std::int64_t index, std::size_t count);
 void check_path(const char* path);
 void check_images(std::int64_t n, std::int64_t height, std::int64_t width,
                   std::int64_t channels = 3);
 void check_rate(double learning_rate);
+// ArgumentError names the first parameter whose gradient is not finite. The gradients are settled.
+void check_gradients(const FlatParams&);
 // Numbers of a struct of options, of which 0 is the default. ArgumentError names one below 0, one
 // that is not finite, and seconds (…_s) beyond 10^9, which clocks can't count.
 void check_numbers(const char* options,

@@ -15,8 +15,7 @@ namespace {
 
 const Parameter& parameter_of(const Trainer& t, i64 index) {
   const std::vector<Parameter>& all = t.parameters();
-  check<ArgumentError>(index >= 0 && index < static_cast<i64>(all.size()), "parameter ", index,
-                       " of ", all.size());
+  check_index("parameter", index, all.size());
   return all[static_cast<std::size_t>(index)];
 }
 
@@ -82,7 +81,7 @@ gsm_status gsm_trainer_parameter_read(gsm_trainer* trainer, int64_t index, gsm_p
     const Parameter& p = parameter_of(*t.object(), index);
     check_count(p, n);
     t->read([&] {
-      const Tensor values = t->window(p, part).to(Device::cpu());
+      const Tensor values = t->window(p, part, false).to(Device::cpu());
       std::ranges::copy(values.span<float>(), to);
     });
   });
@@ -97,7 +96,7 @@ gsm_status gsm_trainer_parameter_write(gsm_trainer* trainer, int64_t index, gsm_
     check_count(p, n);
     check_finite(p.name.c_str(), from, n);
     if (part != GSM_GRADIENT) t->check_own();
-    t->window(p, part).copy_from(Tensor::wrap(const_cast<float*>(from), {n}, DType::f32));
+    t->window(p, part, true).copy_from(Tensor::wrap(const_cast<float*>(from), {n}, DType::f32));
     t->wrote(part);
   });
 }
@@ -125,7 +124,7 @@ gsm_status gsm_trainer_parameter_data(gsm_trainer* trainer, int64_t index, gsm_p
     check_given("data", data);
     check<ConfigError>(t->locked(),
                        "exchanges may write these numbers; call gsm_trainer_lock first");
-    const Tensor window = t->window(parameter_of(*t.object(), index), part);
+    const Tensor window = t->window(parameter_of(*t.object(), index), part, true);
     check<DeviceError>(window.device().is_cpu(),
                        "these numbers lie on a GPU; use gsm_trainer_parameter_read");
     *data = window.as<float>();
@@ -145,8 +144,7 @@ gsm_status gsm_trainer_init_left(gsm_trainer* trainer, int64_t index, const char
   return guarded([&] {
     const Exclusive<Trainer> t(trainer);
     check_given("what", what);
-    check<ArgumentError>(index >= 0 && index < static_cast<i64>(t->left().size()), "tensor ", index,
-                         " of ", t->left().size(), " that did not fit");
+    check_index("unfit tensor", index, t->left().size());
     *what = t->left()[static_cast<std::size_t>(index)].c_str();
   });
 }

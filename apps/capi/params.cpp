@@ -137,8 +137,7 @@ FlatParams& Params::flat() {
 }
 
 const NamedTensor& Params::at(std::int64_t index) const {
-  check<ArgumentError>(index >= 0 && static_cast<std::size_t>(index) < all_.size(), "parameter ",
-                       index, " of ", all_.size());
+  check_index("parameter", index, all_.size());
   return all_[static_cast<std::size_t>(index)];
 }
 
@@ -156,9 +155,7 @@ void Params::settle_gradients() {
       "there is no gradient: call gsm_backward with a loss that is computed from "
       "these parameters");
   flat().settle_grads();
-  check<ArgumentError>(all_finite(flat().grads()),
-                       "the gradient is infinite or not a number somewhere; nothing was sent, and "
-                       "the parameters are as they were. A smaller learning rate may help");
+  check_gradients(flat());
 }
 
 double Params::clip(double most) {

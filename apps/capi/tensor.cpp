@@ -148,8 +148,10 @@ gsm_status gsm_tensor_from_dlpack(struct DLManagedTensor* managed, gsm_tensor** 
   return guarded([&] {
     check_given("managed or tensor", managed, tensor);
     const DLTensor& t = managed->dl_tensor;
-    check<ArgumentError>(t.device.device_type == 1 && t.dtype.lanes == 1,
-                         "the tensor is not one of a CPU");
+    check<ArgumentError>(t.device.device_type == 1,
+                         "the tensor is not one of a CPU; copy it there first");
+    check<ArgumentError>(t.dtype.lanes == 1, "the numbers of the tensor have ", t.dtype.lanes,
+                         " lanes; wanted 1");
     const Kind& k = kind(
         [&](const Kind& each) { return each.code == t.dtype.code && each.bits == t.dtype.bits; });
     check_given("data", t.data);

@@ -199,8 +199,10 @@ std::shared_ptr<Trainer> Trainer::make(const char* model, i64 classes,
                                         {"lora_rank", static_cast<double>(o.lora_rank)},
                                         {"lora_alpha", o.lora_alpha},
                                         {"period", static_cast<double>(o.period)}});
-  check<ArgumentError>(o.label_smoothing < 1 && o.ema < 1,
-                       "gsm_trainer_options: label_smoothing and ema must be below 1");
+  for (const auto& [name, value] :
+       {std::pair("label_smoothing", o.label_smoothing), {"ema", o.ema}})
+    check<ArgumentError>(value < 1, "gsm_trainer_options.", name, " is ", value,
+                         "; it must be below 1");
   check<ArgumentError>(!o.init || !o.init_bytes,
                        "gsm_trainer_options: init and init_bytes are both given");
   check<ConfigError>(o.lora_rank != 0 || (o.lora_alpha == 0 && !o.lora_targets),
@@ -254,7 +256,9 @@ void Trainer::load_initial(nn::Weights file, bool new_head) {
   }
   fit_ = nn::load_what_fits(file, *net_);
   left_ = fit_.misshapen;
-  for (const std::string& name : fit_.missing) left_.push_back(name + " is not in the file");
+  for (const std::string& name : fit_.missing)
+    left_.push_back(name + (new_head && name.starts_with(kHead) ? " is drawn anew, as new_head says"
+                                                                : " is not in the file"));
   for (const std::string& name : fit_.extra) left_.push_back(name + " is not in the model");
   for (const std::string& note : file.notes) log_line(note);
 }
@@ -379,9 +383,7 @@ void Trainer::take_gradient() {
   check_gradient();
   fresh_ = false;
   params_->settle_grads();
-  check<ArgumentError>(all_finite(params_->grads()),
-                       "the gradient is infinite or not a number somewhere; nothing was sent, "
-                       "and the model is as it was. A smaller learning rate may help");
+  check_gradients(*params_);
 }
 
 void Trainer::step(double learning_rate) {
@@ -502,7 +504,7 @@ void Trainer::forget_gradient() {
   fresh_ = false;
 }
 
-Tensor Trainer::window(const Parameter& p, gsm_part part) {
+Tensor Trainer::window(const Parameter& p, gsm_part part, bool to_write) {
   const auto slice = [&](const Tensor& block) {
     return block.slice(p.offset, p.offset + p.shape.numel());
   };
@@ -522,7 +524,10 @@ Tensor Trainer::window(const Parameter& p, gsm_part part) {
                        "; there are values, gradients and averages");
   check<ConfigError>(ema_ != nullptr,
                      "there is no average; gsm_trainer_options.ema says how it is made");
-  check<ConfigError>(p.offset != kFrozen, p.name, " is frozen, so it has no average");
+  if (p.offset == kFrozen) {
+    check<ConfigError>(!to_write, p.name, " is frozen, so its average is its value; use GSM_VALUE");
+    return window(p, GSM_VALUE, false);
+  }
   return slice(p.kind == GSM_TRAINED ? ema_->values() : ema_->buffers());
 }
 

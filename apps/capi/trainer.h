@@ -97,9 +97,9 @@ class Trainer final : public Object {
   void save_adapter(const std::string& folder, const char* base) const;
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
-  // A window on what the library computes with: values, the gradient or the EMA. ConfigError: there
-  // is none.
-  Tensor window(const Parameter&, gsm_part);
+  // A window on what the library computes with: values, the gradient or the EMA, which of what is
+  // frozen is its value, for reading. ConfigError: there is none.
+  Tensor window(const Parameter&, gsm_part, bool to_write);
   void wrote(gsm_part);  // after a window was written to
 
   nn::TrainSnapshot state();

@@ -33,6 +33,7 @@ dist::MethodOptions method_options(const gsm_gossip_options& o, const std::strin
   constexpr const char* kPeriod = "period";  // 0 means 1 here, as the header says
   for (const NamedSetting& each : dist::method_settings(method))
     if (each.setting.name == kPeriod) options.settings.set(kPeriod, std::max(1, o.period));
+  check_settings<dist::GossipOptions>(options, "gsm_gossip_options");
   Settings gossip = Settings().set_all<dist::GossipOptions>(options);
   const Settings given = read_settings(o.settings, "gsm_gossip_options.settings");
   for (const auto& [name, value] : given.values())
@@ -194,7 +195,11 @@ nn::TrainSnapshot snapshot(const nn::TrainState& state, i64 step, const nn::Head
     if (method) add_method(method->state(samples), copy);
   };
   method ? method->quiet(take) : take();
-  nn::check_finite(copy);
+  try {
+    nn::check_finite(copy);
+  } catch (const Error& e) {
+    fail<ArgumentError>(e.what(), "; load an earlier state, or weights");
+  }
   return copy;
 }
 

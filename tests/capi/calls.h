@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "gossamer/apps/capi/gossamer.h"
@@ -13,6 +14,12 @@
 namespace gossamer {
 
 #define MUST(call) ASSERT_EQ(call, GSM_OK) << gsm_last_error()
+// The call fails with this status, and its text matches.
+#define REFUSED(call, status, ...)                                \
+  do {                                                            \
+    ASSERT_EQ(call, status) << gsm_last_error();                  \
+    EXPECT_THAT(gsm_last_error(), ::testing::AllOf(__VA_ARGS__)); \
+  } while (false)
 
 // The tensor that a call makes through its last parameter; null if it fails.
 template <class Call, class... Arguments>
