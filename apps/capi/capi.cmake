@@ -1,8 +1,8 @@
 # The library for C: libgossamer.so, which shows only gsm_*. Included by CMakeLists.txt.
 file(GLOB capi_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/apps/capi/*.cpp)
 # What is exported passes its arguments on, and what computes has names of its own: calls.h.
-# Written while CMake configures: what only reads compile_commands.json (clangd, tests/interop/clang)
-# finds them too.
+# Written while CMake configures: what only reads compile_commands.json, as clangd and
+# tests/interop/clang, finds them too.
 set(forward ${PROJECT_BINARY_DIR}/capi)
 execute_process(COMMAND ${CMAKE_COMMAND} -DHEADERS=${PROJECT_SOURCE_DIR}/apps/capi -DOUT=${forward}
   -P ${PROJECT_SOURCE_DIR}/apps/capi/forward.cmake COMMAND_ERROR_IS_FATAL ANY)
