@@ -221,7 +221,9 @@ gsm_status gsm_trainer_new(const char* model, int64_t classes, const gsm_trainer
 gsm_status gsm_trainer_gradient(gsm_trainer* trainer, const uint8_t* images, const int32_t* labels,
                                 int64_t n, int64_t height, int64_t width, float* loss);
 // The same with a loss of your own: forward gives the outputs for floats as gsm_model_forward takes
-// them, and backward takes the gradient of the loss by these outputs, [n, classes].
+// them, and backward takes the gradient of the loss by these outputs, [n, classes]. They are those
+// of training: batch norms use the batch, and dropout drops. To predict, open what
+// gsm_trainer_save_memory gives by gsm_model_open_memory.
 // GSM_ERROR_ARGUMENT names the first number that is not finite; then nothing has changed.
 gsm_status gsm_trainer_forward(gsm_trainer* trainer, const float* images, int64_t n, int64_t height,
                                int64_t width, float* logits);
