@@ -37,11 +37,15 @@ void Cancel::changed() {
 const std::shared_ptr<Cancel>& own_cancel() { return current; }
 
 void run_waiting(std::function<void()> f) {
+  run_until_left([f = std::move(f)](const std::atomic<bool>&) { f(); });
+}
+
+void run_until_left(std::function<void(const std::atomic<bool>& left)> f) {
   const std::shared_ptr<Cancel> cancel = current;
-  if (!cancel) return f();
+  if (!cancel) return f(false);
   if (cancel->flag()) throw Cancelled("cancelled by another thread");
   struct End {
-    std::atomic<bool> done = false;
+    std::atomic<bool> done = false, left = false;
     std::exception_ptr error;
   };
   const auto end = std::make_shared<End>();
@@ -50,7 +54,7 @@ void run_waiting(std::function<void()> f) {
       start_thread([end, cancel, threads = compute_threads(), f = std::move(f)]() mutable {
         set_compute_threads(threads);
         try {
-          f();
+          f(end->left);
         } catch (...) {
           end->error = std::current_exception();
         }
@@ -64,6 +68,7 @@ void run_waiting(std::function<void()> f) {
     if (end->error) std::rethrow_exception(end->error);
     return;
   }
+  end->left = true;  // the caller may take its cancel back at once
   thread.detach();
   throw Cancelled("cancelled by another thread; what was waited for ends by its deadline");
 }

@@ -58,6 +58,8 @@ gsm_status computed(F&& body) noexcept {
 // its deadline, in a thread of its own, and what it gives is dropped. So f uses no memory of the
 // caller's, and takes hold of handles itself. What f throws is thrown.
 void run_waiting(std::function<void()> f);
+// left: becomes true, for good, when the caller has left f.
+void run_until_left(std::function<void(const std::atomic<bool>& left)> f);
 template <class T>
 T waiting(std::function<T()> f) {
   auto result = std::make_shared<std::optional<T>>();

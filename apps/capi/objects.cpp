@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "gossamer/apps/capi/calls.h"
+#include "gossamer/apps/capi/cancel.h"
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/cancel.h"
 #include "gossamer/core/cuda.h"
@@ -96,6 +97,13 @@ void check_finite(const char* name, const float* x, std::int64_t n) {
   const auto* const bad = std::find_if_not(x, x + n, [](float v) { return std::isfinite(v); });
   check<ArgumentError>(bad == x + n, name, "[", bad - x, "] is ", bad == x + n ? 0 : *bad,
                        "; wanted finite numbers");
+}
+
+void fail_busy() {
+  fail<BusyError>("another thread uses this handle",
+                  waiting_calls() == 0 ? ""
+                                       : ", or a cancelled call that still waits for workers, at "
+                                         "most until its deadline; try again then");
 }
 
 void check_index(const char* what, std::int64_t index, std::size_t count) {

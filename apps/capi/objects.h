@@ -55,6 +55,8 @@ std::shared_ptr<Object> find_object(const void* handle);  // null: there is none
 void remove_object(const void* handle);
 void remove_all_objects();  // BusyError: a call works with one; then all stay
 
+[[noreturn]] void fail_busy();  // BusyError: a call works with the object
+
 // An object for the time of a call. Exclusive: BusyError if another call works on it; Shared: only
 // if that one is exclusive. HandleError: freed, never made, or of another kind. ConfigError: its
 // threads are in another process.
@@ -69,7 +71,7 @@ class Use {
                        "this handle was made before a fork, which groups, loaders and what was "
                        "made with them don't survive; make them in this process");
     lock_ = Lock(object_->use, std::try_to_lock);
-    check<BusyError>(lock_.owns_lock(), "another thread uses this handle");
+    if (!lock_.owns_lock()) fail_busy();
   }
   T* operator->() const { return object_.get(); }
   const std::shared_ptr<T>& object() const { return object_; }

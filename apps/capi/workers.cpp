@@ -102,13 +102,12 @@ gsm_group* join(const gsm_join_options& o) {
   if (o.join_timeout_s > 0) options.connect_timeout_s = o.join_timeout_s;
   if (o.collective_timeout_s > 0) options.collective_timeout_s = o.collective_timeout_s;
   if (o.dead_after_s > 0) options.dead_after_s = o.dead_after_s;
-  const auto meet = [info, options, cancel = own_cancel()] {
-    std::optional<CancelScope>
-        scope;  // nobody waits for others on behalf of a caller that has left
-    if (cancel) scope.emplace(cancel->flag());
-    return std::make_shared<Workers>(dist::join(info, options), info.rejoin);
-  };
-  return static_cast<gsm_group*>(add_object(waiting<std::shared_ptr<Workers>>(meet)));
+  const auto met = std::make_shared<std::shared_ptr<Workers>>();
+  run_until_left([info, options, met](const std::atomic<bool>& left) {
+    const CancelScope scope(left);  // nobody waits for others on behalf of a caller that has left
+    *met = std::make_shared<Workers>(dist::join(info, options), info.rejoin);
+  });
+  return static_cast<gsm_group*>(add_object(std::move(*met)));
 }
 
 // Takes the state that the plan goes on from into its options.
