@@ -173,7 +173,7 @@ TEST(Attention, RefusesWhatDoesNotFit) {
   EXPECT_THAT(error_of<ShapeError>([&] {
                 attention(q.reshape({6, 4}), {});
               }),
-              HasSubstr("[B, T, (H + 2 K) D]"));
+              HasSubstr("[B, T, 3 H D]"));
   EXPECT_THAT(error_of<ShapeError>([&] {
                 attention(q, normal({2, 5, 4}, 1), {});
               }),
