@@ -240,7 +240,9 @@ void validate(const Config& c, int workers, int per_machine) {
   if (const int places = static_cast<int>(c.dist.places); places > 0) {
     require(places >= workers, "dist.places",
             "at least the number of workers, " + std::to_string(workers) + ", or 0");
-    require(places == workers || (method.joins && c.train.pairing == "handshake"), "dist.places",
+    require(places == workers ||
+                (method.joins && (method.synchronous || c.train.pairing == "handshake")),
+            "dist.places",
             "0 unless train.method is " +
                 dist::methods_that([](const dist::MethodTraits& m) { return m.joins; }, "or") +
                 ", with train.pairing=handshake: nobody can join the others");

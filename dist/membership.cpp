@@ -27,10 +27,15 @@ Membership::Membership(Group& group, int min_workers, Lost lost)
   std::iota(built_for_.begin(), built_for_.end(), 0);
 }
 
-void Membership::joined(int rank) {
+void Membership::joined(int rank, std::uint64_t arrival) {
   left_.erase(rank);
   taken_back_.insert(rank);
-  admitted_.at(static_cast<std::size_t>(rank)) = group_.arrivals(rank);
+  admitted_.at(static_cast<std::size_t>(rank)) = arrival != 0 ? arrival : group_.arrivals(rank);
+}
+
+void Membership::outside() {
+  std::ranges::fill(admitted_, 0);
+  built_for_.clear();
 }
 
 std::vector<std::uint64_t> Membership::arrivals() const {
@@ -110,7 +115,10 @@ void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
     check<GivenUp>(std::ranges::find(members, group_.rank()) != members.end(), "worker ",
                    group_.rank(),
                    ": the others have given this worker up; it can't go on with them");
-    const auto changed = [&] { return alive() != members || arrivals() != came; };
+    const auto changed = [&] {
+      if (listen_) listen_();
+      return alive() != members || arrivals() != came;
+    };
     try {
       const auto came_again = [&](int m) {
         return came[static_cast<std::size_t>(m)] != built_at_[static_cast<std::size_t>(m)];
@@ -128,6 +136,10 @@ void Membership::run(FunctionRef<void(Collectives&)> op, Seconds patience) {
       }
       op(group_.collectives());
       return;
+    } catch (const MembersChanged&) {
+      broken_ = true;
+      if (wall_seconds() > until) throw;
+      if (listen_) listen_();
     } catch (const DistTimeout&) {
       broken_ = true;
       if (!changed()) throw;

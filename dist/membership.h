@@ -2,6 +2,7 @@
 // collectives are rebuilt with the living, and the operation is done again.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -21,9 +22,13 @@ class Membership {
   // said goodbye, though its process may live on
   void left(int rank) { left_.insert(rank); }
   // A worker that came back (Event{joined}) takes part in the next run(). All members must say so
-  // before the same run(): synchronous methods agree on the step first. Until then it is counted as
-  // gone.
-  void joined(int rank);
+  // before the same run(), or while they are in it (see listen()). Until then it is counted as
+  // gone. arrival: in which of its arrivals it takes part (Group::arrivals); 0: the last.
+  void joined(int rank, std::uint64_t arrival = 0);
+  // This worker comes to others: each of them takes part after joined(), whoever it is.
+  void outside();
+  // Called while run() begins again, since others may have said who has joined.
+  void listen(std::function<void()> hear) { listen_ = std::move(hear); }
   // With Lost::is_out it must be given every event of the control link. Where a connection was lost
   // and both sides have gone on, the side with more workers remains; of two equal ones, that with
   // the lowest rank.
@@ -56,6 +61,7 @@ class Membership {
   Group& group_;
   int min_workers_;
   const Lost lost_;
+  std::function<void()> listen_;
   bool broken_ = false;
   std::string out_;  // why this worker is; empty: it takes part
   std::set<int> left_, taken_back_;

@@ -27,6 +27,10 @@ using Seconds = std::chrono::duration<double>;
 struct DistTimeout : DistError {
   using DistError::DistError;
 };
+// Somebody has come while the collectives were being built; all try again.
+struct MembersChanged : DistError {
+  using DistError::DistError;
+};
 // The others have given this worker up and go on without it.
 struct GivenUp : DistError {
   using DistError::DistError;
@@ -56,9 +60,10 @@ enum class MessageType : std::uint8_t {
   no_state,
   back,
   bye,
-  sketch,  // of the sender's model, see consensus_estimate.h
-  doubt,   // of the worker `value` (epoch 1), or no more (0), see quarantine.h
-  notice   // of the kind `epoch`; taken by the link itself, see ControlLink::notice()
+  sketch,    // of the sender's model, see consensus_estimate.h
+  doubt,     // of the worker `value` (epoch 1), or no more (0), see quarantine.h
+  admitted,  // who takes part in rounds from now on, see rounds/joining.cpp
+  notice     // of the kind `epoch`; taken by the link itself, see ControlLink::notice()
 };
 struct Message {
   MessageType type = MessageType::avail;
@@ -83,7 +88,8 @@ struct Event {
   int peer = -1;
   Message message;
   bool ok = false;            // exchanged: the payload arrived whole on this side
-  std::uint64_t session = 0;  // exchanged: which
+  // exchanged: which; joined: which of its Group::arrivals() this is, 0: not known
+  std::uint64_t session = 0;
   std::vector<char> note{};   // exchanged, ok: what the peer's host sent along with its tensor
   // exchanged, ok: |send - receive|^2 where both are floats of one length; else 0
   double squared_distance = 0;

@@ -75,7 +75,8 @@ std::optional<double> CommonStop::heard_from_all(dist::Notice what, double own,
     double largest = own;
     bool all = true;
     for (const int peer : group_.alive()) {
-      if (peer == group_.rank()) continue;
+      // who joined does not stop with the others
+      if (peer == group_.rank() || peer >= group_.started()) continue;
       const std::optional<double> said = group_.control().notice(what, peer);
       all = all && said;
       largest = std::max(largest, said.value_or(own));

@@ -153,6 +153,8 @@ void Milestones::look(double seen) {
 
 bool Milestones::together(const char* what, const std::function<void()>& step) {
   if (plan_.joined()) return false;  // they meet as they began
+  // In rounds, the collectives are of all that take part now.
+  if (plan_.method().synchronous && journal_.changed()) all_meet_ = false;
   if (plan_.several() && (trainer_.method->stats().alive < plan_.place.size || journal_.lost()))
     all_meet_ = false;
   if (!all_meet_) return false;
@@ -176,8 +178,9 @@ void Milestones::evaluate(double seen) {
   if (stop_signal()) return;  // it is not lost, but stopped, and so is this one
   if (evaluations_.of_mean() && !alone_)
     journal_.progress.note(
-        "eval     some worker was lost: from now on each worker evaluates its own model" +
-        std::string(plan_.config.train.patience > 0 ? ", and train.patience ends nothing" : ""));
+        fmt::format("eval     some worker {}: from now on each worker evaluates its own model{}",
+                    journal_.lost() ? "was lost" : "has come",
+                    plan_.config.train.patience > 0 ? ", and train.patience ends nothing" : ""));
   alone_ = true;
   // one for all that a step has passed, and none where the end of the run follows
   while (evaluate_at_ <= seen && evaluate_at_ < plan_.total_samples) evaluate_at_ += every;

@@ -298,6 +298,7 @@ class DisturbedLink final : public ControlLink {
     Edge& edge = edges_.at(static_cast<std::size_t>(e.peer));
     if (e.kind == Event::Kind::dead) edge.messages.clear();
     if (e.kind == Event::Kind::dead || e.kind == Event::Kind::joined) {
+      if (e.kind == Event::Kind::joined) e.session += edge.returns;
       // else: said already, or said when the cut ends
       if (!edge.dead) ready_.push_back(std::move(e));
       return;

@@ -100,12 +100,12 @@ struct Shared {
     worker(rank).mail.back().push_back(std::move(e));
     worker(rank).filled.notify_all();
   }
-  void put(int rank, Event::Kind kind, int peer, std::string why = {}) {
+  void put(int rank, Event::Kind kind, int peer, std::string why = {}, std::uint64_t session = 0) {
     put(rank, {.kind = kind,
                .peer = peer,
                .message = {},
                .ok = false,
-               .session = 0,
+               .session = session,
                .why = std::move(why)});
   }
   void put(int rank, int from, const Message& message) {
@@ -189,9 +189,8 @@ struct Shared {
 
   void unite(int a, int b) {
     for (const auto& [self, peer] : {std::pair(a, b), std::pair(b, a)}) {
-      ++link(self, peer).arrivals;
       link(self, peer).up = true;
-      put(self, Event::Kind::joined, peer);
+      put(self, Event::Kind::joined, peer, {}, ++link(self, peer).arrivals);
     }
   }
 

@@ -35,7 +35,10 @@ MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
   };
   row.make = [with, traits](const MethodContext& context) {
     const auto own = context.options.settings.as<Options>(traits.name);
-    return std::make_unique<DilocoMethod>(traits, context, Diloco(with, own, factor_of(own)), own);
+    auto made =
+        std::make_unique<DilocoMethod>(traits, context, Diloco(with, own, factor_of(own)), own);
+    if (context.options.rejoin) made->join();
+    return made;
   };
   return row;
 }
@@ -43,10 +46,11 @@ MethodRow row_with_outer_steps(With with, const MethodTraits& traits) {
 }  // namespace
 
 MethodRow diloco_row() {
-  return row_with_outer_steps<DilocoOptions>(With::all, {.name = "diloco", .graph = false});
+  return row_with_outer_steps<DilocoOptions>(With::all,
+                                             {.name = "diloco", .graph = false, .joins = true});
 }
 MethodRow noloco_row() {
-  return row_with_outer_steps<NolocoOptions>(With::neighbours, {.name = "noloco"});
+  return row_with_outer_steps<NolocoOptions>(With::neighbours, {.name = "noloco", .joins = true});
 }
 
 Diloco::Diloco(With all_or_neighbours, const DilocoOptions& o, double consensus_factor)

@@ -36,7 +36,7 @@ AsioLink::Impl::Impl(const LaunchInfo& i, const JoinOptions& o)
       life(greeting::fresh_number()),
       granted(i.grant.empty() ? std::nullopt : std::optional(identity(i.grant))),
       credentials(credentials_of(i, o, granted)),
-      bind(asio::ip::make_address(bind_address(i))) {
+      bind((await_name(i, o), asio::ip::make_address(bind_address(i)))) {
   for (int r = 0; r < info.all_places(); ++r) peers.push_back(std::make_unique<Peer>(io));
 }
 

@@ -86,7 +86,8 @@ class AsioLink final : public ControlLink {
   // Called on the link's thread; must be quick. Empty functions: nobody is called any more.
   struct Hooks {
     std::function<void(int peer, const std::string& why)> dead;  // our own rank: this worker is out
-    std::function<void(int peer)> joined;
+    // somebody has come (-1), or it is said that this worker was admitted
+    std::function<void(int rank)> joined;
     // reset_edge() of a peer
     std::function<void(int peer, std::uint64_t session, std::uint64_t opened)> reset;
     // end_collectives() of a peer

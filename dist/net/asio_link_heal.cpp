@@ -347,16 +347,19 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
     p.alive = true;
   }
   changed.notify_all();
-  {
-    std::lock_guard lock(hooks_mutex);
-    if (hooks.joined) hooks.joined(rank);
-  }
+  say_joined(-1);
   Event e;
   e.kind = Event::Kind::joined;
   e.peer = rank;
+  e.session = p.arrivals;
   events.push(std::move(e));
   tried(rank);
   listen(rank);
+}
+
+void AsioLink::Impl::say_joined(int rank) {
+  std::lock_guard lock(hooks_mutex);
+  if (hooks.joined) hooks.joined(rank);
 }
 
 void AsioLink::Impl::dial_later(int rank, Clock::duration wait) {

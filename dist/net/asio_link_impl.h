@@ -112,6 +112,8 @@ struct AsioLink::Impl {
   void closed(int rank, const std::string& why);
   void mark_dead(int rank, const std::string& why, bool lost);
   void mark_given_up(int rank, const std::string& why);
+  // To who waits in collectives that are being built; rank: who takes part now, -1: not known yet.
+  void say_joined(int rank);
   void mark_dead_gently(int rank, const std::string& why);
   void give_up(const std::string& why);
   void schedule();

@@ -82,6 +82,8 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
       e.peer = rank;
       e.message = f.message;
       events.push(std::move(e));
+      if (f.message.type == MessageType::admitted)
+        say_joined(static_cast<int>(f.message.epoch / 2));
       return true;
     }
     case Kind::key_value: {

@@ -61,17 +61,33 @@ struct GlooCollectives::Impl {
   mutable std::mutex mutex;
   std::shared_ptr<GlooContext> context;
   std::uint64_t key = 0;  // names the context, the same on all members; 0: not agreed on yet
-  // A member's operation failed: who was the first, why, and in which context.
+  // Which attempt of a rebuild this one makes, and the others make: theirs once all agree.
+  std::uint64_t own_attempt = 0;
+  std::map<int, std::uint64_t> attempts;
+  // A member's operation failed: who was the first, why, and in which context; or the attempt that
+  // it has given up.
   struct End {
     int rank;
     std::uint64_t key;
     bool late;
   };
-  std::optional<End> end_elsewhere;
+  std::map<int, End> ended_by;  // the last of each
   std::atomic<bool> stop{false};
   bool rebuilding = false;
+  std::atomic<bool> somebody_came{false};  // while it was
 
   Impl(AsioLink& l, Seconds s) : link(l), limit(s), members{l.rank()} {}
+
+  // Under the mutex.
+  bool given_up(const End& e) const {
+    const auto theirs = attempts.find(e.rank);
+    return theirs != attempts.end() && theirs->second == e.key;
+  }
+  std::optional<End> end_elsewhere() const {
+    for (const auto& [rank, e] : ended_by)
+      if (e.key == key || given_up(e)) return e;
+    return std::nullopt;
+  }
 
   std::vector<int> dead() const {
     std::vector<int> ranks;
@@ -105,7 +121,8 @@ struct GlooCollectives::Impl {
       std::lock_guard lock(mutex);
       old = std::move(context);
       context.reset();
-      key = 0;
+      key = own_attempt = 0;
+      attempts.clear();
       rebuilding = false;
       broken = why;
     }
@@ -115,16 +132,19 @@ struct GlooCollectives::Impl {
   [[noreturn]] void end(const std::string& what, const std::exception& error) {
     bool late = dynamic_cast<const DistTimeout*>(&error) != nullptr;
     std::string why = error.what();
+    bool tries_again = somebody_came;
     const auto ended_elsewhere = [&]() -> std::optional<End> {
       std::lock_guard lock(mutex);
-      return end_elsewhere && end_elsewhere->key == key ? end_elsewhere : std::nullopt;
+      const std::optional<End> found = end_elsewhere();
+      tries_again = tries_again || (found && given_up(*found));
+      return found;
     };
     // A connection may show that a worker died, or lost patience, before the control link does,
     // whose thread may wait for a core as long as a frozen worker is waited for.
     const auto until = SteadyClock::now() + ms(link.dead_after());
     std::optional<End> other = ended_elsewhere();
-    while (dead().empty() && !late && !(other && other->late) && !stop && link.given_up().empty() &&
-           SteadyClock::now() < until) {
+    while (dead().empty() && !late && !(other && (other->late || tries_again)) && !stop &&
+           link.given_up().empty() && SteadyClock::now() < until) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
       other = ended_elsewhere();
     }
@@ -136,12 +156,14 @@ struct GlooCollectives::Impl {
       why += fmt::format(" (limit {:g} s{})", allowed.count(),
                          allowed == limit ? ", collective_timeout_s" : "");
     // The others may wait for each other, and never learn of it from their connection to us.
+    const std::uint64_t ended = key != 0 ? key : own_attempt;
     for (const int m : members)
-      if (key != 0 && m != link.rank()) link.end_collectives(m, key, late);
+      if (ended != 0 && m != link.rank()) link.end_collectives(m, ended, late);
     why = explain(what, why);
     drop(why);
     if (!link.given_up().empty()) throw GivenUp(why);
     if (late && dead().empty()) throw DistTimeout(why);
+    if (tries_again) throw MembersChanged(why);
     throw DistError(why);
   }
 
@@ -213,6 +235,10 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t se
     std::vector<char> address;
   };
   const std::uint64_t own = greeting::fresh_number();
+  {
+    std::lock_guard lock(mutex);
+    own_attempt = own;
+  }
   std::map<int, Known> known;
   std::map<int, int> place;
   std::vector<int> others;
@@ -256,8 +282,11 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t se
   {
     std::lock_guard lock(mutex);
     key = own;
-    for (const auto& [m, k] : known) key ^= k.attempt;
-    if (end_elsewhere && end_elsewhere->key == key) throw DistError("it failed elsewhere");
+    for (const auto& [m, k] : known) {
+      key ^= k.attempt;
+      attempts[m] = k.attempt;
+    }
+    if (end_elsewhere()) throw DistError("it failed elsewhere");
   }
   // All addresses before the first connection: so the missing are known by name.
   for (const int m : others) fresh.connect(place[m], known[m].address, until);
@@ -274,7 +303,7 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
   {
     std::lock_guard lock(s.mutex);
     s.members = members;
-    s.stop = false;
+    s.stop = s.somebody_came = false;
     s.rebuilding = true;
   }
   s.allowed = limit;
@@ -302,8 +331,11 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
   }
 }
 
-void GlooCollectives::joined() {
-  impl_->stop_if([](const Impl& s) { return s.rebuilding; });
+void GlooCollectives::joined(int rank) {
+  impl_->stop_if([rank](Impl& s) {
+    return s.rebuilding && std::ranges::find(s.members, rank) == s.members.end() &&
+           (s.somebody_came = true);
+  });
 }
 
 void GlooCollectives::interrupt() {
@@ -312,10 +344,8 @@ void GlooCollectives::interrupt() {
 
 void GlooCollectives::ended(int rank, std::uint64_t key, bool late) {
   std::lock_guard lock(impl_->mutex);
-  const auto& known = impl_->end_elsewhere;
-  if (known && known->key == key) return;
-  impl_->end_elsewhere = {rank, key, late};
-  if (impl_->context && impl_->key == key) impl_->context->abort();
+  impl_->ended_by[rank] = {rank, key, late};
+  if (impl_->context && impl_->end_elsewhere()) impl_->context->abort();
 }
 
 void GlooCollectives::died(int rank, bool left) {

@@ -20,10 +20,12 @@ class GlooCollectives final : public Collectives {
   // A worker died (or, our own rank: this worker was given up). Any thread. Clean leavers finish
   // first: their bytes are still to come.
   void died(int rank, bool left);
-  // A worker came (back). Any thread. A rebuild that waits for others is given up: they may be
-  // building with the one that came.
-  void joined();
-  // An operation of the collectives `key` failed at `rank`. Any thread.
+  // A worker came (back), or takes part now; -1: not known which. Any thread. A rebuild without it
+  // that waits for others is given up (MembersChanged): they may be building with the one that
+  // came.
+  void joined(int rank);
+  // An operation of the collectives `key` failed at `rank`, or it has given up this attempt to
+  // build them. Any thread.
   void ended(int rank, std::uint64_t key, bool late);
 
   void all_reduce_sum(const Tensor&) override;

@@ -101,7 +101,7 @@ class ProcessGroup final : public Group {
                side_channel_.dead(rank);
                collectives_.died(rank, why == "left");
              },
-         .joined = [this](int) { collectives_.joined(); },
+         .joined = [this](int rank) { collectives_.joined(rank); },
          .reset = [this](int rank, std::uint64_t session,
                          std::uint64_t opened) { payload_.peer_failed(rank, session, opened); },
          .collectives_ended = [this](int rank, std::uint64_t key,

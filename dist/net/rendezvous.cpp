@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <thread>
 
 #include "gossamer/core/cancel.h"
 #include "gossamer/core/error.h"
@@ -23,6 +24,7 @@ using SteadyClock = std::chrono::steady_clock;
 using wire::Kind;
 constexpr std::chrono::milliseconds kRetry(100), kAnswerTime(10000);
 constexpr std::chrono::milliseconds kLook(50);  // whether the caller has cancelled
+constexpr std::chrono::milliseconds kAskNamesAgain(500);
 constexpr int kMaxHandshakeFailures = 30;
 // When it is clear that all must end: those who call until then learn why. One who calls later
 // waits for a worker 0 that is gone.
@@ -461,6 +463,31 @@ std::vector<tcp::endpoint> resolve(asio::io_context& io, const std::string& host
   std::stable_partition(out.begin(), out.end(),
                         [](const tcp::endpoint& e) { return e.address().is_v4(); });
   return out;
+}
+
+void await_name(const LaunchInfo& info, const JoinOptions& options) {
+  if (info.local) return;
+  std::vector<std::string> hosts{info.host};
+  for (const std::string& seed : info.seeds) hosts.push_back(seed.substr(0, seed.rfind(':')));
+  asio::io_context io;
+  const auto until = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
+                                              Seconds(options.connect_timeout_s));
+  for (bool again = false;; again = true) {
+    for (const std::string& host : hosts) try {
+        resolve(io, host, info.port);
+        return;
+      } catch (const DistError&) {
+        const bool is_none = host.find_first_of("[] \t") != host.npos;
+        if (&host == &hosts.back() && (is_none || SteadyClock::now() + kAskNamesAgain > until))
+          throw;
+      }
+    if (!again && options.on_wait)
+      options.on_wait("the name \"" + info.host + "\" is not known yet; asked for again");
+    for (const auto next = SteadyClock::now() + kAskNamesAgain; SteadyClock::now() < next;) {
+      check_cancelled();
+      std::this_thread::sleep_for(kLook);
+    }
+  }
 }
 
 std::string seen_from_outside(const std::string& host, const std::string& local_address) {

@@ -37,6 +37,9 @@ JoinedGroup meet(asio::io_context&, const LaunchInfo&, const JoinOptions&, const
 wire::Frame hello(const LaunchInfo&, wire::Purpose, std::uint64_t life, std::uint16_t port);
 // host:port to addresses, IPv4 first. DistError when the host is not known.
 std::vector<asio::ip::tcp::endpoint> resolve(asio::io_context&, const std::string& host, int port);
+// Until the name of worker 0's host, or of one that a worker that is started again may ask, is
+// known: it may be new. DistError after connect_timeout_s.
+void await_name(const LaunchInfo&, const JoinOptions&);
 // Workers on our own host may have come over the loopback: for the others they live where we do.
 std::string seen_from_outside(const std::string& host, const std::string& local_address);
 

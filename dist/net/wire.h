@@ -18,7 +18,7 @@ namespace gossamer::dist::wire {
 constexpr std::size_t kFrameBytes = 64;
 // a longer one is refused before anything is allocated
 constexpr std::size_t kMaxPayload = 64 * 1024;
-constexpr std::uint8_t kVersion = 10;
+constexpr std::uint8_t kVersion = 11;
 constexpr std::uint32_t kMostRanks = 1024;  // that a frame may name; see kMaxWorkers
 
 using Bytes = std::vector<std::uint8_t>;

@@ -19,6 +19,7 @@ namespace gossamer::dist {
 namespace {
 
 constexpr double kPurposes = 8;                 // in a meeting: more than there are of Purpose
+constexpr double kNextTry_s = 1;                // between meetings for those that want to join
 constexpr int kRoundBits = 32, kSlotBits = 12;  // of a session: epoch, round, slot
 
 // Rounds over those that are left. A name that does not go with their number (a hypercube of seven)
@@ -86,6 +87,9 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       formula_(std::move(formula)),
       graph_(with.graph),
       pieces_(traffic.pieces),
+      digest_(traits.joins && group_.started() < group_.size()
+                  ? run_digest(name(), params_, graph_, options_)
+                  : RunDigest{}),
       error_(coding_error(with, traffic, vectors_of(*formula_))),
       own_vectors_(formula_->own_vectors()),
       velocity_(formula_->uses_velocity() ? velocity_of(name(), optimizer_) : Tensor()),
@@ -96,7 +100,7 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       exchange_(group_, slots(), Seconds(options_.exchange_timeout_s),
                 codes_of(with, pieces_, error_, vectors_of(*formula_)),
                 [this](const Event& e) { handle(e); }),
-      members_(static_cast<std::size_t>(group_.size())),
+      members_(static_cast<std::size_t>(options_.rejoin ? 0 : group_.started())),
       quarantine_(group_.rank(), group_.size()),
       resumed_(steps_before() == 0),
       samples_(options_.start_samples),
@@ -107,6 +111,8 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
   check(slots() == 1 || (vectors_of(*formula_) == 1 && formula_->messages_per_round() == 1), name(),
         ": several vectors in pieces");
   std::iota(members_.begin(), members_.end(), 0);
+  if (options_.rejoin) members_ = {group_.rank()};
+  membership_.listen([this] { exchange_.poll(); });
   for (const OwnVector& each : own_vectors_)
     own_.push_back(each.begins_as_model
                        ? params_.values().clone()
@@ -132,7 +138,7 @@ std::vector<NamedTensor> SynchronousMethod::state() {
 }
 
 void SynchronousMethod::adopt_members() {
-  const bool shrunk = alive() < group_.size();
+  const bool shrunk = alive() != group_.started() || group_.started() < group_.size();
   by_rank_ = options_.rounds.empty();
   if (alone()) {
     rounds_ = nullptr;
@@ -143,7 +149,10 @@ void SynchronousMethod::adopt_members() {
   } else if (by_rank_) {
     std::vector<bool> dead(static_cast<std::size_t>(group_.size()), true);
     for (const int m : members_) dead[static_cast<std::size_t>(m)] = false;
-    rounds_ = make_rounds(shrunk ? heal(graph_, dead) : graph_);
+    const bool grows = group_.started() < group_.size();
+    rounds_ = make_rounds(grows    ? graph_of_living(graph_, dead, options_.workers_per_node)
+                          : shrunk ? heal(graph_, dead)
+                                   : graph_);
   } else {
     rounds_ =
         rounds_over(options_.rounds, alive(), options_.workers_per_node, shrunk, traits_.directed);
@@ -171,6 +180,7 @@ void SynchronousMethod::end_step() {
   ++stats_.gradients;
   if (group_.size() < 2) return;
   exchange_.poll();
+  if (newcomers_.waiting() && wall_seconds() >= next_try_) restart_ = true;
   restart_if_needed();
 }
 
@@ -187,7 +197,7 @@ void SynchronousMethod::begin_anew() {
 
 i64 SynchronousMethod::steps_before() const {
   return std::llround(options_.start_samples /
-                      (static_cast<double>(options_.batch) * group_.size()));
+                      (static_cast<double>(options_.batch) * group_.started()));
 }
 
 // --- rounds
@@ -412,9 +422,18 @@ void SynchronousMethod::handle(const Event& e) {
   membership_.hear(e);
   switch (e.kind) {
     case Event::Kind::dead:
+      newcomers_.gone(e.peer);
+      told_.erase(e.peer);
       return lose(e.peer, e.why == "left" ? "left" : "dead");
+    case Event::Kind::joined:
+      came_[e.peer] = e.session != 0 ? e.session : group_.arrivals(e.peer);
+      return;
     case Event::Kind::message:
-      if (e.message.type == MessageType::bye && e.message.epoch == 0) {
+      if (e.message.type == MessageType::ask_state) {
+        asked_to_join(e.peer, e.message);
+      } else if (e.message.type == MessageType::admitted) {
+        hear_admission(e.peer, e.message);
+      } else if (e.message.type == MessageType::bye && e.message.epoch == 0) {
         membership_.left(e.peer);
         lose(e.peer, "left");
       } else if (e.message.type == MessageType::stopped && e.message.epoch == epoch_) {
@@ -473,23 +492,31 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   }
   const auto n = static_cast<std::size_t>(group_.size()),
              me = static_cast<std::size_t>(group_.rank());
-  // purpose (0: not here), epoch, samples, 1 of who begins anew
-  constexpr std::size_t kColumns = 4;
+  // purpose (0: not here), epoch, samples, 1 of who begins anew, 1 of who has no state; behind
+  // them, who has asked to join
+  constexpr std::size_t kColumns = 5;
   bool same = false, some_stop = false;
+  Lives known_to_all;  // of those that want to join
+  std::set<int> without_state;
   double epoch = 0, samples = 0;
   membership_.run(
       [&](Collectives& all) {
-        std::vector<double> table(n * kColumns, 0.0);
+        std::vector<double> table(n * (kColumns + Newcomers::kColumns), 0.0);
+        const std::span<double> asking = std::span(table).subspan(n * kColumns);
         const double mine = static_cast<double>(purpose) + kPurposes * tag;
         table[me * kColumns] = mine;
         table[me * kColumns + 1] = static_cast<double>(epoch_);
-        table[me * kColumns + 2] = samples_;
+        table[me * kColumns + 2] = has_state_ ? samples_ : 0;
         table[me * kColumns + 3] = stops ? 1 : 0;
+        table[me * kColumns + 4] = has_state_ ? 0 : 1;
+        newcomers_.write(asking);
         if (group_.size() > 1) all.all_reduce_sum(table, patience);
         same = true, some_stop = false;
         training_.clear();
         bool finishing = false;
         double sum = 0, most = 0;
+        without_state.clear();
+        int root = -1;
         epoch = 0;
         for (std::size_t w = 0; w < n; ++w) {
           const double theirs = table[w * kColumns];
@@ -501,17 +528,35 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
           most = std::max(most, table[w * kColumns + 2]);
           sum += table[w * kColumns + 2];
           some_stop = some_stop || table[w * kColumns + 3] != 0;
+          if (table[w * kColumns + 4] != 0)
+            without_state.insert(static_cast<int>(w));
+          else if (theirs != 0 && root < 0)
+            root = static_cast<int>(w);
         }
+        check<DistError>(root >= 0, "worker ", group_.rank(),
+                         ": all have gone that had a state to give");
         // Each counted its own steps for all. If someone is done, all are: it will not go on.
-        samples = finishing ? most : sum / all.members();
+        samples = finishing ? most : sum / (all.members() - std::ssize(without_state));
+        const bool too_late = finishing || !without_state.empty();
+        known_to_all = too_late ? Lives() : Newcomers::heard_by_all(asking, all.members());
+        if (!without_state.empty()) {
+          same = false;
+          share_state(all, root);
+        }
         if (same) work(all);
       },
       patience);
   const std::vector<int> now = membership_.members();
-  const bool anew = !same || some_stop || now != members_;
+  const bool anew = !same || some_stop || now != members_ || !known_to_all.empty();
+  if (newcomers_.waiting() && known_to_all.empty()) next_try_ = wall_seconds() + kNextTry_s;
   if (anew) {
     for (const int m : members_)
       if (std::ranges::find(now, m) == now.end()) lose(m, "dead");
+    for (const int m : now) {
+      const bool new_here = std::ranges::find(members_, m) == members_.end();
+      if (new_here && (has_state_ || without_state.contains(m)) && options_.on_fault)
+        options_.on_fault("joined", m);
+    }
     members_ = now;
     epoch_ = static_cast<std::uint32_t>(epoch) + 1;
     samples_ = samples;
@@ -519,10 +564,12 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     gone_.clear();
     stopped_.clear();
     restart_ = false;
+    if (!std::exchange(has_state_, true)) params_.refresh();
     adopt_members();
     k_ = 0;
     ++restarts_;
     begin_anew();
+    if (!known_to_all.empty()) let_in(known_to_all);
   }
   stats_.exposed_s += wall_seconds() - began - (exchange_.waited() - waited);
   return same;

@@ -19,9 +19,11 @@
 #include "gossamer/dist/method_context.h"
 #include "gossamer/dist/quarantine.h"
 #include "gossamer/dist/rounds/controllable.h"
+#include "gossamer/dist/rounds/newcomers.h"
 #include "gossamer/dist/rounds/outer_model.h"
 #include "gossamer/dist/rounds/round_exchange.h"
 #include "gossamer/dist/rounds/step.h"
+#include "gossamer/dist/run_digest.h"
 #include "gossamer/dist/usual_distance.h"
 
 namespace gossamer::dist {
@@ -66,6 +68,9 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   FlatParams& params() final { return params_; }
   int alive() const final { return static_cast<int>(members_.size()); }
   i64 restarts() const final { return restarts_; }
+  // Of a worker that joins others (MethodOptions::rejoin), once it is made: returns when it takes
+  // part. DistError: the others do not let it in.
+  void join();
 
  protected:
   // the step's update, and the mixing that belongs to it
@@ -182,6 +187,12 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   void tell_all(const Message&);
   void judge_partners();  // of the round that was mixed
   void judge();           // who is broken
+  // joining.cpp
+  void asked_to_join(int peer, const Message&);
+  void hear_admission(int peer, const Message&);
+  void admit(const Lives& all);  // who takes part from the next meeting on
+  void let_in(Lives newcomers);
+  void share_state(Collectives&, int root);
   // rounds_ counts ranks or places among the members
   int place_of(int worker) const;
   int rank_at(int place) const;
@@ -191,7 +202,8 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   const std::unique_ptr<RoundFormula> formula_;
   const Graph graph_;
   const std::vector<FlatRange> pieces_;
-  const Tensor error_;  // of coding, of all pieces, f32 [1, n]; undefined: there is none
+  const RunDigest digest_;  // of who asks to join, the same is wanted
+  const Tensor error_;      // of coding, of all pieces, f32 [1, n]; undefined: there is none
   // the formula's: what they are, and the tensors, f32 [1, n], or as values() if they begin so
   std::vector<OwnVector> own_vectors_;
   std::vector<Tensor> own_;
@@ -207,7 +219,15 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   bool by_rank_ = false;
   LeftOut left_out_;
   Quarantine quarantine_;
-  std::set<int> gone_;         // heard of since the last meeting
+  std::set<int> gone_;  // heard of since the last meeting
+  // Who has asked to take part, and when all meet again if some had not heard of it.
+  Newcomers newcomers_;
+  double next_try_ = 0;
+  bool has_state_ = true;                             // false: it joins, and was given none yet
+  std::map<int, std::uint64_t> came_;                 // by rank: the last arrival that was heard of
+  std::set<std::pair<int, std::uint32_t>> admitted_;  // ranks and lives, ever
+  // by sender: how many its list has, and what came of it
+  std::map<int, std::pair<std::uint32_t, Lives>> told_;
   std::vector<int> training_;  // who came to the last meeting for something else than the end
   // workers that wait for the next meeting, and the first round that each did not begin
   std::map<int, i64> stopped_;

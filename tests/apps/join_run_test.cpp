@@ -70,6 +70,18 @@ TEST_F(JoinRun, AWorkerTakesPartAndAllFinishTogether) {
       << "the results are of those that began";
 }
 
+TEST_F(JoinRun, OfOuterStepsToo) {
+  begin(2, {"train.epochs=60", "train.method=diloco", "train.period=4", "eval.every=20",
+            "eval.of=mean"});
+  ASSERT_TRUE(joins(2)) << said_beside();
+  const Result r = wait(), theirs = wait_beside();
+  EXPECT_EQ(r.code, 0) << r.out << r.err;
+  EXPECT_EQ(theirs.code, 0) << theirs.out << theirs.err;
+  EXPECT_EQ(summary()["workers_at_end"], 3);
+  // whichever side of a milestone it came on, nobody waits for another
+  EXPECT_EQ(r.out.find("failed"), r.out.npos) << r.out;
+}
+
 TEST_F(JoinRun, ASignalMakesItLeaveAndTheOthersGoOn) {
   begin(2, {"train.epochs=60"});
   ASSERT_TRUE(joins(2)) << said_beside();
@@ -122,7 +134,7 @@ TEST_F(JoinRun, RefusalsSayWhatToDo) {
   EXPECT_THAT(error(tiny({"dist.places=2", "--workers", "3"})),
               HasSubstr("at least the number of"));
   EXPECT_THAT(error(tiny({"dist.places=4", "train.method=allreduce", "--workers", "2"})),
-              HasSubstr("a2cid2, adpsgd or async-tracking"));
+              HasSubstr("a2cid2, adpsgd, async-tracking, diloco or noloco"));
   EXPECT_THAT(error(tiny({"dist.places=4", "data.shard=true", "--workers", "2"})),
               HasSubstr("divide the data"));
   const Result nobody = run({"train", "--join", "127.0.0.1:9", "dist.connect_timeout_s=1"});

@@ -19,8 +19,10 @@ inline int stress_events(int usual) {
 }
 
 // t has started with `started` of `places`. Each event is waited for until all that live have heard
-// of it, and then until they have done some steps. At the end all leave.
-inline void come_and_go(Training& t, int places, int started, int events, std::uint64_t seed) {
+// of it, and then until they have done some steps. At the end all leave. founders_return: those
+// that began may be started again, too.
+inline void come_and_go(Training& t, int places, int started, int events, std::uint64_t seed,
+                        bool founders_return = true) {
   Rng random(seed);
   std::vector<bool> here(static_cast<std::size_t>(places));
   std::fill_n(here.begin(), started, true);
@@ -29,6 +31,7 @@ inline void come_and_go(Training& t, int places, int started, int events, std::u
     const auto rank = static_cast<int>(random.below(static_cast<std::uint32_t>(places)));
     const auto r = static_cast<std::size_t>(rank);
     if (!here[r]) {
+      if (rank < started && !founders_return) continue;
       const int before = t.count("joined", rank);
       t.restart(rank);
       ASSERT_TRUE(t.until([&] { return t.count("joined", rank) == before + alive; }))

@@ -84,7 +84,8 @@ class Training {
     std::atomic<bool> frozen{false};  // its training stands still
     std::atomic<bool> leaves{false};
   };
-  Worker& worker(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
+  Worker& worker(int rank) { return workers_.at(static_cast<std::size_t>(rank)); }
+  int places() const { return static_cast<int>(workers_.size()); }
   // Of all workers in all their lives, as counted on the way.
   double steps() {
     double all = 0;
