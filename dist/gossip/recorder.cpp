@@ -160,9 +160,9 @@ Recorder::Recorder(const std::string& folder, const RunFacts& f)
 }
 
 void Recorder::write(const std::string& line) {
-  check<IoError>(std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
-                     std::fputc('\n', file_.get()) == '\n',
-                 path_, ": can't be written: ", std::strerror(errno));
+  const bool written = std::fwrite(line.data(), 1, line.size(), file_.get()) == line.size() &&
+                       std::fputc('\n', file_.get()) == '\n';
+  check<IoError>(written, path_, ": can't be written: ", std::strerror(errno));
 }
 
 void Recorder::happened(const WorkerEvent& e) {
@@ -188,8 +188,8 @@ void Recorder::happened(const WorkerEvent& e) {
 
 void Recorder::ended(std::uint64_t digest) {
   write(fmt::format(R"({{"event":"end","events":{},"digest":"{:016x}"}})", events_, digest));
-  check<IoError>(std::fflush(file_.get()) == 0, path_,
-                 ": can't be written: ", std::strerror(errno));
+  const bool flushed = std::fflush(file_.get()) == 0;
+  check<IoError>(flushed, path_, ": can't be written: ", std::strerror(errno));
 }
 
 namespace {

@@ -29,8 +29,8 @@ Code code(const wire::Token& token, std::uint8_t purpose, std::uint32_t door,
 
 Nonce fresh() {
   Nonce nonce;
-  check<DistError>(getentropy(nonce.data(), nonce.size()) == 0,
-                   "no random numbers from the kernel: ", std::strerror(errno));
+  const bool drawn = getentropy(nonce.data(), nonce.size()) == 0;
+  check<DistError>(drawn, "no random numbers from the kernel: ", std::strerror(errno));
   return nonce;
 }
 

@@ -39,8 +39,8 @@ std::optional<std::string> numeric(const sockaddr* address) {
 // The interfaces that are up, those with IPv4 first.
 std::vector<Interface> interfaces() {
   ifaddrs* list = nullptr;
-  check<DistError>(getifaddrs(&list) == 0,
-                   "cannot list the network interfaces: ", std::strerror(errno));
+  const bool listed_all = getifaddrs(&list) == 0;
+  check<DistError>(listed_all, "cannot list the network interfaces: ", std::strerror(errno));
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
   std::vector<Interface> found;
   for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next) {

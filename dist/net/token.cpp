@@ -81,13 +81,14 @@ std::string carried_by(const std::string& source) {
 
 std::string new_token() {
   std::array<std::uint8_t, kWantedBits / 8> random{};
-  check<DistError>(getentropy(random.data(), random.size()) == 0,
-                   "no random numbers from the kernel: ", std::strerror(errno));
+  const bool drawn = getentropy(random.data(), random.size()) == 0;
+  check<DistError>(drawn, "no random numbers from the kernel: ", std::strerror(errno));
   return hexadecimal(random);
 }
 
 std::string weakness(const std::string& token) {
-  const bool repeats = std::set<char>(token.begin(), token.end()).size() < kFewestDifferent;
+  const bool repeats = token.size() > kFewestDifferent &&
+                       std::set<char>(token.begin(), token.end()).size() < kFewestDifferent;
   if (!repeats && bits(token) >= kWantedBits) return "";
   std::ostringstream text;
   if (repeats)
