@@ -87,10 +87,10 @@ struct Event {
   } kind = Kind::none;
   int peer = -1;
   Message message;
-  bool ok = false;            // exchanged: the payload arrived whole on this side
+  bool ok = false;  // exchanged: the payload arrived whole on this side
   // exchanged: which; joined: which of its Group::arrivals() this is, 0: not known
   std::uint64_t session = 0;
-  std::vector<char> note{};   // exchanged, ok: what the peer's host sent along with its tensor
+  std::vector<char> note{};  // exchanged, ok: what the peer's host sent along with its tensor
   // exchanged, ok: |send - receive|^2 where both are floats of one length; else 0
   double squared_distance = 0;
   // dead: "connection closed", "no heartbeat for 2.1 s", "left" (a clean end); exchanged: what went
