@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -45,6 +46,8 @@ std::uint32_t tag_of(std::size_t count) {
   return static_cast<std::uint32_t>((count * 2 + (sizeof(T) == sizeof(double))) * 0x9e3779b1u);
 }
 
+constexpr std::size_t kKeptEnds = 256;
+
 std::chrono::milliseconds ms(Seconds s) { return std::chrono::ceil<std::chrono::milliseconds>(s); }
 
 }  // namespace
@@ -71,7 +74,7 @@ struct GlooCollectives::Impl {
     std::uint64_t key;
     bool late;
   };
-  std::map<int, End> ended_by;  // the last of each
+  std::deque<End> ends;  // the last kKeptEnds: one may give up several attempts in a row
   std::atomic<bool> stop{false};
   bool rebuilding = false;
   std::atomic<bool> somebody_came{false};  // while it was
@@ -84,7 +87,7 @@ struct GlooCollectives::Impl {
     return theirs != attempts.end() && theirs->second == e.key;
   }
   std::optional<End> end_elsewhere() const {
-    for (const auto& [rank, e] : ended_by)
+    for (const End& e : ends)
       if (e.key == key || given_up(e)) return e;
     return std::nullopt;
   }
@@ -156,7 +159,8 @@ struct GlooCollectives::Impl {
       why += fmt::format(" (limit {:g} s{})", allowed.count(),
                          allowed == limit ? ", collective_timeout_s" : "");
     // The others may wait for each other, and never learn of it from their connection to us.
-    const std::uint64_t ended = key != 0 ? key : own_attempt;
+    // Members that have agreed on another attempt of somebody else know another key.
+    const std::uint64_t ended = own_attempt != 0 ? own_attempt : key;
     for (const int m : members)
       if (ended != 0 && m != link.rank()) link.end_collectives(m, ended, late);
     why = explain(what, why);
@@ -324,7 +328,8 @@ void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Sec
       s.find_each_other(*fresh, key_of(members, epoch), until);
     }
     std::lock_guard lock(s.mutex);
-    s.rebuilding = false;
+    s.rebuilding = s.somebody_came = false;
+    s.own_attempt = 0;  // whose failure ends this now is known by the key
     s.broken.clear();
   } catch (const std::exception& e) {
     s.end("building the collective group", e);
@@ -344,7 +349,8 @@ void GlooCollectives::interrupt() {
 
 void GlooCollectives::ended(int rank, std::uint64_t key, bool late) {
   std::lock_guard lock(impl_->mutex);
-  impl_->ended_by[rank] = {rank, key, late};
+  impl_->ends.push_back({rank, key, late});
+  if (impl_->ends.size() > kKeptEnds) impl_->ends.pop_front();
   if (impl_->context && impl_->end_elsewhere()) impl_->context->abort();
 }
 
