@@ -35,7 +35,7 @@ void meets_by_name(const LaunchInfo& info, const std::function<void(const std::s
   options.connect_timeout_s = 60;
   options.on_wait = say;
   const auto group = process_group(named, options);
-  say("met " + std::to_string(group->alive().size()));
+  say("met " + std::to_string(group->size()));
 }
 const RegisterRole r1("meets-by-name", meets_by_name);
 
