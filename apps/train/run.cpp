@@ -76,9 +76,8 @@ int train_and_finish(Worker& w) {
   Trainer& trainer = w.trainer;
   StepLog log(w.plan, w.journal, trainer);
   trainer.began = Clock::now();
-  const bool together =
-      dist::method_traits(w.plan.config.train.method).synchronous && !w.plan.joined();
-  CommonStop stop(*trainer.group, together, trainer.method->samples_seen());
+  CommonStop stop(*trainer.group, w.plan.method().synchronous && !w.plan.joined(),
+                  trainer.method->samples_seen());
   try {
     nn::GradientStep gradient = gradient_step(w.plan, w.journal, trainer, [&] {
       return w.plan.schedule(trainer.method->samples_seen());

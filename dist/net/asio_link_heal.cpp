@@ -7,6 +7,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/dist/net/asio_link_impl.h"
 #include "gossamer/dist/net/greeting.h"
+#include "gossamer/dist/net/launch_sources.h"
 
 namespace gossamer::dist {
 namespace {
@@ -61,13 +62,11 @@ void AsioLink::Impl::rejoin() {
   std::string names, seed_error;
   std::vector<std::pair<std::string, int>> where;
   for (const std::string& seed : info.seeds) {
-    const auto colon = seed.rfind(':');
-    check<ConfigError>(colon != std::string::npos, "seed \"", seed, "\": must be host:port");
-    where.emplace_back(seed.substr(0, colon), std::atoi(seed.c_str() + colon + 1));
+    auto& [host, port] = where.emplace_back();
+    read_host_port("seed", seed, host, port);
   }
   where.emplace_back(info.host, info.port);
   for (auto& [host, port] : where) {
-    if (host.size() > 2 && host.front() == '[') host = host.substr(1, host.size() - 2);
     names += (names.empty() ? "" : ", ") + host + ":" + std::to_string(port);
     try {
       for (const auto& endpoint : resolve(io, host, port)) seeds.push_back(endpoint);

@@ -15,6 +15,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/dial.h"
+#include "gossamer/dist/net/launch_sources.h"
 
 namespace gossamer::dist {
 namespace {
@@ -468,7 +469,9 @@ std::vector<tcp::endpoint> resolve(asio::io_context& io, const std::string& host
 void await_name(const LaunchInfo& info, const JoinOptions& options) {
   if (info.local) return;
   std::vector<std::string> hosts{info.host};
-  for (const std::string& seed : info.seeds) hosts.push_back(seed.substr(0, seed.rfind(':')));
+  int port = 0;
+  for (const std::string& seed : info.seeds)
+    read_host_port("seed", seed, hosts.emplace_back(), port);
   asio::io_context io;
   const auto until = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
                                               Seconds(options.connect_timeout_s));

@@ -75,13 +75,16 @@ void SynchronousMethod::asked_to_join(int peer, const Message& m) {
                                  .gradients = digest_.parts});
     return;
   }
+  if (m.nonce == 0 || m.nonce >= kLives) return;  // no worker says that
   const auto came = came_.find(peer);
-  newcomers_.asks(peer, m.nonce % kLives,
-                  came == came_.end() ? group_.arrivals(peer) : came->second);
+  newcomers_.asks(peer, m.nonce, came == came_.end() ? group_.arrivals(peer) : came->second);
 }
 
 // A sender says one list after another.
 void SynchronousMethod::hear_admission(int peer, const Message& m) {
+  const auto places = static_cast<std::uint32_t>(group_.size());
+  if (m.epoch / 2 >= places || m.nonce > places || !(m.progress >= 0 && m.progress < kLives))
+    return;  // no worker says that
   auto& [wanted, list] = told_[peer];
   if (wanted == 0) wanted = m.nonce;
   list[static_cast<int>(m.epoch / 2)] =

@@ -10,8 +10,7 @@
 namespace gossamer::dist {
 namespace {
 
-constexpr double kPurposes = 8;   // more than there are of Purpose
-constexpr double kNextTry_s = 1;  // between meetings for those that want to join
+constexpr double kPurposes = 8;  // more than there are of Purpose
 
 }  // namespace
 
@@ -103,7 +102,13 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
       patience);
   const std::vector<int> now = membership_.members();
   const bool anew = !same || some_stop || now != members_ || !known_to_all.empty();
-  if (newcomers_.waiting() && known_to_all.empty()) next_try_ = wall_seconds() + kNextTry_s;
+  // One that some cannot reach must not begin rounds anew for ever.
+  if (newcomers_.waiting() && known_to_all.empty()) {
+    next_try_ = wall_seconds() + until_next_try_;
+    until_next_try_ *= 2;
+  } else {
+    until_next_try_ = kFirstTry_s;
+  }
   if (anew) {
     for (const int m : members_)
       if (std::ranges::find(now, m) == now.end()) lose(m, "dead");
@@ -111,6 +116,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
       const bool new_here = std::ranges::find(members_, m) == members_.end();
       if (new_here && (has_state_ || without_state.contains(m)) && options_.on_fault)
         options_.on_fault("joined", m);
+      newcomers_.gone(m);  // what it has asked since it was admitted
     }
     members_ = now;
     epoch_ = static_cast<std::uint32_t>(epoch) + 1;
@@ -124,9 +130,9 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     k_ = 0;
     ++restarts_;
     begin_anew();
-    if (!known_to_all.empty()) let_in(known_to_all);
   }
   stats_.exposed_s += wall_seconds() - began - (exchange_.waited() - waited);
+  if (!known_to_all.empty()) let_in(known_to_all);
   return same;
 }
 

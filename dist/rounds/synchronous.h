@@ -220,9 +220,11 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   LeftOut left_out_;
   Quarantine quarantine_;
   std::set<int> gone_;  // heard of since the last meeting
-  // Who has asked to take part, and when all meet again if some had not heard of it.
+  // Who has asked to take part, and when all meet again if some had not heard of it: after longer
+  // and longer.
+  static constexpr double kFirstTry_s = 1;
   Newcomers newcomers_;
-  double next_try_ = 0;
+  double next_try_ = 0, until_next_try_ = kFirstTry_s;
   bool has_state_ = true;                             // false: it joins, and was given none yet
   std::map<int, std::uint64_t> came_;                 // by rank: the last arrival that was heard of
   std::set<std::pair<int, std::uint32_t>> admitted_;  // ranks and lives, ever

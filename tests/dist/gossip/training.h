@@ -77,6 +77,7 @@ class Training {
     std::vector<float> x, at_start;
     MethodStats stats;
     double mean_at_start = 0, samples_at_start = 0;
+    float momentum_at_start = 0;
     std::atomic<double> seen{0};    // its estimate of what all have done, in samples
     std::atomic<i64> steps{0};      // of all its lives
     std::vector<double> gradients;  // of each of its lives
@@ -111,6 +112,7 @@ class Training {
   LocalCluster cluster;
   MethodOptions options;
   float noise = .01f;  // of gradients
+  float momentum = 0;
   std::function<Group&(int rank, Group&)> around = [](int, Group& group) -> Group& {
     return group;
   };
@@ -120,7 +122,7 @@ class Training {
     Group& group = cluster.group(rank);
     worker(rank).thread = std::thread([this, rank, again, &group] {
       Worker& me = worker(rank);
-      Quadratic q(rank, 40);
+      Quadratic q(rank, 40, momentum);
       me.gradients.push_back(0);
       try {
         train(me, rank, around(rank, group), again, q);
@@ -144,6 +146,8 @@ class Training {
     me.at_start.assign(copy.begin(), copy.end());
     me.mean_at_start = q.mean.span<float>()[0];
     me.samples_at_start = method->samples_seen();
+    for (const NamedTensor& each : q.sgd.state())
+      if (each.name == "momentum") me.momentum_at_start = *each.tensor.as<float>();
     while (!method->done()) {
       if (!group.control().alive(rank) || me.leaves) return;
       while (me.frozen) std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -26,6 +26,7 @@ class JoinRounds : public testing::TestWithParam<const char*> {
 
 TEST_P(JoinRounds, AWorkerTakesAStateAndAllFinishTogether) {
   Training t(6, 900, GetParam(), "ring", Seconds(.3), 3);
+  t.momentum = .5F;
   t.start();
   ASSERT_TRUE(t.reaches(.4));
   slow(t, 20000);
@@ -37,6 +38,7 @@ TEST_P(JoinRounds, AWorkerTakesAStateAndAllFinishTogether) {
   EXPECT_GE(t.worker(4).samples_at_start, .35 * t.options.total_samples);
   // the others tend to 1, the mean of 0, 1 and 2; its own start would be 4
   EXPECT_NEAR(t.worker(4).at_start[0], 1, 1.2);
+  EXPECT_NE(t.worker(4).momentum_at_start, 0) << "of the worker that gave its state";
   EXPECT_GT(t.worker(4).gradients.at(0), 0);
   EXPECT_NEAR(t.gradients() / t.options.total_samples, 1, .02);
 }
