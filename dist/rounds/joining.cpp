@@ -28,7 +28,7 @@ constexpr double kAskAgain_s = 1;
 constexpr std::uint32_t kLives = 1u << 16;  // sums of squares are exact for 2^10 workers
 
 // What comes is put here by a worker that has no state; one that has its own keeps it.
-void give(Collectives& all, Tensor own, int root, bool keeps) {
+void give(Collectives& all, const Tensor& own, int root, bool keeps) {
   if (own.numel() == 0) return;
   Tensor buffer = keeps ? own.clone() : own;
   all.broadcast(buffer, root);
