@@ -123,7 +123,7 @@ function(gossamer_cuda_sources target)
   set(cubins "")
   string(TOUPPER "${CMAKE_BUILD_TYPE}" type)
   separate_arguments(host NATIVE_COMMAND "${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_${type}}")
-  list(APPEND host -O3 -fno-math-errno -fno-trapping-math -fPIC)
+  list(APPEND host -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math -fPIC)
   if(GOSSAMER_NATIVE)
     list(APPEND host -march=native)
   elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
@@ -146,9 +146,10 @@ function(gossamer_cuda_sources target)
     # Registers and memory of the kernels, for tests/core/cuda/resources_test.cpp.
     set(resources ${PROJECT_BINARY_DIR}/nvcc/${stem}.resources)
     set(exact "")
-    # No fused multiply-adds, as in CMakeLists.txt.
+    # The same bits as on a CPU, where nothing is fused: parameters, the ids that are chosen, and
+    # which pixels a window of a picture needs.
     if(stem MATCHES "^(op_update|op_blocks|op_choose|op_likeliest|op_exchange|input)$")
-      set(exact -fmad=false -Xcompiler -ffp-contract=off)
+      set(exact -fmad=false)
     endif()
     set(options -x cu -std=c++20 -O3 -DNDEBUG -Xptxas -v ${warnings}
       -ccbin ${CMAKE_CXX_COMPILER} -Xcompiler ${host} ${exact} ${GOSSAMER_CUDA_FLAGS}

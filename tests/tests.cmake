@@ -28,15 +28,6 @@ function(gossamer_tests name folder)
     PROPERTIES TIMEOUT ${timeout} LABELS $<IF:$<STREQUAL:${name},gpu>,gpu,cpu>)
 endfunction()
 
-# They compare the pass of core/update.h with plain loops of their own, bit for bit.
-set_source_files_properties(
-  tests/core/kernels_update_test.cpp
-  tests/nn/optim_test.cpp
-  tests/nn/loss_scale_test.cpp
-  tests/apps/gradient_step_test.cpp
-  tests/dist/gossip/model_test.cpp
-  PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
-
 # The toolkit's stub of the driver: cuDNN plans attention with it where there is none.
 if(GOSSAMER_HAS_CUDA)
   get_filename_component(toolkit ${NVCC} REALPATH)
@@ -240,7 +231,6 @@ set_tests_properties(interop.clang PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT ${time
 add_executable(consumer_model tests/consumers/model.cpp)
 target_link_libraries(consumer_model PRIVATE gossamer::models gossamer_flags)
 add_executable(consumer_replay tests/consumers/replay.cpp)
-target_compile_options(consumer_replay PRIVATE -ffp-contract=off)
 target_link_libraries(consumer_replay PRIVATE gossamer::nn gossamer::dist gossamer_flags)
 foreach(consumer cpp headers c python rust go abi readme llm.c)
   add_test(NAME consumers.${consumer} COMMAND ${PROJECT_SOURCE_DIR}/tests/consumers/run
