@@ -66,7 +66,7 @@ struct Config {
     std::string method = dist::default_method(), graph = "ring", dtype = "f32", isa = "auto";
     double ema = 0;
     Amount epochs{12};
-    i64 batch = 32, accumulate = 1, seed = 0, bn_batches = 20, patience = 0;
+    i64 batch = 32, accumulate = 1, global_batch = 0, seed = 0, bn_batches = 20, patience = 0;
     std::string device = "auto", cuda_graph = "auto", plans = "auto";
     Auto threads, loss_scale;
     bool tf32 = CudaOptions().tf32, deterministic = CudaOptions().deterministic;
@@ -133,9 +133,13 @@ struct Config {
   Settings all_settings(const std::function<double(const Amount&)>& part_of) const;
   Settings method_settings(const std::function<double(const Amount&)>& part_of) const;
   std::string stepping_method() const;  // dist::stepping_method() of the run's method
-  // Samples of one gradient of one worker: images, or ids; of pairs the most ids of a side.
-  i64 gradient_samples() const {
-    return train.batch * train.accumulate * (task == "language" ? data.length : 1);
+  // Samples of a batch, of one gradient of one worker, and of a step of so many workers: images, or
+  // ids; of pairs the most ids of a side.
+  i64 batch_samples() const { return train.batch * (task == "language" ? data.length : 1); }
+  i64 gradient_samples() const { return batch_samples() * train.accumulate; }
+  i64 step_samples(int workers) const {
+    return train.global_batch > 0 ? train.global_batch / train.batch * batch_samples()
+                                  : gradient_samples() * workers;
   }
   float loss_scale() const {
     return train.loss_scale       ? static_cast<float>(*train.loss_scale)

@@ -167,6 +167,22 @@ void validate(const Config& c, int workers, int per_machine) {
           "false unless train.dtype=f32: the other types have short factors anyway");
   named("train.device", [&] { check_device_name(c.train.device); });
   require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");
+  const bool divides = c.train.global_batch > 0;
+  require(!divides || method.synchronous, "train.global_batch",
+          "0 with train.method=" + c.train.method +
+              ", whose workers have a pace of their own: it is for methods whose workers step "
+              "together, such as " +
+              dist::methods_that([](const dist::MethodTraits& m) { return m.sums_gradients; }));
+  require(!divides || c.train.global_batch % c.train.batch == 0, "train.global_batch",
+          "a multiple of train.batch = " + std::to_string(c.train.batch));
+  const i64 most = std::max<i64>(workers, c.dist.places);
+  require(!divides || c.train.global_batch / c.train.batch >= most, "train.global_batch",
+          "at least one train.batch of " + std::to_string(c.train.batch) + " for each of the " +
+              std::to_string(most) + " workers");
+  require(!divides || c.train.accumulate == 1, "train.accumulate",
+          "1 with train.global_batch: each worker accumulates its share of that");
+  require(!divides || c.data.shard == "auto" || c.data.shard == "true", "data.shard",
+          "auto or true with train.global_batch: the workers share one order");
   // Fractions of the run that only need to be as many and ascending here.
   double part = 0;
   const auto in_turn = [&](const Amount&) { return (part += 1) / 1e9; };
@@ -246,7 +262,8 @@ void validate(const Config& c, int workers, int per_machine) {
             "0 unless train.method is " +
                 dist::methods_that([](const dist::MethodTraits& m) { return m.joins; }, "or") +
                 ", with train.pairing=handshake: nobody can join the others");
-    require(places == workers || c.data.shard == "auto" || c.data.shard == "false", "dist.places",
+    require(places == workers || divides || c.data.shard == "auto" || c.data.shard == "false",
+            "dist.places",
             "0 if the workers divide the data (data.shard=" + c.data.shard +
                 "): who joins has no part of them");
     require(places == workers || (c.run.record.empty() && c.run.replay.empty()), "dist.places",

@@ -186,6 +186,11 @@ void each_key(C& c, F&& f) {
       "batches of one gradient: their gradients are added up before the update, as if they were "
       "one batch; batch norm still sees one at a time",
       Range::from_to(1, 65536));
+  key("train.global_batch", c.train.global_batch,
+      "samples of a step of all workers together, as train.batch counts them, of which it is a "
+      "multiple: each worker accumulates its share, also when workers leave, and they read one "
+      "common order, each image once an epoch; 0: each worker adds train.batch x train.accumulate",
+      Range::from_to(0, 1 << 24));
   key("train.ema", c.train.ema,
       "decay of an exponential moving average of the model after every gradient, e.g. 0.9999, with "
       "timm's warm-up; it is evaluated beside the model, and written as model-ema.safetensors; 0: "

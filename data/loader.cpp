@@ -28,6 +28,7 @@
 #include "gossamer/data/loader/checked_options.h"
 #include "gossamer/data/loader/epoch.h"
 #include "gossamer/data/loader/image_maker.h"
+#include "gossamer/data/loader/walk.h"
 
 namespace gossamer::data {
 namespace {
@@ -48,7 +49,9 @@ struct Loader::Impl {
         options(o),
         steps(steps_of(*set, o)),
         maker(set, o),
-        recipe(std::make_shared<const Recipe>(recipe_of(o, o.size))) {
+        recipe(std::make_shared<const Recipe>(recipe_of(o, o.size))),
+        made(steps),
+        at(steps) {
     const auto rows = static_cast<std::size_t>(o.batch);
     const std::size_t box = maker.box_bytes();
     const BatchPool::Bytes bytes{rows * (box ? box : recipe->bytes()), rows * sizeof(std::int32_t),
@@ -75,15 +78,14 @@ struct Loader::Impl {
 
   // --- jobs, under `mutex` ---
 
-  bool can_add_job() const {
-    return steps > 0 && orders.contains(made.step < steps ? made.epoch : made.epoch + 1);
-  }
+  bool can_add_job() const { return steps > 0 && orders.contains(made.next().epoch); }
   void add_job() {
-    made.epoch_is_over(steps);
+    made.epoch_is_over();
+    const Position place = made.next();
     auto job = std::make_shared<BatchJob>();
-    job->epoch = made.epoch;
-    job->begin = made.step * options.batch;
-    job->order = orders.at(made.epoch);
+    job->epoch = place.epoch;
+    job->begin = place.step * options.batch;
+    job->order = orders.at(place.epoch);
     job->recipe = recipe;
     job->room = static_cast<std::size_t>(options.batch) * maker.box_bytes();
     job->count = static_cast<int>(
@@ -92,7 +94,7 @@ struct Loader::Impl {
     job->absent.resize(static_cast<std::size_t>(job->count));
     job->pooled = std::make_shared<PooledMemory>(pool);
     jobs.push_back(std::move(job));
-    ++made.step;
+    made.advance();
   }
 
   // The first batch with an image that no thread makes yet; a new one while there is room; else
@@ -232,6 +234,17 @@ struct Loader::Impl {
     jobs.clear();
   }
 
+  // The next batches are others than those that were made ahead.
+  void go_to(const Walk& to) {
+    need_order(to.next().epoch);
+    const std::scoped_lock lock(mutex);
+    cancel_jobs();
+    at = made = to;
+    failed = nullptr;
+    absent_in_a_row = 0;
+    room.notify_all();
+  }
+
   void close() {
     {
       const std::scoped_lock lock(mutex);
@@ -254,11 +267,11 @@ struct Loader::Impl {
   // room: a thread may find work; filled: a batch is complete
   std::condition_variable room, filled;
   std::deque<std::shared_ptr<BatchJob>> jobs;  // in the order in which next() returns them
-  Position made;                               // of the next job to be made
+  Walk made;                                   // to the next job to be made
   // by epoch: the one that is read and perhaps the next
   std::map<i64, std::shared_ptr<const std::vector<i64>>> orders;
   bool closed = false;
-  Position at;  // of the batch that next() returns
+  Walk at;  // to the batch that next() returns
   i64 images = 0, absent_in_a_row = 0;
   double wait_s = 0, idle_s = 0;
   std::set<i64> damaged_indices;
@@ -299,28 +312,29 @@ Loader::~Loader() { impl_->close(); }
 i64 Loader::steps() const { return impl_->steps; }
 
 void Loader::seek(i64 epoch, i64 step) {
-  const Position to{epoch, step};
-  check_seek("loader", to, impl_->steps);
-  const bool at_end = step == impl_->steps;
-  impl_->need_order(at_end ? epoch + 1 : epoch);
-  const std::scoped_lock lock(impl_->mutex);
-  impl_->cancel_jobs();
-  impl_->at = impl_->made = to;
-  impl_->failed = nullptr;
-  impl_->absent_in_a_row = 0;
-  impl_->room.notify_all();
+  check_seek("loader", {epoch, step}, impl_->steps);
+  Walk to(impl_->steps);
+  to.seek({epoch, step});
+  impl_->go_to(to);
+}
+
+void Loader::deal(const Deal& from) {
+  check_deal("loader", impl_->options.epoch, impl_->steps, from);
+  Walk to(impl_->steps);
+  to.deal(from);
+  impl_->go_to(to);
 }
 
 void Loader::set_size(int size) {
   auto fresh = std::make_shared<const Recipe>(recipe_of(impl_->options, size));
-  Position at;
+  std::optional<Walk> at;
   {
     const std::scoped_lock lock(impl_->mutex);
     if (impl_->recipe->size == size) return;
     impl_->recipe = std::move(fresh);
     at = impl_->at;
   }
-  seek(at.epoch, at.step);
+  impl_->go_to(*at);
 }
 
 int Loader::size() const {
@@ -330,7 +344,7 @@ int Loader::size() const {
 
 i64 Loader::epoch() const {
   const std::scoped_lock lock(impl_->mutex);
-  return impl_->at.epoch;
+  return impl_->at.epoch();
 }
 
 Batch Loader::next() {
@@ -341,9 +355,9 @@ Batch Loader::next() {
     {
       const std::scoped_lock lock(s.mutex);
       if (s.failed) std::rethrow_exception(s.failed);
-      if (s.at.epoch_is_over(s.steps)) return {};
-      epoch = s.at.epoch;
-      ends_soon = s.at.step + s.options.ahead >= s.steps;
+      if (s.at.epoch_is_over()) return {};
+      epoch = s.at.epoch();
+      ends_soon = s.at.next(s.options.ahead).epoch > epoch;
     }
     s.need_order(epoch);
     if (ends_soon) s.need_order(epoch + 1);  // the threads run into the next epoch
@@ -363,7 +377,7 @@ Batch Loader::next() {
       s.failed = std::current_exception();
       throw;
     }
-    ++s.at.step;
+    s.at.advance();
     s.images += kept;
     // an empty batch would end the epoch for the user
     if (kept == 0) continue;

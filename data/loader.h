@@ -78,6 +78,7 @@ class Loader final : public BatchSource<Batch> {
 
   i64 steps() const override;  // 0: a part without images (drop_last = false)
   void seek(i64 epoch, i64 step = 0) override;
+  void deal(const Deal&) override;
   i64 epoch() const override;
   // From the next batch on, images come out as size x size (progressive resolution); at most
   // options.size, for which there is memory, else ConfigError. Batches that were made ahead are

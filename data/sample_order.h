@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "gossamer/data/loader/epoch.h"
 #include "gossamer/data/source.h"
@@ -18,7 +19,10 @@ namespace gossamer::data {
 struct SampleOrder {
   i64 batch = 0;
   std::uint64_t seed = 0;
-  bool shared = false;    // the workers share an epoch
+  bool shared = false;  // the workers share an epoch
+  // A position counts the batches of all workers (loader/deal.h), and these come first.
+  bool common = false;
+  std::vector<Position> again = {};
   std::uint64_t set = 0;  // of this worker's data: fingerprint() of images
   // The hash of the tokenizer, for text; older checkpoints do not have it.
   std::optional<std::uint64_t> tokenizer = {};
@@ -34,13 +38,14 @@ std::map<std::string, std::string> to_metadata(const SampleOrder&);
 std::optional<SampleOrder> parse_order(const std::map<std::string, std::string>& metadata);
 
 // Why the samples of an epoch come in another order. unknown: it isn't known in which they came.
-enum class OrderChange { none, unknown, set, seed, shared };
+enum class OrderChange { none, unknown, set, seed, shared, common };
 
 // Where a source of order `now` goes on after it stood at `saved` with order `then`: exactly there
 // if both orders are equal; at the same sample, or less than a batch before it, if only the batch
 // size differs; otherwise at the beginning of that epoch.
 struct Continued {
   Position at;
+  std::vector<Position> dealt = {};        // to come before it (SampleOrder::again)
   OrderChange change = OrderChange::none;  // not none: the epoch begins again
   i64 again = 0;                           // samples that come twice, as batches end elsewhere
 };

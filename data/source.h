@@ -30,6 +30,8 @@ inline EpochOptions in_order(int part, int parts) {
       .rank = part, .world = parts, .share = Share::parts, .shuffle = false, .drop_last = false};
 }
 
+class Deal;  // loader/deal.h
+
 // A batch is a function of (seed, epoch, rank, step) alone.
 // Threads: one at a time calls next and seek.
 template <class Batch>
@@ -43,6 +45,10 @@ class BatchSource {
   virtual i64 epoch() const = 0;  // of the next batch
   // The next batch will be this one. ConfigError if there is no such step.
   virtual void seek(i64 epoch, i64 step = 0) = 0;
+  // The next batches are those that a deal gives this worker, with an empty one wherever the epoch
+  // changes between two; seek() ends that. The source has the whole order: it is of one worker, in
+  // Share::parts. ConfigError if not, or if the deal is of epochs of another length.
+  virtual void deal(const Deal&) = 0;
   // After the last batch of an epoch an empty one, once; then the next epoch begins.
   virtual Batch next() = 0;
 

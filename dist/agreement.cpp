@@ -52,6 +52,7 @@ std::vector<Fact> facts_of(const std::string& method, const FlatParams& params, 
       // from which all draw one schedule; elsewhere each may have its own
       {"seed", o.pairing == "schedule" ? std::to_string(o.seed) : ""},
       {"batch", std::to_string(o.batch)},
+      {"global_batch", std::to_string(o.global_batch)},
       {"total_samples (in C: total_steps)", text_of(o.total_samples)},
       {"start_samples", start_of(method, o)}};
   facts.insert(facts.end(), own.begin(), own.end());

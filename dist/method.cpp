@@ -109,12 +109,27 @@ std::string stepping_method(const std::string& name, const Settings& settings) {
   return inner ? setting_text(*inner) : ConsensusControlOptions{}.method;
 }
 
+const Sharing& Method::sharing() const {
+  static const Sharing nobody;
+  return nobody;
+}
+
 void check_method(const std::string& name, const std::string& optimizer, const Group& group,
                   const Graph& graph, const MethodOptions& options) {
   const MethodRow& row = find(name);
   const MethodTraits& traits = row.traits;
   const std::string of = "method " + name;
   check<ConfigError>(options.batch > 0, of, ": batch ", options.batch, "; it must be at least 1");
+  check<ConfigError>(options.global_batch == 0 || traits.synchronous, of,
+                     ": global_batch is for methods whose workers step together; here each has its "
+                     "own pace");
+  check<ConfigError>(options.global_batch % options.batch == 0 && options.global_batch >= 0, of,
+                     ": global_batch ", options.global_batch, "; it must be a multiple of batch ",
+                     options.batch);
+  check<ConfigError>(
+      options.global_batch == 0 || options.global_batch / options.batch >= group.size(), of,
+      ": global_batch ", options.global_batch, " has ", options.global_batch / options.batch,
+      " batches, too few for ", group.size(), " workers");
   check<ConfigError>(traits.takes(optimizer), of, " is ", traits.variant_of, " with the optimizer ",
                      traits.optimizer, ", this one is ", optimizer, "; take ", traits.variant_of,
                      " to go with it");

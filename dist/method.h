@@ -66,7 +66,16 @@ struct ExchangeRecord {
 // meaning, range and default.
 struct MethodOptions : GossipOptions {  // rate 0: no exchanges
   Settings settings{};
-  i64 batch = 1;             // samples of one gradient
+  i64 batch = 1;  // samples of one gradient
+  // Samples of a step of all workers together, however many there are: of its batches each worker
+  // computes its share (Method::sharing()). In FlatParams it leaves the mean of their gradients,
+  // or, where gradients are summed (MethodTraits), their sum divided by all batches of the step. A
+  // multiple of batch, of which each worker gets one or more. 0: each computes one batch
+  i64 global_batch = 0;
+  // The same, where others can join: what one that trains tells who comes, before sharing() has the
+  // change, and what that does with it; such as where the order of the samples stands
+  std::function<std::vector<double>()> tell{};
+  std::function<void(const std::vector<double>&)> told{};
   double total_samples = 0;  // of all workers together: done() after that; 0: never
   std::uint64_t seed = 0;
   // folders: events-RANK.jsonl is written, or followed so that a run repeats bit for bit
@@ -164,6 +173,16 @@ struct MethodStats {
 // The name in Method::state() of what coding the payload has rounded away and not sent yet.
 inline constexpr const char* kPayloadError = "payload.error";
 
+// Who shares out the batches of a step (MethodOptions::global_batch): of methods whose workers meet
+// in rounds. All that share them see the same changes.
+struct Sharing {
+  std::vector<int> workers{};  // ascending
+  // Of each change (workers came or went, or all began anew): the steps since the change before, or
+  // since the start, that those had done who shared them, in their order and so far as all know. A
+  // worker that was lost may have begun more.
+  std::vector<std::vector<i64>> done{};
+};
+
 class Method {
  public:
   virtual ~Method() = default;
@@ -184,6 +203,8 @@ class Method {
   // late for that may live, but is not among them. Empty: not known; take those that the Group
   // calls alive.
   virtual std::vector<int> members() const { return {}; }
+  // With MethodOptions::global_batch. It changes in step() only.
+  virtual const Sharing& sharing() const;
   // Blocks while it is false that this worker's state may be read, e.g. for a checkpoint: runs f
   // between two events.
   virtual void quiesce(const std::function<void()>& f) = 0;

@@ -21,6 +21,7 @@
 #include "gossamer/apps/report/run_claim.h"
 #include "gossamer/apps/temporary_folder.h"
 #include "gossamer/apps/terminal.h"
+#include "gossamer/apps/train/checkpoint.h"
 #include "gossamer/apps/train/devices.h"
 #include "gossamer/apps/train/find_rate.h"
 #include "gossamer/apps/train/graph_file.h"
@@ -120,7 +121,8 @@ void check_same_model(const Config& now, int workers, const ResumePoint& from) {
   for (const auto& [option, value] : settings_of(models::ModelOptions()))
     if (option.name != "classes" && option.name != "dropout") kept.insert("model." + option.name);
   if (now.task == "language" && now.model.init.empty()) kept.insert("data.length");
-  if (from.own_state(workers)) kept.insert("optim.name");
+  if (has_state_for(from, workers, dist::method_traits(now.train.method)))
+    kept.insert("optim.name");
   for (std::size_t i = 0; i < keys.size(); ++i)
     check<ConfigError>(!kept.contains(keys[i].name) || keys[i].value == then[i].value, keys[i].name,
                        " = ", keys[i].value, ": the run ", from.run_folder.string(), " has ",

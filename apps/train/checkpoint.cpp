@@ -212,31 +212,44 @@ Loaded load_own(const ResumePoint& point, int rank, const nn::TrainState& alone,
   return {at, data::parse_order(file.metadata)};
 }
 
-// The mean of all models. The next epoch begins.
-i64 load_mean(const ResumePoint& point, const nn::TrainState& state,
-              const std::vector<NamedTensor>& of_method) {
+i64 next_epoch(const ResumePoint& point) {
   i64 epoch = 0;
   for (const fs::path& path : point.files)
     epoch = std::max(epoch, nn::position_in(nn::read_metadata(path), path.string()).epoch + 1);
+  return epoch;
+}
+
+void load_mean(const ResumePoint& point, const nn::TrainState& state,
+               const std::vector<NamedTensor>& of_method) {
   naming_keys([&] { nn::load_mean_of_workers(point.files, state.params); });
   const Tensor& values = state.params.values();
   for (const NamedTensor& t : of_method)  // a twin starts at its model
     if (t.tensor.shape() == values.shape()) Tensor(t.tensor).copy_from(values);
   if (state.ema) state.ema->restart(state.params);
-  return epoch;
 }
 
 }  // namespace
+
+bool has_state_for(const ResumePoint& point, int workers, const dist::MethodTraits& method) {
+  if (point.own_state(workers)) return true;
+  if (point.files.empty() || !method.sums_gradients) return false;
+  const nn::Header header = nn::read_metadata(point.files[0]);
+  const auto saved = header.find("method");
+  return saved != header.end() && saved->second == method.name;
+}
 
 Loaded load_checkpoint(const ResumePoint& point, int rank, int world, const nn::TrainState& state,
                        const dist::MethodTraits& method,
                        const std::vector<NamedTensor>& of_method) {
   check_frozen(point.files, state);
   Loaded loaded;
-  if (point.own_state(world))
+  const bool exact = has_state_for(point, world, method);
+  if (exact)
     loaded = load_own(point, rank, state, method, of_method);
   else
-    loaded.at.epoch = load_mean(point, state, of_method);
+    load_mean(point, state, of_method);
+  if (!exact || (world != point.world && !(loaded.order && loaded.order->common)))
+    loaded = {{.epoch = next_epoch(point)}, std::nullopt};
   loaded.at.samples = point.samples;
   return loaded;
 }

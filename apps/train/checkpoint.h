@@ -49,11 +49,14 @@ void prune_checkpoints(const std::filesystem::path& run_folder, int rank, i64 ke
 // Removes what processes that were killed have left half written. Before any worker writes.
 void remove_half_written(const std::filesystem::path& run_folder);
 
-// If the run that wrote the checkpoint had as many workers: loads the state of this rank (with
-// all-reduce that of the first, which all share). If this rank's file is damaged or missing: the
-// mean of the other models and of their methods' state, and all else, such as momentum, of the
-// first of them. With another number of workers: loads the mean of the saved models, with momentum
-// 0 and an EMA that starts there, and begins the next epoch. of_method: what Method::state() names
+// Whether so many workers go on from a state that was saved: as many wrote it, or all had the same.
+bool has_state_for(const ResumePoint&, int workers, const dist::MethodTraits&);
+
+// If it has: loads the state of this rank (with all-reduce that of the first, which all share). If
+// this rank's file is damaged or missing: the mean of the other models and of their methods' state,
+// and all else, such as momentum, of the first of them. Otherwise loads the mean of the saved
+// models, with momentum 0 and an EMA that starts there. Another number of workers begins the next
+// epoch, unless all deal out one order (train.global_batch). of_method: what Method::state() names
 // (MethodOptions::restore). IoError.
 struct Loaded {
   nn::Position at;

@@ -29,10 +29,12 @@ std::shared_ptr<const CheckpointCopy> Checkpoints::copy() const {
                        .alive = trainer_.group->alive(),
                        .patience = trainer_.patience.text(),
                        .model = trainer_.task.model->header()};
+  data::SampleOrder order = trainer_.task.data->order();
+  if (trainer_.dealing) order.common = true, order.again = trainer_.dealing->left().again;
   figures.leg.failed_checkpoints = static_cast<double>(failed_);
   return std::make_shared<const CheckpointCopy>(copy_state(plan_.place.rank, plan_.place.size,
                                                            trainer_.state(), *trainer_.method, next,
-                                                           trainer_.task.data->order(), figures));
+                                                           order, figures));
 }
 
 void Checkpoints::save(const std::string& label) {

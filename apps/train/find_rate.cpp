@@ -47,7 +47,7 @@ std::string say_finding(const Finding& f, const Config& c) {
       f.key == f.best->rate ? ""
                             : fmt::format(", which optim.scaling makes of it with {} images a "
                                           "gradient and one worker",
-                                          c.gradient_samples()));
+                                          c.step_samples(1)));
 }
 
 std::string page(const Finding& f, const Config& c) {

@@ -146,6 +146,10 @@ DataSets open_data(const Config& c, int workers) {
                    " has ", sets.train->size(),
                    " images, fewer than one gradient takes (train.batch x train.accumulate = ",
                    c.gradient_samples(), "); use a smaller train.accumulate");
+  check<DataError>(sets.train->size() >= c.train.global_batch, training, " has ",
+                   sets.train->size(),
+                   " images, fewer than a step of all workers takes (train.global_batch = ",
+                   c.train.global_batch, "); use a smaller one");
   check<DataError>(sets.train->size() >= c.train.batch, training, " has ", sets.train->size(),
                    " images, fewer than one batch (train.batch = ", c.train.batch,
                    "); use a smaller train.batch");
@@ -203,13 +207,16 @@ bool resizes_on_device(const Config& c, data::Augment crop, Device device) {
 }  // namespace
 
 bool shares_epochs(const Config& c) {
+  if (c.train.global_batch > 0) return true;
   return c.data.shard == "auto" ? dist::method_traits(c.train.method).sums_gradients
                                 : c.data.shard == "true";
 }
 
 data::EpochOptions epoch_options(const Config& c, const dist::LaunchInfo& place) {
-  return {.rank = place.rank,
-          .world = place.all_places(),  // they divide nothing where others may join
+  // With a global batch all have the whole order, and it is dealt out.
+  const bool common = c.train.global_batch > 0;
+  return {.rank = common ? 0 : place.rank,
+          .world = common ? 1 : place.all_places(),  // they divide nothing where others may join
           .share = c.data.shard == "documents" ? data::Share::documents
                    : shares_epochs(c)          ? data::Share::parts
                                                : data::Share::all,
@@ -266,6 +273,8 @@ std::string text_of(data::OrderChange change, const std::optional<data::SampleOr
       return fmt::format("train.seed was {} and is {}", then->seed, now.seed);
     case data::OrderChange::shared:
       return fmt::format("data.shard was {} and is {}", then->shared, now.shared);
+    case data::OrderChange::common:
+      return fmt::format("it was begun {} train.global_batch", then->common ? "with" : "without");
   }
   return {};
 }
@@ -275,7 +284,7 @@ std::string text_of(data::OrderChange change, const std::optional<data::SampleOr
 Continuation continue_from(const nn::Position& saved, const std::optional<data::SampleOrder>& then,
                            const data::SampleOrder& now) {
   const data::Continued from = data::continue_order({saved.epoch, saved.step}, then, now);
-  Continuation to{{saved.samples, from.at.epoch, from.at.step}, {}};
+  Continuation to{{saved.samples, from.at.epoch, from.at.step}, from.dealt, {}};
   if (from.change != data::OrderChange::none)
     to.note = fmt::format("epoch {} begins again, so some samples come twice: {}", saved.epoch + 1,
                           text_of(from.change, then, now));

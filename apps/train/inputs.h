@@ -45,6 +45,7 @@ data::LoaderOptions loader_options(const Config&, const Pictures&, const dist::L
 // data::continue_order(). note: which samples come twice and why, or empty.
 struct Continuation {
   nn::Position at;
+  std::vector<data::Position> again;  // of the common order, to come before it
   std::string note;
 };
 Continuation continue_from(const nn::Position& saved, const std::optional<data::SampleOrder>& then,

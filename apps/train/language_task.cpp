@@ -14,6 +14,7 @@
 #include "gossamer/core/autograd.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/io/safetensors.h"
+#include "gossamer/data/loader/deal.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/chat.h"
 #include "gossamer/data/text/examples.h"
@@ -194,7 +195,8 @@ class Data final : public TextData<data::WindowLoader> {
       : TextData(config, place, open_training(config), validation_text),
         model(language_options(config, set.vocabulary, notes_)),
         texts_(training_texts(config, set)),
-        pinned_(pinned) {
+        pinned_(pinned),
+        batches_(config.train.accumulate) {
     check_tokenizer_of_init(config, set, notes_);
     for (const data::WindowSource& text : texts_)
       if (text.examples && text.examples->cut > 0)
@@ -233,6 +235,11 @@ class Data final : public TextData<data::WindowLoader> {
   void seek(const nn::Position& at, double progress) override {
     ahead_.clear();  // an update begins there
     TextData::seek(at, progress);
+  }
+  void deal(const data::Deal& from, double progress) override {
+    ahead_.clear();
+    batches_ = from.own();
+    TextData::deal(from, progress);
   }
   // With other weights or documents the place in the epoch, and in each text, means other windows.
   void check_resume(const ResumePoint& from) const override {
@@ -307,7 +314,7 @@ class Data final : public TextData<data::WindowLoader> {
   void read_update() {
     const bool differ =
         config_.data.documents == "separate" || std::ranges::any_of(texts_, of_examples);
-    const i64 count = differ ? config_.train.accumulate : 1;
+    const i64 count = differ ? batches_ : 1;
     if (count == 1) {
       const data::WindowBatch batch = loader_->next();
       ahead_.push_back(batch.inputs.defined() ? nn::DrawnBatch{batch_of(batch), {}}
@@ -331,6 +338,7 @@ class Data final : public TextData<data::WindowLoader> {
 
   const std::vector<data::WindowSource> texts_;
   const bool pinned_;
+  i64 batches_;                       // of an update, of this worker
   std::deque<nn::DrawnBatch> ahead_;  // of the update that is read
 };
 

@@ -2,6 +2,7 @@
 // exchanges go on in the background.
 #include "gossamer/apps/train/loop.h"
 
+#include <optional>
 #include <utility>
 
 #include "gossamer/apps/launch/stop.h"
@@ -36,7 +37,11 @@ nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trai
            },
        .before_backward = [&trainer,
                            rate = std::move(learning_rate)] { trainer.method->prepare(rate()); },
-       .batches = static_cast<int>(plan.config.train.accumulate)},
+       .batches = trainer.dealing ? trainer.dealing->batches()
+                                  : static_cast<int>(plan.config.train.accumulate),
+       .divisor = trainer.dealing && plan.method().sums_gradients
+                      ? trainer.dealing->batches_of_step()
+                      : 0},
       step_graph(
           eager ? "off" : plan.config.train.cuda_graph,
           like_gpu ? std::move(fake) : cuda_graph_capture(plan.device),
@@ -47,20 +52,24 @@ nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trai
 void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, StepLog& log,
                 Milestones& milestones, CommonStop& stop) {
   dist::Method& method = *trainer.method;
+  Dealing* const dealing = trainer.dealing.get();
   // Brings the batch at `next`; false at the end of an epoch. ahead: samples that all workers will
   // have seen in the meantime.
   nn::Position next = trainer.at;
   bool shown = false;
   const auto bring_batch = [&](double ahead) {
     const trace::Scope scope("data");
+    if (dealing) next = {next.samples, dealing->next().epoch, dealing->next().step};
     const nn::DrawnBatch batch =
         trainer.task.data->next(next, plan.part(method.samples_seen() + ahead));
     if (!std::exchange(shown, true)) log.first_batch(batch, next);
-    if (!batch.batch.empty())
-      gradient.bring(batch);
-    else
+    if (batch.batch.empty()) {
       next = {next.samples, next.epoch + 1, 0};
-    return !batch.batch.empty();
+      return false;
+    }
+    gradient.bring(batch);
+    if (dealing) dealing->taken();
+    return true;
   };
 
   const double samples_of_a_step = plan.samples_of_a_step();
@@ -93,6 +102,15 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
     }
     gradient.step_ends();
     ++trainer.at.step, ++step;
+    if (dealing) {
+      if (const std::optional<i64> again = dealing->after_step()) {
+        if (std::exchange(brought, false)) gradient.drop();
+        gradient.set_batches(dealing->batches());
+        log.dealt_again(*again);
+      }
+      const data::Position left = dealing->left().next;
+      trainer.at = {trainer.at.samples, left.epoch, left.step};
+    }
     log.after_step(learning_rate);
     milestones.after_step();
     if (trainer.injector) trainer.injector->after_step();

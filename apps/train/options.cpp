@@ -35,13 +35,15 @@ models::ModelOptions model_options(const Config& c) {
 
 double scaled_rate(const Config& c, int workers, double rate) {
   const bool scaled = c.optim.scaling == "linear" || (c.optim.scaling == "auto" && is_sgd(c));
-  return scaled ? nn::linear_scaling(rate, workers,
-                                     static_cast<int>(c.train.batch * c.train.accumulate))
-                : rate;
+  if (!scaled) return rate;
+  return c.train.global_batch > 0
+             ? nn::linear_scaling(rate, 1, static_cast<int>(c.train.global_batch))
+             : nn::linear_scaling(rate, workers,
+                                  static_cast<int>(c.train.batch * c.train.accumulate));
 }
 
 RunUnits run_units(const Config& c, int workers, double epoch) {
-  return {.epoch = epoch, .step = static_cast<double>(c.gradient_samples() * workers)};
+  return {.epoch = epoch, .step = static_cast<double>(c.step_samples(workers))};
 }
 
 double run_samples(const Config& c, int workers, double epoch) {
@@ -113,6 +115,7 @@ dist::MethodOptions method_options(const Config& c, int per_machine, int workers
   // machines may hold different numbers: else nobody must agree on it
   if (c.train.graph == "aer") o.workers_per_node = per_machine;
   o.batch = c.gradient_samples();
+  if (c.train.global_batch > 0) o.global_batch = c.step_samples(workers);
   o.record = c.run.record;
   o.replay = c.run.replay;
   o.seed = static_cast<std::uint64_t>(c.train.seed);

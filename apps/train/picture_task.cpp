@@ -116,6 +116,10 @@ class Data final : public TaskData {
     loader_->set_size(side(progress));
     loader_->seek(at.epoch, at.step);
   }
+  void deal(const data::Deal& from, double progress) override {
+    loader_->set_size(side(progress));
+    loader_->deal(from);
+  }
   nn::DrawnBatch next(const nn::Position& at, double progress) override {
     loader_->set_size(side(progress));
     const data::Batch batch = loader_->next();

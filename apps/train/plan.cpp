@@ -33,7 +33,7 @@ std::vector<std::string> Plan::set_epoch(double samples) {
 }
 
 double Plan::samples_of_a_step() const {
-  return static_cast<double>(config.gradient_samples() * place.size);
+  return static_cast<double>(config.step_samples(place.size));
 }
 
 double Plan::in_samples(const Amount& amount) const {
@@ -46,7 +46,7 @@ double Plan::part(double samples) const {
 }
 
 i64 Plan::board_step(double samples) const {
-  return static_cast<i64>(samples / static_cast<double>(config.gradient_samples()));
+  return static_cast<i64>(samples * place.size / samples_of_a_step());
 }
 
 std::string Plan::run_id() const {

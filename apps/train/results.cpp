@@ -31,7 +31,7 @@ class Results {
   bool write(double seen) {
     const Config& c = plan_.config;
     // A worker counts its own gradients exactly and estimates those of the others.
-    if (!o_.alone && !journal_.changed() && !plan_.place.rejoin &&
+    if (c.train.global_batch == 0 && !o_.alone && !journal_.changed() && !plan_.place.rejoin &&
         static_cast<int>(o_.alive.size()) == plan_.place.size)
       seen = plan_.start_samples +
              o_.totals.sum(RunTotals::gradients) * static_cast<double>(c.gradient_samples());
@@ -65,6 +65,8 @@ class Results {
         .add("launcher", plan_.place.source)
         .add("batch", c.train.batch)
         .add("accumulate", c.train.accumulate);
+    if (c.train.global_batch > 0)
+      s.add("global_batch", c.train.global_batch).add("dealt_again", whole.dealt_again);
     s.add("samples", seen)
         .add("epochs", seen / plan_.epoch)
         .add(trainer_.task.data->unit() + "_per_s", part(whole.samples, whole.wall_s))
@@ -154,6 +156,7 @@ class Results {
   RunFigures leg_of_all(double samples) const {
     return {.legs = 1,
             .samples = samples,
+            .dealt_again = trainer_.dealt_again,
             .wall_s = trainer_.wall_s,
             .worker_s = o_.totals.sum(RunTotals::wall_s),
             .gradients = o_.totals.sum(RunTotals::gradients),

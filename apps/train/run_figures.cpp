@@ -13,9 +13,10 @@ namespace gossamer::apps {
 namespace {
 
 using Member = double RunFigures::*;
-constexpr std::array<std::pair<const char*, Member>, 3> kOfTheRun{
+constexpr std::array<std::pair<const char*, Member>, 4> kOfTheRun{
     {{"legs", &RunFigures::legs},
      {"samples", &RunFigures::samples},
+     {"dealt_again", &RunFigures::dealt_again},
      {"wall_s", &RunFigures::wall_s}}};
 constexpr std::array<std::pair<const char*, Member>, 11> kOfWorkers{
     {{"worker_s", &RunFigures::worker_s},

@@ -8,7 +8,9 @@ namespace gossamer::apps {
 
 struct RunFigures {
   double legs = 0;
-  double samples = 0, wall_s = 0;  // of the run; wall_s: of its training loop
+  // Of the run; wall_s: of its training loop; dealt_again: samples whose worker was lost before it
+  // brought them (train.global_batch).
+  double samples = 0, dealt_again = 0, wall_s = 0;
   // of all workers together; worker_s is their wall_s
   double worker_s = 0, gradients = 0, skipped_steps = 0, exchanges = 0, failed = 0, refused = 0;
   double exposed_s = 0, transfer_s = 0, bytes_sent = 0, data_wait_s = 0, failed_checkpoints = 0;

@@ -8,6 +8,7 @@
 
 #include "gossamer/apps/launch/stop.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/plural.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/edge_statistics.h"
 
@@ -31,7 +32,7 @@ void log_control(JsonObject& row, const dist::MethodStats& s) {
 
 namespace {
 
-double asked_rate(const Plan& plan, const Trainer& trainer) {
+double asked_rate(const Plan& plan, Trainer& trainer) {
   double sum = 0;
   if (plan.place.all_places() > plan.place.size)
     return plan.config.train.rate;  // the graph changes
@@ -43,7 +44,7 @@ double asked_rate(const Plan& plan, const Trainer& trainer) {
 
 }  // namespace
 
-StepLog::StepLog(const Plan& plan, Journal& journal, const Trainer& trainer)
+StepLog::StepLog(const Plan& plan, Journal& journal, Trainer& trainer)
     : plan_(plan),
       journal_(journal),
       trainer_(trainer),
@@ -118,6 +119,20 @@ void StepLog::last(nn::LossSum& losses, double learning_rate) {
   if (since_log_ > 0) log_step(seen, learning_rate);
   if (steps_ > 0) show(seen, learning_rate, true);
   journal_.board.flush();
+}
+
+void StepLog::dealt_again(i64 batches) {
+  const i64 samples = batches * plan_.config.batch_samples();
+  trainer_.dealt_again += static_cast<double>(samples);
+  const auto sharing = static_cast<int>(trainer_.method->sharing().workers.size());
+  journal_.folder.log("dealt", JsonObject().add("workers", sharing).add("samples_again", samples));
+  const std::string again = samples == 0
+                                ? ""
+                                : fmt::format("{} {} again, which a lost worker had not brought; ",
+                                              samples, trainer_.task.data->unit());
+  journal_.progress.note(
+      fmt::format("dealt    {}{} now {} a step of {:.0f}", again, counted(sharing, "worker"),
+                  sharing == 1 ? "computes" : "share", plan_.samples_of_a_step()));
 }
 
 void StepLog::list_damaged() {

@@ -13,7 +13,7 @@ namespace gossamer::apps {
 
 class StepLog {
  public:
-  StepLog(const Plan&, Journal&, const Trainer&);
+  StepLog(const Plan&, Journal&, Trainer&);
   // Shows the first batch in TensorBoard, if this worker is the one that speaks. at: its place.
   void first_batch(const nn::DrawnBatch&, const nn::Position& at);
   void before_step();  // starts and stops the trace of run.trace_steps
@@ -21,6 +21,8 @@ class StepLog {
   void before_update(nn::LossSum&, double learning_rate);
   void after_step(double learning_rate);
   void last(nn::LossSum&, double learning_rate);
+  // A worker was lost, and so many batches that it had not brought are dealt again.
+  void dealt_again(i64 batches);
   // Appends damaged images that were met since the last call to bad_images.txt.
   void list_damaged();
 
@@ -33,7 +35,7 @@ class StepLog {
 
   const Plan& plan_;
   Journal& journal_;
-  const Trainer& trainer_;
+  Trainer& trainer_;
   double epoch_;  // images
   double asked_;  // exchanges of this worker per gradient, by the graph; 0: nobody asks
   double loss_sum_ = 0, smooth_loss_ = 0;

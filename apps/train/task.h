@@ -59,6 +59,8 @@ class TaskData : public TaskPart {
   virtual i64 steps() const = 0;  // batches of an epoch, for this worker
   // progress: the part of the run that is over, 0 to 1.
   virtual void seek(const nn::Position&, double progress) = 0;
+  // The next batches are those of a deal (data/loader/deal.h), of the order that all workers have.
+  virtual void deal(const data::Deal&, double progress) = 0;
   // The next batch; empty: the epoch is over.
   virtual nn::DrawnBatch next(const nn::Position&, double progress) = 0;
   virtual data::LoaderStats stats() const = 0;

@@ -43,6 +43,7 @@ class TextData : public TaskData {
 
   i64 steps() const override { return loader_->steps(); }
   void seek(const nn::Position& at, double) override { loader_->seek(at.epoch, at.step); }
+  void deal(const data::Deal& from, double) override { loader_->deal(from); }
   nn::DrawnBatch next(const nn::Position&, double) override {
     using Clock = std::chrono::steady_clock;
     const auto began = Clock::now();

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -41,17 +42,36 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
   make_method(plan, journal, resume);
   for (const std::string& line : task.data->open_loader())
     journal.progress.note("data     " + line);
+  data::Dealt left;
   if (plan.place.rejoin) {
     const double seen = method->samples_seen();
     at = {seen, static_cast<i64>(seen / task.data->epoch()) + 1, 0};
     if (ema) ema->restart(*params);
   } else if (resume) {
-    const Continuation from = continue_from(at, saved_order_, task.data->order());
+    data::SampleOrder order = task.data->order();
+    order.common = plan.config.train.global_batch > 0;
+    const Continuation from = continue_from(at, saved_order_, order);
     at = from.at;
+    left.again = from.again;
     if (!from.note.empty()) journal.progress.note("resumed  " + from.note);
   }
   if (task.data->steps() > 0 && at.step >= task.data->steps()) at = {at.samples, at.epoch + 1, 0};
-  task.data->seek(at, plan.part(method->samples_seen()));
+  if (plan.config.train.global_batch == 0) {
+    task.data->seek(at, plan.part(method->samples_seen()));
+    return;
+  }
+  left.next = {at.epoch, at.step};
+  if (plan.place.rejoin) left = dealt_from(told_);
+  dealing = std::make_unique<Dealing>(
+      Dealing::Options{.rank = plan.place.rank,
+                       .batches_of_epoch = task.data->steps(),
+                       .batches_of_step = plan.config.train.global_batch / plan.config.train.batch,
+                       .from = std::move(left),
+                       .deal =
+                           [this, &plan](const data::Deal& deal) {
+                             task.data->deal(deal, plan.part(method->samples_seen()));
+                           }},
+      *method);
 }
 
 void Trainer::make_model(const Plan& plan, Journal& journal,
@@ -152,6 +172,8 @@ void Trainer::make_method(const Plan& plan, Journal& journal,
     if (founders) founders->heard(what, peer);
     journal.fault(what, peer);
   };
+  options.tell = [this] { return to_numbers(dealing->begin()); };
+  options.told = [this](const std::vector<double>& note) { told_ = note; };
   if (plan.config.run.log_exchanges)
     options.on_exchange = [&journal](const dist::ExchangeRecord& e) { journal.exchange(e); };
   if (resume && !plan.place.rejoin)
@@ -203,6 +225,7 @@ RunFigures Trainer::leg(const Plan& plan) const {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
   return {.legs = 1,
           .samples = std::max(0.0, method->samples_seen() - plan.start_samples),
+          .dealt_again = dealt_again,
           .wall_s = seconds,
           .worker_s = seconds,
           .gradients = static_cast<double>(s.gradients),

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "gossamer/apps/train/dealing.h"
 #include "gossamer/apps/train/founders.h"
 #include "gossamer/apps/train/journal.h"
 #include "gossamer/apps/train/patience.h"
@@ -44,10 +45,12 @@ struct Trainer {
   std::unique_ptr<Founders> founders;  // of a worker that joined, or none
   // Declared after all that its thread uses, so that the thread stops first.
   std::unique_ptr<dist::Method> method;
-  nn::Position at;  // next batch
+  nn::Position at;                   // next batch; with train.global_batch, of the common order
+  std::unique_ptr<Dealing> dealing;  // none without train.global_batch
   Patience patience;
   std::chrono::steady_clock::time_point began;  // when the training loop began
   double wall_s = 0;                            // how long it took
+  double dealt_again = 0;  // samples whose worker was lost before it brought them
 
  private:
   // The steps of the constructor, in their order.
@@ -59,6 +62,7 @@ struct Trainer {
   void resume_from(const Plan&, Journal&, const ResumePoint&,
                    const std::vector<NamedTensor>& of_method);
   std::optional<data::SampleOrder> saved_order_;  // of the samples, when the state was saved
+  std::vector<double> told_;  // of who joins: where the samples stood (dealing.h)
 };
 
 }  // namespace gossamer::apps

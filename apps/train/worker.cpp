@@ -56,6 +56,15 @@ void begin_folder(const Plan& plan, Journal& journal, const Task& task,
                                       outdated.size() == 1 ? "is" : "are", begun.aside));
 }
 
+std::string batch_text(const Plan& plan) {
+  const auto& train = plan.config.train;
+  if (train.global_batch > 0)
+    return fmt::format("{} of all, by {} at once", train.global_batch, train.batch);
+  std::string text = fmt::format("{} x {}", plan.place.size, train.batch);
+  if (train.accumulate > 1) text += fmt::format(" x {} accumulated", train.accumulate);
+  return text;
+}
+
 // On a machine that has not seen the run; elsewhere it is there.
 void begin_own_folder(const Plan& plan, const RunFolder& folder) {
   std::error_code error;
@@ -112,12 +121,8 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
     progress.note(fmt::format("workers  1, {} compute thread(s)", compute_threads()));
   }
   progress.note(fmt::format(
-      "budget   {:.0f} {} = {:.4g} epochs, batch {} x {}{}{}", plan.total_samples,
-      trainer.task.data->unit(), plan.total_samples / plan.epoch, plan.place.size,
-      plan.config.train.batch,
-      plan.config.train.accumulate > 1
-          ? fmt::format(" x {} accumulated", plan.config.train.accumulate)
-          : "",
+      "budget   {:.0f} {} = {:.4g} epochs, batch {}{}", plan.total_samples,
+      trainer.task.data->unit(), plan.total_samples / plan.epoch, batch_text(plan),
       plan.start_samples > 0 ? fmt::format(", resumed at {:.0f}", plan.start_samples) : ""));
   if (trainer.task.data->validates() && plan.config.origin.contains("eval.every") &&
       plan.config.eval.every.value > 0 && plan.config.run.keep_best > 0 &&
@@ -125,7 +130,7 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
     progress.note(
         "best     not kept, since each worker evaluates its own model; with "
         "eval.of=mean they meet to evaluate the average");
-  if (resume && !resume->own_state(plan.place.size)) {
+  if (resume && !has_state_for(*resume, plan.place.size, plan.method())) {
     progress.note(fmt::format("resumed  from the mean of {} of a run of {}, momentum starts afresh",
                               counted(resume->files.size(), "model"),
                               counted(resume->world, "worker")));

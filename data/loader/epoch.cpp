@@ -5,6 +5,7 @@
 
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
+#include "gossamer/core/share.h"
 #include "gossamer/data/mix.h"
 
 namespace gossamer::data {
@@ -18,7 +19,7 @@ void check_epoch_options(const char* source, const EpochOptions& o, bool has_doc
 
 i64 number_of_share(i64 total, const EpochOptions& o) {
   if (o.share != Share::parts) return total;
-  return total / o.world + (!o.drop_last && o.rank < total % o.world);
+  return o.drop_last ? total / o.world : share_of(total, o.rank, o.world);
 }
 
 std::vector<i64> epoch_order(i64 total, const EpochOptions& o, i64 epoch) {

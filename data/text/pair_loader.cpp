@@ -11,6 +11,7 @@
 #include "gossamer/core/random.h"
 #include "gossamer/data/errors.h"
 #include "gossamer/data/loader/epoch.h"
+#include "gossamer/data/loader/walk.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/batch_tensor.h"
 #include "gossamer/data/text/window_loader.h"
@@ -61,6 +62,7 @@ struct PairLoader::Impl {
     cut();
     const i64 all = static_cast<i64>(cuts.size()) - 1;
     steps = number_of_share(all, o.epoch);
+    walk = Walk(steps);
     check<DataError>(steps > 0 || !o.epoch.drop_last, "pairs: ", all, " batches are too few for ",
                      o.epoch.world, " workers; use fewer ids a batch");
   }
@@ -122,8 +124,7 @@ struct PairLoader::Impl {
     end_batch(size());
   }
 
-  void begin_epoch() {
-    const i64 epoch = position.epoch;
+  void begin_epoch(i64 epoch) {
     if (known_epoch == epoch) return;
     mixed = sorted;
     if (options.epoch.shuffle) {
@@ -171,7 +172,7 @@ struct PairLoader::Impl {
   std::vector<i64> cuts;    // where in `sorted` the batches begin, and its end
   PairBatch::Room room;
   i64 steps = 0;
-  Position position;
+  Walk walk{0};
   i64 known_epoch = -1;    // of what follows
   std::vector<i64> mixed;  // `sorted`, with pairs of equal lengths drawn anew
   std::vector<i64> order;  // of batches
@@ -182,21 +183,27 @@ PairLoader::PairLoader(const TextPart& part, Marks marks, PairLoaderOptions opti
 PairLoader::~PairLoader() = default;
 
 i64 PairLoader::steps() const { return impl_->steps; }
-i64 PairLoader::epoch() const { return impl_->position.epoch; }
+i64 PairLoader::epoch() const { return impl_->walk.epoch(); }
 i64 PairLoader::batches() const { return static_cast<i64>(impl_->cuts.size()) - 1; }
 i64 PairLoader::size() const { return impl_->size(); }
 i64 PairLoader::labelled() const { return impl_->sides[1].tokens->size(); }
 
 void PairLoader::seek(i64 epoch, i64 step) {
   check_seek("pairs", {epoch, step}, impl_->steps);
-  impl_->position = {epoch, step};
+  impl_->walk.seek({epoch, step});
+}
+
+void PairLoader::deal(const Deal& from) {
+  check_deal("pairs", impl_->options.epoch, impl_->steps, from);
+  impl_->walk.deal(from);
 }
 
 PairBatch PairLoader::next() {
   Impl& s = *impl_;
-  if (s.position.epoch_is_over(s.steps)) return {};
-  s.begin_epoch();
-  const auto b = static_cast<std::size_t>(s.order[static_cast<std::size_t>(s.position.step)]);
+  if (s.walk.epoch_is_over()) return {};
+  const Position at = s.walk.next();
+  s.begin_epoch(at.epoch);
+  const auto b = static_cast<std::size_t>(s.order[static_cast<std::size_t>(at.step)]);
   const std::span pairs = std::span(s.mixed).subspan(
       static_cast<std::size_t>(s.cuts[b]), static_cast<std::size_t>(s.cuts[b + 1] - s.cuts[b]));
   const i64 n = static_cast<i64>(pairs.size());
@@ -218,7 +225,7 @@ PairBatch PairLoader::next() {
   out.inputs = s.rows_of(1, pairs, target, false, s.marks.pad);
   out.labels = s.rows_of(1, pairs, target, true, kNoLabel);
   out.pairs.assign(pairs.begin(), pairs.end());
-  ++s.position.step;
+  s.walk.advance();
   return out;
 }
 

@@ -49,6 +49,7 @@ class PairLoader final : public BatchSource<PairBatch> {
 
   i64 steps() const override;
   void seek(i64 epoch, i64 step = 0) override;
+  void deal(const Deal&) override;
   i64 epoch() const override;
   PairBatch next() override;
   i64 batches() const;   // of all pairs

@@ -12,6 +12,7 @@
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
 #include "gossamer/data/loader/epoch.h"
+#include "gossamer/data/loader/walk.h"
 #include "gossamer/data/mix.h"
 #include "gossamer/data/text/batch_tensor.h"
 #include "gossamer/data/text/examples.h"
@@ -150,6 +151,7 @@ struct WindowLoader::Impl {
     // The same number of steps for every rank: synchronous methods wait for each other.
     if (e.drop_last && e.share == Share::documents) mine = std::min(mine, least);
     steps = batches_of(mine, o.batch, e);
+    walk = Walk(steps);
     check<DataError>(steps > 0 || (!e.drop_last && e.share != Share::all), "windows: ", ids_of_all,
                      " ids do not fill one batch of ", o.batch, " windows of ", o.length,
                      e.world > 1 && e.share != Share::all ? " for each worker" : "",
@@ -332,7 +334,8 @@ struct WindowLoader::Impl {
   i64 ids_of_all = 0;
   i64 windows = 0;  // of an epoch, of this worker's order
   i64 steps = 0;
-  Position position;
+  Walk walk{0};
+  Position position;       // of the batch in hand
   i64 known_epoch = -1;    // of what follows
   std::vector<i64> order;  // where each window begins, if all texts lie behind each other
   std::vector<std::int32_t> ids, learnt;
@@ -355,16 +358,22 @@ WindowLoader::WindowLoader(std::shared_ptr<const TokenFiles> tokens, Marks marks
 WindowLoader::~WindowLoader() = default;
 
 i64 WindowLoader::steps() const { return impl_->steps; }
-i64 WindowLoader::epoch() const { return impl_->position.epoch; }
+i64 WindowLoader::epoch() const { return impl_->walk.epoch(); }
 
 void WindowLoader::seek(i64 epoch, i64 step) {
   check_seek("windows", {epoch, step}, impl_->steps);
-  impl_->position = {epoch, step};
+  impl_->walk.seek({epoch, step});
+}
+
+void WindowLoader::deal(const Deal& from) {
+  check_deal("windows", impl_->options.epoch, impl_->steps, from);
+  impl_->walk.deal(from);
 }
 
 WindowBatch WindowLoader::next() {
   Impl& s = *impl_;
-  if (s.position.epoch_is_over(s.steps)) return {};
+  if (s.walk.epoch_is_over()) return {};
+  s.position = s.walk.next();
   s.begin_epoch();
   const i64 length = s.options.length, first = s.position.step * s.options.batch;
   const i64 rows = std::min(s.options.batch, static_cast<i64>(s.order.size()) - first);
@@ -378,7 +387,7 @@ WindowBatch WindowLoader::next() {
                            out.inputs.as<std::int32_t>() + row * length,
                            out.labels.as<std::int32_t>() + row * length,
                            separate ? out.begins.as<std::int32_t>() + row * length : nullptr);
-  ++s.position.step;
+  s.walk.advance();
   return out;
 }
 

@@ -71,6 +71,7 @@ class WindowLoader final : public BatchSource<WindowBatch> {
 
   i64 steps() const override;
   void seek(i64 epoch, i64 step = 0) override;
+  void deal(const Deal&) override;
   i64 epoch() const override;
   WindowBatch next() override;
 

@@ -6,6 +6,7 @@
 
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/share.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/time.h"
@@ -48,6 +49,7 @@ AllReduceMethod::AllReduceMethod(const MethodContext& with, const AllReduceOptio
       samples_(options_.start_samples),
       known_(static_cast<std::size_t>(group_.size())) {
   std::iota(known_.begin(), known_.end(), 0);
+  sharing_.workers = known_;
   if (group_.size() < 2 || params_.size() == 0) return;
   const std::vector<FlatRange> buckets = params_.buckets(options.bucket_bytes());
   sum_ = std::make_unique<GradientSum>(params_.grads(), buckets, group_.reducer(buckets.size()));
@@ -71,21 +73,44 @@ void AllReduceMethod::prepare(double) {
 void AllReduceMethod::step(double learning_rate) {
   check<Error>(!finished_, "allreduce: step after finish");
   params_.settle_grads();
-  const int members = sum_ ? sum_gradients() : 1;
-  if (members == 0) return;
-  optimizer_.step(static_cast<float>(learning_rate), nullptr, {1.0 / members, options_.clip_norm});
-  samples_ += static_cast<double>(members) * static_cast<double>(options_.batch);
+  summed_ = static_cast<double>(samples_of(group_.rank()));
+  if (sum_ && !sum_gradients()) return;
+  // Each gradient is a sum divided by these.
+  const i64 divisor = options_.global_batch > 0 ? options_.global_batch : options_.batch;
+  optimizer_.step(static_cast<float>(learning_rate), nullptr,
+                  {static_cast<double>(divisor) / summed_, options_.clip_norm});
+  samples_ += summed_;
   ++steps_;
   ++stats_.gradients;
   const auto n = static_cast<double>(known_.size());
   stats_.bytes_sent += 2 * (n - 1) / n * static_cast<double>(params_.grads().bytes());
 }
 
-int AllReduceMethod::sum_gradients() {
+i64 AllReduceMethod::samples_of(int worker) const {
+  if (options_.global_batch == 0) return options_.batch;
+  const std::vector<int>& all = sharing_.workers;
+  const auto place = std::ranges::find(all, worker) - all.begin();
+  return options_.batch * share_of(options_.global_batch / options_.batch, place, std::ssize(all));
+}
+
+// After a step that these workers had done.
+void AllReduceMethod::share_among(std::vector<int> workers) {
+  if (workers == sharing_.workers) {
+    ++shared_;
+    return;
+  }
+  std::vector<i64>& done = sharing_.done.emplace_back();
+  for (const int worker : sharing_.workers)
+    done.push_back(shared_ + (std::ranges::find(workers, worker) != workers.end()));
+  sharing_.workers = std::move(workers);
+  shared_ = 0;
+}
+
+bool AllReduceMethod::sum_gradients() {
   const trace::Scope scope("wait all-reduce");
   const double began = wall_seconds();
   bool caught_up = false;
-  int members = 0;
+  std::vector<int> members;
   FiniteSum finite;
   // Where gradients are scaled, infinite ones are expected and left out; looking costs a GPU a
   // wait.
@@ -96,7 +121,7 @@ int AllReduceMethod::sum_gradients() {
       check_nobody_has_finished();
     } while (!sum_->complete_within(Seconds(.1)));
   }
-  while (members == 0 && !caught_up) {
+  while (members.empty() && !caught_up) {
     check_nobody_has_finished();
     membership_.run([&](Collectives& all) {
       if (opened_ != membership_.rebuilds()) {
@@ -108,15 +133,20 @@ int AllReduceMethod::sum_gradients() {
       if (caught_up) return;
       sum_->finish();
       if (looks) finite = finite_gradients(all);
-      members = all.members();
+      members = membership_.members();
     });
   }
   stats_.exposed_s += wall_seconds() - began;
   report_deaths();
   check<Error>(finite.ruined.empty(), "allreduce, step ", steps_ + 1, ": ", finite.ruined);
   left_out_.now(finite.left_out, options_.on_fault);
-  if (members > 0) Tensor(params_.grads()).copy_from(sum_->sum());
-  return members - static_cast<int>(finite.left_out.size());
+  if (members.empty()) return false;
+  Tensor(params_.grads()).copy_from(sum_->sum());
+  summed_ = 0;
+  for (const int worker : members)
+    if (!finite.leaves_out(worker)) summed_ += static_cast<double>(samples_of(worker));
+  share_among(std::move(members));
+  return true;
 }
 
 FiniteSum AllReduceMethod::finite_gradients(Collectives& all) {
@@ -172,7 +202,15 @@ bool AllReduceMethod::catch_up(Collectives& all, bool finishing, Seconds patienc
       if (!tensor.device().is_cpu()) theirs.back().copy_from(host);
     }
   }
+  std::vector<double> shared(n, 0.0);  // the last step of the one that is ahead
+  if (group_.rank() == root)
+    for (const int worker : sharing_.workers) shared[static_cast<std::size_t>(worker)] = 1;
+  all.all_reduce_sum(shared);
   if (steps[me] == *ahead) return false;
+  std::vector<int> workers;
+  for (std::size_t w = 0; w < n; ++w)
+    if (shared[w] != 0) workers.push_back(static_cast<int>(w));
+  share_among(std::move(workers));
   for (std::size_t i = 0; i < own.size(); ++i) own[i].copy_from(theirs[i]);
   params_.refresh();
   steps_ = static_cast<i64>(*ahead) - 1;

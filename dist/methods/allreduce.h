@@ -33,14 +33,17 @@ class AllReduceMethod : public Method {
     return options_.total_samples > 0 && samples_ >= options_.total_samples;
   }
   void finish() override;
+  const Sharing& sharing() const override { return sharing_; }
   void quiesce(const std::function<void()>& f) override { f(); }
   std::vector<NamedTensor> state() override { return {}; }
   MethodStats stats() const override;
   const char* name() const override;
 
  private:
-  // over how many; 0: this worker took over another's model instead
-  int sum_gradients();
+  // false: this worker took over another's model instead
+  bool sum_gradients();
+  i64 samples_of(int worker) const;  // of a step; one of those that share it
+  void share_among(std::vector<int> workers);
   FiniteSum finite_gradients(Collectives&);  // of sum_, once it is there
   bool catch_up(Collectives&, bool finishing, Seconds patience = Seconds(0));
   void hear(Seconds timeout = Seconds(0));
@@ -57,6 +60,9 @@ class AllReduceMethod : public Method {
   Membership membership_;
   std::unique_ptr<GradientSum> sum_;  // none for a worker alone
   double samples_;
+  double summed_ = 0;  // samples whose gradients are in the sum
+  Sharing sharing_;
+  i64 shared_ = 0;               // steps since its last change
   i64 steps_ = 0, opened_ = -1;  // opened: membership_.rebuilds() when sum_ was opened last
   std::vector<int> known_;
   LeftOut left_out_;

@@ -117,7 +117,8 @@ std::optional<ControlledWorkers::Measured> ConsensusControl::measure(bool gradie
 }
 
 double ConsensusControl::steps() const {
-  return run_.total_samples / (static_cast<double>(run_.batch) * inner_.alive());
+  const i64 of_step = run_.global_batch > 0 ? run_.global_batch : run_.batch * inner_.alive();
+  return run_.total_samples / static_cast<double>(of_step);
 }
 
 void ConsensusControl::finish() {

@@ -25,6 +25,7 @@ class ConsensusControl final : public Method, private ControlledWorkers {
   void finish() override;
   void quiesce(const std::function<void()>& f) override { method_->quiesce(f); }
   std::vector<NamedTensor> state() override { return method_->state(); }
+  const Sharing& sharing() const override { return method_->sharing(); }
   MethodStats stats() const override;
   const char* name() const override;
 

@@ -135,6 +135,21 @@ void SynchronousMethod::share_state(Collectives& all, int root) {
       if (each.name != kPayloadError) give(all, each.tensor, root, has_state_);
 }
 
+// A sum of what one has, and of zeros.
+void SynchronousMethod::share_note(Collectives& all, int root, std::vector<double>& done) {
+  const bool gives = group_.rank() == root;
+  std::vector<double> note;
+  if (gives && options_.tell) note = options_.tell();
+  std::vector<double> sizes(2, 0.0);
+  if (gives) sizes = {static_cast<double>(note.size()), static_cast<double>(done.size())};
+  all.all_reduce_sum(sizes);
+  for (auto [numbers, size] : {std::pair(&note, sizes[0]), std::pair(&done, sizes[1])}) {
+    if (!gives) numbers->assign(static_cast<std::size_t>(size), 0.0);
+    if (size > 0) all.all_reduce_sum(*numbers);
+  }
+  if (!has_state_ && options_.told) options_.told(note);
+}
+
 // --- the newcomer
 
 void SynchronousMethod::join() {

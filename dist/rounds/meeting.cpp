@@ -47,16 +47,19 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   const auto n = static_cast<std::size_t>(group_.size()),
              me = static_cast<std::size_t>(group_.rank());
   // purpose (0: not here), epoch, samples, 1 of who begins anew, 1 of who has no state; behind
-  // them, who has asked to join
+  // them, who has asked to join, and with a global batch what each has heard of all
   constexpr std::size_t kColumns = 5;
+  std::vector<double> done;  // Sharing::done
+  if (!heard_.empty()) heard_[me] = static_cast<double>(shared_);
   bool same = false, some_stop = false;
   Lives known_to_all;  // of those that want to join
   std::set<int> without_state;
   double epoch = 0, samples = 0;
   membership_.run(
       [&](Collectives& all) {
-        std::vector<double> table(n * (kColumns + Newcomers::kColumns), 0.0);
-        const std::span<double> asking = std::span(table).subspan(n * kColumns);
+        std::vector<double> table(n * (kColumns + Newcomers::kColumns + heard_.size()), 0.0);
+        const std::span<double> asking =
+            std::span(table).subspan(n * kColumns, n * Newcomers::kColumns);
         const double mine = static_cast<double>(purpose) + kPurposes * tag;
         table[me * kColumns] = mine;
         table[me * kColumns + 1] = static_cast<double>(epoch_);
@@ -64,6 +67,9 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
         table[me * kColumns + 3] = stops ? 1 : 0;
         table[me * kColumns + 4] = has_state_ ? 0 : 1;
         newcomers_.write(asking);
+        const std::span<double> all_heard =
+            std::span(table).subspan(n * (kColumns + Newcomers::kColumns));
+        if (has_state_) std::ranges::copy(heard_, all_heard.begin() + me * heard_.size());
         if (group_.size() > 1) all.all_reduce_sum(table, patience);
         same = true, some_stop = false;
         training_.clear();
@@ -93,9 +99,17 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
         samples = finishing ? most : sum / (all.members() - std::ssize(without_state));
         const bool too_late = finishing || !without_state.empty();
         known_to_all = too_late ? Lives() : Newcomers::heard_by_all(asking, all.members());
+        done.clear();
+        for (const int worker : sharing_.workers) {
+          double steps = 0;
+          for (std::size_t w = 0; w < n && !heard_.empty(); ++w)
+            steps = std::max(steps, all_heard[w * n + static_cast<std::size_t>(worker)]);
+          done.push_back(steps);
+        }
         if (!without_state.empty()) {
           same = false;
           share_state(all, root);
+          if (!heard_.empty()) share_note(all, root, done);
         }
         if (same) work(all);
       },
@@ -127,10 +141,15 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     restart_ = false;
     if (!std::exchange(has_state_, true)) params_.refresh();
     adopt_members();
-    k_ = 0;
+    k_ = shared_ = 0;
     ++restarts_;
+    sharing_.done.emplace_back(done.begin(), done.end());
+    sharing_.workers = members_;
+    std::ranges::fill(heard_, 0.0);
     begin_anew();
   }
+  for (std::size_t i = 0; !anew && !heard_.empty() && i < done.size(); ++i)
+    hear_steps(sharing_.workers[i], done[i]);
   stats_.exposed_s += wall_seconds() - began - (exchange_.waited() - waited);
   if (!known_to_all.empty()) let_in(known_to_all);
   return same;

@@ -117,14 +117,20 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
                        : Tensor::zeros({1, params_.size()}, DType::f32, params_.values().device()));
   adopt_members();
   k_ = steps_before();
+  sharing_.workers = members_;
+  if (options_.global_batch > 0) heard_.resize(static_cast<std::size_t>(group_.size()));
   next_ = messages_in_steps(*formula_, k_);
   if (rounds_) validate(*rounds_);
 }
 
 SynchronousMethod::~SynchronousMethod() {
   if (finished_ || group_.size() < 2) return;
-  for (const int peer : members_)  // epoch 0: not as planned
-    if (peer != group_.rank()) group_.control().send(peer, {.type = MessageType::bye});
+  // epoch 0: not as planned
+  const Message bye{.type = MessageType::bye,
+                    .nonce = epoch_,
+                    .gradients = static_cast<double>(shared_ - in_step_)};
+  for (const int peer : members_)
+    if (peer != group_.rank()) group_.control().send(peer, bye);
 }
 
 std::vector<NamedTensor> SynchronousMethod::state() {
@@ -161,6 +167,8 @@ void SynchronousMethod::adopt_members() {
 
 void SynchronousMethod::begin_step(double learning_rate) {
   check<Error>(!finished_, name(), ": step after finish");
+  in_step_ = true;
+  ++shared_;
   params_.settle_grads();
   learning_rate_ = learning_rate;
   if (formula_->uses_gradient()) unscale_gradient();
@@ -173,7 +181,9 @@ void SynchronousMethod::end_step() {
   // launched now would wait for them in the next step, while they wait for its measurements in this
   // one.
   if (epoch_ == epoch_of_step_ && formula_->sends_ahead() && !pending(0)) launch_all(next_round());
-  samples_ += static_cast<double>(alive()) * static_cast<double>(options_.batch);
+  samples_ += static_cast<double>(options_.global_batch > 0 ? options_.global_batch
+                                                            : alive() * options_.batch);
+  in_step_ = false;
   ++steps_;
   ++stats_.gradients;
   if (group_.size() < 2) return;
@@ -194,8 +204,9 @@ void SynchronousMethod::begin_anew() {
 }
 
 i64 SynchronousMethod::steps_before() const {
-  return std::llround(options_.start_samples /
-                      (static_cast<double>(options_.batch) * group_.started()));
+  const i64 of_step =
+      options_.global_batch > 0 ? options_.global_batch : options_.batch * group_.started();
+  return std::llround(options_.start_samples / static_cast<double>(of_step));
 }
 
 // --- rounds
@@ -274,6 +285,7 @@ double SynchronousMethod::arrivals(int slot,
     const double distance = p.squared_distance;
     const bool refused = refuses(slot, p), ok = p.ok && !refused;
     const double of_models = ok ? squared_distance_of(slot, p) : distance;
+    if (p.ok && now) hear_steps(p.peer, static_cast<double>(shared_ - 1));
     ok ? use(p) : lost(p);
     UsualDistance& usual = usual_[usual_place(slot)];
     if (ok && may_refuse()) usual.accepted(std::sqrt(distance));
@@ -344,6 +356,13 @@ void SynchronousMethod::judge() {
     membership_.left(worker);
     lose(worker, "quarantined");
   }
+}
+
+// Whoever has sent what this worker waits for in a step has done the steps before it.
+void SynchronousMethod::hear_steps(int peer, double steps) {
+  if (heard_.empty()) return;
+  double& known = heard_[static_cast<std::size_t>(peer)];
+  known = std::max(known, steps);
 }
 
 bool SynchronousMethod::of_now(const RoundExchange::Flight& flight) const {
@@ -433,6 +452,8 @@ void SynchronousMethod::handle(const Event& e) {
         hear_admission(e.peer, e.message);
       } else if (e.message.type == MessageType::bye && e.message.epoch == 0) {
         membership_.left(e.peer);
+        if (e.message.nonce == epoch_ && e.message.gradients >= 0)
+          hear_steps(e.peer, e.message.gradients);
         lose(e.peer, "left");
       } else if (e.message.type == MessageType::stopped && e.message.epoch == epoch_) {
         // It waits for the others: what it has not begun it will not begin. If it is done, we may

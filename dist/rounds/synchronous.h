@@ -68,6 +68,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   FlatParams& params() final { return params_; }
   int alive() const final { return static_cast<int>(members_.size()); }
   i64 restarts() const final { return restarts_; }
+  const Sharing& sharing() const final { return sharing_; }
   // Of a worker that joins others (MethodOptions::rejoin), once it is made: returns when it takes
   // part. DistError: the others do not let it in.
   void join();
@@ -129,6 +130,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   bool pending(int slot) const { return exchange_.pending(slot); }
   const RoundExchange::Flight& flight(int slot) const { return exchange_.flight(slot); }
   bool of_now(const RoundExchange::Flight&) const;  // not from before rounds began anew
+  void hear_steps(int peer, double steps);
   int slots() const { return static_cast<int>(pieces_.size()); }
   FlatRange piece(int slot) const { return pieces_[static_cast<std::size_t>(slot)]; }
   Tensor values_of(int slot) const {
@@ -193,6 +195,8 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   void admit(const Lives& all);  // who takes part from the next meeting on
   void let_in(Lives newcomers);
   void share_state(Collectives&, int root);
+  // done: Sharing::done of this meeting, which it gets, too.
+  void share_note(Collectives&, int root, std::vector<double>& done);
   // rounds_ counts ranks or places among the members
   int place_of(int worker) const;
   int rank_at(int place) const;
@@ -234,13 +238,16 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   // workers that wait for the next meeting, and the first round that each did not begin
   std::map<int, i64> stopped_;
   std::uint32_t epoch_ = 0;
-  // next_: the number of the next message. k_: the step that the formula is at
-  i64 next_ = 0, steps_ = 0, k_ = 0, restarts_ = 0;
+  // next_: the number of the next message. k_: the step that the formula is at; shared_: steps that
+  // were begun since who shares them has changed
+  i64 next_ = 0, steps_ = 0, k_ = 0, shared_ = 0, restarts_ = 0;
+  Sharing sharing_;
+  std::vector<double> heard_;  // by rank: steps since rounds began, of which this worker knows
   std::uint32_t epoch_of_step_ = 0;
   double learning_rate_ = 0;
   bool resumed_;
   double samples_;
-  bool restart_ = false, finished_ = false;
+  bool restart_ = false, finished_ = false, in_step_ = false;
   MethodStats stats_;
   EdgeStatistics edges_;
   // of the round being mixed: its slots together

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "gossamer/core/error.h"
 #include "gossamer/core/trace.h"
 
 namespace gossamer::nn {
@@ -48,6 +49,24 @@ GradientStep::GradientStep(Parts parts, GraphOptions graphs, bool like_gpu)
       later_graph_(captured(std::move(graphs), parts_.net, parts_.params)),
       buffers_(counters_of(parts_.net)) {
   buffers_.push_back(parts_.params.buffers());
+  set_batches(parts_.batches);
+}
+
+void GradientStep::set_batches(int batches) {
+  check<Error>(!begun() && batches >= 1 && (parts_.divisor == 0 || batches <= parts_.divisor),
+               "a gradient of ", batches, " batches, divided by ", parts_.divisor);
+  parts_.batches = batches;
+  const auto of = static_cast<float>(parts_.divisor > 0 ? parts_.divisor : batches);
+  if (std::exchange(share_, 1 / of) != share_) {
+    first_graph_.forget();
+    later_graph_.forget();
+  }
+  losses_.set_unit(of / static_cast<float>(batches));
+}
+
+void GradientStep::drop() {
+  inputs_.take();
+  inputs_.step_ends();
 }
 
 void GradientStep::bring(const DrawnBatch& drawn) { inputs_.bring(drawn.batch, drawn.numbers); }
@@ -61,8 +80,7 @@ bool GradientStep::compute() {
   try {
     std::vector<Tensor> tensors = in.batch.tensors;
     tensors.push_back(in.numbers);
-    graph.run({in.batch.shape, std::move(tensors)}, [this, in, first] {
-      const float share = 1 / static_cast<float>(parts_.batches);
+    graph.run({in.batch.shape, std::move(tensors)}, [this, in, first, share = share_] {
       Tensor loss;
       {
         const trace::Scope forward("forward");

@@ -39,11 +39,18 @@ class LossSum {
   double take() {
     const double sum = static_cast<double>(sum_.item());
     sum_.zero();
-    return sum;
+    return sum * static_cast<double>(unit_);
+  }
+  // What was added and what will be counts this many times. The sum so far stays.
+  void set_unit(float unit) {
+    if (unit == unit_) return;
+    scale(sum_, unit_ / unit);
+    unit_ = unit;
   }
 
  private:
   Tensor sum_;
+  float unit_ = 1;
   bool free_;
 };
 
@@ -61,7 +68,10 @@ class GradientStep {
     std::function<Tensor(const StepBatch&, const Tensor& numbers)> loss_of;
     // Called before the work of a gradient's last batch is given to the device. May be empty.
     std::function<void()> before_backward = {};
-    int batches = 1;  // of one gradient, which is the mean of theirs
+    int batches = 1;  // of one gradient
+    // It is the sum of theirs divided by this, which is more than `batches` where others compute
+    // the rest of them; 0: their mean.
+    int divisor = 0;
   };
   // like_gpu: behaves on a CPU as on a GPU, for tests.
   explicit GradientStep(Parts, GraphOptions graphs = {}, bool like_gpu = false);
@@ -77,6 +87,10 @@ class GradientStep {
     bring(batch);
     return compute();
   }
+  // From the next gradient on it has so many batches.
+  void set_batches(int);
+  // Forgets a batch that was brought and not computed.
+  void drop();
   bool begun() const { return done_ > 0; }   // some batches of a gradient are computed, not all
   void step_ends() { inputs_.step_ends(); }  // call it when the update is enqueued
   // Forgets the batches of a gradient that is begun: running statistics and counters of the network
@@ -91,6 +105,7 @@ class GradientStep {
   Parts parts_;
   StepInputs inputs_;
   LossSum losses_;
+  float share_ = 1;                         // of a batch in the gradient
   int done_ = 0;                            // batches of the current gradient
   CapturedStep first_graph_, later_graph_;  // later batches add to the gradients of the first
   std::vector<Tensor> buffers_, kept_;  // of the network; as they were before a gradient of several

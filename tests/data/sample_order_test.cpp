@@ -2,6 +2,8 @@
 // beginning.
 #include "gossamer/data/sample_order.h"
 
+#include <utility>
+
 #include <gtest/gtest.h>
 
 namespace gossamer::data {
@@ -57,6 +59,37 @@ TEST(SampleOrder, ComesBackFromItsText) {
   EXPECT_FALSE(parse_order(text));
   text.erase("order.batch");
   EXPECT_FALSE(parse_order(text));
+}
+
+// Positions in the order that all workers have (deal.h), with batches that are dealt again.
+TEST(SampleOrder, OfAllWorkersKeepsWhatComesAgain) {
+  SampleOrder then = kOrder, now = kOrder;
+  then.common = now.common = true;
+  then.again = {{2, 9}, {3, 1}};
+  const auto text = to_metadata(then);
+  EXPECT_EQ(text.at("order.common"), "2:9 3:1");
+  EXPECT_EQ(to_metadata(*parse_order(text)), text);
+  for (const char* wrong : {"2", "2:", ":9", "2:9x", "2:9  3:1", "-1:4", "2:9 3"}) {
+    auto damaged = text;
+    damaged["order.common"] = wrong;
+    EXPECT_FALSE(parse_order(damaged)) << wrong;
+  }
+  const Continued same = continue_order({3, 5}, then, now);
+  EXPECT_EQ(same.at.step, 5);
+  ASSERT_EQ(same.dealt.size(), 2u);
+  EXPECT_EQ(same.dealt[1].step, 1);
+  EXPECT_EQ(same.again, 0);
+  EXPECT_EQ(continue_order({3, 0}, then, now).dealt.size(), 2u) << "at an epoch's beginning, too";
+  // Samples 108 to 119 of epoch 2, 12 to 23 and from 60 on of epoch 3, in batches of 8.
+  now.batch = 8;
+  const Continued smaller = continue_order({3, 5}, then, now);
+  EXPECT_EQ(smaller.at.step, 7);
+  std::vector<std::pair<i64, i64>> dealt;
+  for (const Position& p : smaller.dealt) dealt.emplace_back(p.epoch, p.step);
+  EXPECT_EQ(dealt, (std::vector<std::pair<i64, i64>>{{2, 13}, {2, 14}, {3, 1}, {3, 2}}));
+  EXPECT_EQ(smaller.again, 4 + 32 - 24);
+  now = kOrder;
+  EXPECT_EQ(continue_order({3, 5}, then, now).change, OrderChange::common);
 }
 
 }  // namespace

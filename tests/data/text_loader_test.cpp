@@ -5,11 +5,13 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <gmock/gmock.h>
 
 #include "data/helpers.h"
 #include "data/text.h"
+#include "gossamer/data/loader/deal.h"
 #include "gossamer/data/text/pair_loader.h"
 #include "gossamer/data/text/window_loader.h"
 
@@ -505,6 +507,47 @@ TEST_F(Pairs, LimitsAndDamageAreNamed) {
               HasSubstr("no pairs of sentences"));
   PairLoader rows(part, kMarks, {.rows = 4});
   EXPECT_LE(rows.next().source.shape(0), 4);
+}
+
+TEST_F(Pairs, AndWindowsAreDealtOutAsPicturesAre) {
+  const WindowLoaderOptions options{
+      .batch = 2, .length = 5, .epoch = {.share = Share::parts, .seed = 4}};
+  const auto tokens = numbers(103);
+  WindowLoader whole(tokens, {}, options);
+  const i64 steps = whole.steps();
+  std::vector<std::vector<Ids>> epochs(8);
+  for (auto& batches : epochs)
+    for (WindowBatch b = whole.next(); b.inputs.defined(); b = whole.next())
+      batches.push_back(ids_in(b.inputs));
+  const TextPart part = pairs(80);
+  const PairLoaderOptions of_pairs{.tokens = 50, .epoch = {.share = Share::parts, .seed = 3}};
+  PairLoader all_pairs(part, kMarks, of_pairs);
+  std::vector<std::vector<Ids>> sentences(8);
+  for (auto& batches : sentences)
+    for (PairBatch b = all_pairs.next(); b.source.defined(); b = all_pairs.next())
+      batches.push_back(ids_in(b.source));
+  for (int w = 0; w < 3; ++w) {
+    const Deal deal({.next = {0, steps - 3}, .again = {{0, 1}}}, steps, 5, w, 3),
+        deal_of_pairs({}, all_pairs.steps(), 4, w, 3);
+    WindowLoader windows(tokens, {}, options);
+    windows.deal(deal);
+    PairLoader two(part, kMarks, of_pairs);
+    two.deal(deal_of_pairs);
+    for (i64 j = 0, epoch = deal.batch(0).epoch; j < 8; ++j) {
+      const Position at = deal.batch(j);
+      if (std::exchange(epoch, at.epoch) != at.epoch) EXPECT_FALSE(windows.next().inputs.defined());
+      EXPECT_EQ(
+          ids_in(windows.next().inputs),
+          epochs.at(static_cast<std::size_t>(at.epoch)).at(static_cast<std::size_t>(at.step)));
+    }
+    for (i64 j = 0, epoch = 0; j < 8; ++j) {
+      const Position at = deal_of_pairs.batch(j);
+      if (std::exchange(epoch, at.epoch) != at.epoch) EXPECT_FALSE(two.next().source.defined());
+      EXPECT_EQ(
+          ids_in(two.next().source),
+          sentences.at(static_cast<std::size_t>(at.epoch)).at(static_cast<std::size_t>(at.step)));
+    }
+  }
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <memory>
 
 #include "dist/workers.h"
 #include "gossamer/dist/local/local_cluster.h"
@@ -116,6 +118,17 @@ class Training {
   std::function<Group&(int rank, Group&)> around = [](int, Group& group) -> Group& {
     return group;
   };
+  // What a test does beside the training of a worker, in its thread: one for each of its lives.
+  struct Beside {
+    virtual ~Beside() = default;
+    virtual void options(MethodOptions&) {}
+    virtual void begins(const Method&) {}
+    virtual void before_step() {}
+    virtual void after_step() {}
+  };
+  std::function<std::unique_ptr<Beside>(int rank)> beside = [](int) {
+    return std::make_unique<Beside>();
+  };
 
  private:
   void start(int rank, bool again) {
@@ -140,6 +153,8 @@ class Training {
       const std::scoped_lock lock(mutex_);
       faults_.emplace_back(what, peer);
     };
+    const std::unique_ptr<Beside> more = beside(rank);
+    more->options(mine);
     auto method = make_method(method_, q.params, q.sgd, group, make_graph(graph_, n_), mine);
     // values() may be in an exchange already
     const auto copy = q.params.compute_f32().span<float>();
@@ -148,12 +163,15 @@ class Training {
     me.samples_at_start = method->samples_seen();
     for (const NamedTensor& each : q.sgd.state())
       if (each.name == "momentum") me.momentum_at_start = *each.tensor.as<float>();
+    more->begins(*method);
     while (!method->done()) {
       if (!group.control().alive(rank) || me.leaves) return;
       while (me.frozen) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      more->before_step();
       q.gradient(noise);
       std::this_thread::sleep_for(std::chrono::microseconds(me.step_us));
       method->step(.05);
+      more->after_step();
       me.gradients.back() += 1;
       ++me.steps;
       me.seen = method->samples_seen();

@@ -1,0 +1,70 @@
+// A batch of all workers together (MethodOptions::global_batch): each computes its share, and the
+// sum is weighed by what came, also when a worker dies.
+#include <gmock/gmock.h>
+
+#include "dist/workers.h"
+#include "gossamer/core/share.h"
+
+namespace gossamer::dist {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+MethodOptions options_of(i64 global_batch, i64 batch = 2) {
+  MethodOptions options;
+  options.batch = batch;
+  options.global_batch = global_batch;
+  return options;
+}
+
+// The gradient of each batch of worker r is r + 1. Of 8 batches workers 0, 1, 2 have 3, 3, 2.
+TEST(GlobalBatch, EachBatchCountsAsMuchWhoeverComputesIt) {
+  LocalCluster cluster(3);
+  on_workers(cluster, 3, [&](int rank, Group& group) {
+    Quadratic q(0, 4);
+    auto method =
+        make_method("allreduce", q.params, q.sgd, group, make_graph("complete", 3), options_of(16));
+    const auto step = [&] {
+      const std::vector<int>& sharing = method->sharing().workers;
+      const auto place = std::ranges::find(sharing, rank) - sharing.begin();
+      const auto batches = static_cast<float>(share_of(8, place, std::ssize(sharing)));
+      std::ranges::fill(q.params.grads().span<float>(), batches * static_cast<float>(rank + 1) / 8);
+      const float before = q.params.values().span<float>()[0];
+      method->step(1);
+      return before - q.params.values().span<float>()[0];
+    };
+    EXPECT_FLOAT_EQ(step(), (3 * 1 + 3 * 2 + 2 * 3) / 8.f);
+    EXPECT_EQ(method->samples_seen(), 16);
+    EXPECT_THAT(method->sharing().workers, ElementsAre(0, 1, 2));
+    if (rank == 1) return cluster.kill(1);
+    EXPECT_FLOAT_EQ(step(), (3 * 1 + 2 * 3) / 5.f) << "the mean of what came";
+    EXPECT_EQ(method->samples_seen(), 16 + 10);
+    EXPECT_THAT(method->sharing().workers, ElementsAre(0, 2));
+    EXPECT_THAT(method->sharing().done, ElementsAre(ElementsAre(2, 1, 2)));
+    EXPECT_FLOAT_EQ(step(), (4 * 1 + 4 * 3) / 8.f);
+    EXPECT_EQ(method->samples_seen(), 16 + 10 + 16);
+    method->finish();
+  });
+}
+
+TEST(GlobalBatch, IsRefusedWhereItCannotBe) {
+  LocalCluster cluster(3);
+  Quadratic q(0, 4);
+  const auto error = [&](const char* method, const MethodOptions& options) {
+    try {
+      check_method(method, "sgd", cluster.group(0), make_graph("ring", 3), options);
+    } catch (const ConfigError& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(error("a2cid2", options_of(12)),
+              HasSubstr("global_batch is for methods whose workers step together"));
+  EXPECT_THAT(error("allreduce", options_of(13)), HasSubstr("a multiple of batch 2"));
+  EXPECT_THAT(error("allreduce", options_of(4)), HasSubstr("2 batches, too few for 3 workers"));
+  EXPECT_EQ(error("allreduce", options_of(6)), "");
+}
+
+}  // namespace
+}  // namespace gossamer::dist
