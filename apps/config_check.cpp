@@ -168,11 +168,6 @@ void validate(const Config& c, int workers, int per_machine) {
   named("train.device", [&] { check_device_name(c.train.device); });
   require(!c.train.plans.empty(), "train.plans", "auto, none or the path of a file");
   const bool divides = c.train.global_batch > 0;
-  require(!divides || method.synchronous, "train.global_batch",
-          "0 with train.method=" + c.train.method +
-              ", whose workers have a pace of their own: it is for methods whose workers step "
-              "together, such as " +
-              dist::methods_that([](const dist::MethodTraits& m) { return m.sums_gradients; }));
   require(!divides || c.train.global_batch % c.train.batch == 0, "train.global_batch",
           "a multiple of train.batch = " + std::to_string(c.train.batch));
   const i64 most = std::max<i64>(workers, c.dist.places);
@@ -181,8 +176,13 @@ void validate(const Config& c, int workers, int per_machine) {
               std::to_string(most) + " workers");
   require(!divides || c.train.accumulate == 1, "train.accumulate",
           "1 with train.global_batch: each worker accumulates its share of that");
-  require(!divides || c.data.shard == "auto" || c.data.shard == "true", "data.shard",
-          "auto or true with train.global_batch: the workers share one order");
+  require(!divides || c.data.shard == "auto" || c.data.shard == (in_rounds ? "true" : "false"),
+          "data.shard",
+          in_rounds ? "auto or true with train.global_batch: the workers share one order"
+                    : "auto or false with train.global_batch and train.method=" + c.train.method +
+                          ": each worker has an order of its own");
+  require(!divides || (c.run.record.empty() && c.run.replay.empty()), "train.global_batch",
+          "0 for a run that is recorded or repeated");
   // Fractions of the run that only need to be as many and ascending here.
   double part = 0;
   const auto in_turn = [&](const Amount&) { return (part += 1) / 1e9; };

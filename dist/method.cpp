@@ -120,9 +120,9 @@ void check_method(const std::string& name, const std::string& optimizer, const G
   const MethodTraits& traits = row.traits;
   const std::string of = "method " + name;
   check<ConfigError>(options.batch > 0, of, ": batch ", options.batch, "; it must be at least 1");
-  check<ConfigError>(options.global_batch == 0 || traits.synchronous, of,
-                     ": global_batch is for methods whose workers step together; here each has its "
-                     "own pace");
+  check<ConfigError>(
+      options.global_batch == 0 || (options.record.empty() && options.replay.empty()), of,
+      ": global_batch does not go with record and replay");
   check<ConfigError>(options.global_batch % options.batch == 0 && options.global_batch >= 0, of,
                      ": global_batch ", options.global_batch, "; it must be a multiple of batch ",
                      options.batch);

@@ -173,8 +173,9 @@ struct MethodStats {
 // The name in Method::state() of what coding the payload has rounded away and not sent yet.
 inline constexpr const char* kPayloadError = "payload.error";
 
-// Who shares out the batches of a step (MethodOptions::global_batch): of methods whose workers meet
-// in rounds. All that share them see the same changes.
+// Who shares out the batches of a step (MethodOptions::global_batch). In rounds all that share them
+// see the same changes. With gossip each worker knows the members in its own time, and `done` says
+// nothing of them.
 struct Sharing {
   std::vector<int> workers{};  // ascending
   // Of each change (workers came or went, or all began anew): the steps since the change before, or

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gossamer/apps/machine.h"
+#include "gossamer/apps/report/run_folder.h"
 #include "gossamer/apps/shell_word.h"
 #include "gossamer/apps/version.h"
 #include "gossamer/core/text/json.h"
@@ -45,15 +46,17 @@ JsonObject launch_facts() {
   return facts;
 }
 
-std::string last_launch(const std::string& log_file) {
-  std::ifstream in(log_file);
+std::string last_launch(const std::filesystem::path& run_folder) {
   std::string out;
-  for (std::string line; std::getline(in, line);) {
-    if (line.find("\"launch\"") == std::string::npos) continue;
-    nlohmann::ordered_json e = parse_json<nlohmann::ordered_json>(line);
-    if (!e.is_object() || e.value("event", "") != "launch") continue;
-    for (const char* key : {"event", "time", "rank"}) e.erase(key);
-    out = e.dump();
+  for (const std::filesystem::path& log : log_files(run_folder)) {
+    std::ifstream in(log);
+    for (std::string line; std::getline(in, line);) {
+      if (line.find("\"launch\"") == std::string::npos) continue;
+      nlohmann::ordered_json e = parse_json<nlohmann::ordered_json>(line);
+      if (!e.is_object() || e.value("event", "") != "launch") continue;
+      for (const char* key : {"event", "time", "rank"}) e.erase(key);
+      out = e.dump();
+    }
   }
   return out;
 }

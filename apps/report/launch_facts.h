@@ -1,6 +1,7 @@
 // What a run was started with and on: its command, the machine, the versions, the data.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "gossamer/core/text/json.h"
@@ -15,6 +16,6 @@ JsonObject launch_facts();
 constexpr const char* kLaunchVariable = "GOSSAMER_LAUNCH";
 
 // The last `launch` line of a run's log without its event, time and rank; "" if it has none.
-std::string last_launch(const std::string& log_file);
+std::string last_launch(const std::filesystem::path& run_folder);
 
 }  // namespace gossamer::apps

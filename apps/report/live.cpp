@@ -12,6 +12,7 @@
 #include "gossamer/apps/report/progress.h"
 #include "gossamer/apps/report/recent.h"
 #include "gossamer/apps/report/report.h"
+#include "gossamer/apps/report/run_folder.h"
 #include "gossamer/core/error.h"
 
 namespace fs = std::filesystem;
@@ -79,8 +80,9 @@ void LiveRuns::read_again() {
   for (Live& each : runs_) {
     std::error_code failed;
     const fs::path log = each.folder / "log.jsonl";
-    const auto size = fs::file_size(log, failed);
-    if (failed) {
+    std::uintmax_t size = 0;
+    for (const fs::path& part : log_files(each.folder)) size += fs::file_size(part, failed);
+    if (failed || size == 0) {
       changed = changed || each.run;
       each = {.folder = each.folder};
       continue;

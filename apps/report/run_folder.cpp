@@ -1,10 +1,14 @@
 // Files of one run; see run_folder.h.
 #include "gossamer/apps/report/run_folder.h"
 
+#include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <optional>
+#include <string_view>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -25,6 +29,18 @@ bool append_line(const fs::path& path, const std::string& line) {
   const ssize_t written = write(fd, line.data(), line.size());
   close(fd);
   return written == static_cast<ssize_t>(line.size());
+}
+
+// Of a part of a log that is not the last.
+std::optional<int> number_of(const fs::path& part) {
+  const std::string name = part.filename().string();
+  constexpr std::string_view before = "log-", behind = ".jsonl";
+  int number = 0;
+  const char *const begin = name.data() + before.size(), *const end = name.data() + name.size() -
+                                                                      behind.size();
+  if (!name.starts_with(before) || !name.ends_with(behind) || begin >= end) return std::nullopt;
+  const auto [stopped, error] = std::from_chars(begin, end, number);
+  return error == std::errc() && stopped == end ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace
@@ -111,6 +127,28 @@ bool RunFolder::append(const std::string& name, const std::string& lines) const 
     }
   }
   return append_line(path_ / name, lines);
+}
+
+void RunFolder::begin_new_log(std::uintmax_t at_bytes) const {
+  std::error_code error;
+  const fs::path log = path_ / "log.jsonl";
+  if (!writes()) return;
+  if (const auto size = fs::file_size(log, error); error || size <= at_bytes) return;
+  int last = 0;
+  for (const fs::path& each : log_files(path_)) last = std::max(last, number_of(each).value_or(0));
+  const fs::path part = path_ / ("log-" + std::to_string(last + 1) + ".jsonl");
+  if (renameat2(AT_FDCWD, log.c_str(), AT_FDCWD, part.c_str(), RENAME_NOREPLACE) == 0)
+    this->log("log", JsonObject().add("goes_on_from", part.filename().string()));
+}
+
+std::vector<fs::path> log_files(const fs::path& run_folder) {
+  std::vector<fs::path> all;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(run_folder, error))
+    if (number_of(entry.path())) all.push_back(entry.path());
+  std::ranges::sort(all, {}, [](const fs::path& part) { return *number_of(part); });
+  if (fs::exists(run_folder / "log.jsonl", error)) all.push_back(run_folder / "log.jsonl");
+  return all;
 }
 
 void RunFolder::add_bad_images(const std::vector<std::string>& lines) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <mutex>
 #include <string>
@@ -41,6 +42,10 @@ class RunFolder {
   // thread. If the disk is full, lines are lost and the run goes on.
   void log(const std::string& event, const JsonObject& fields) const;
   long lost_lines() const { return lost_lines_; }  // of this worker
+  // One worker calls it now and then. A log of more bytes than this becomes log-1.jsonl, the next
+  // one log-2.jsonl …, and log.jsonl begins again. Where a file system cannot rename without
+  // writing over another file (NFS), it goes on growing.
+  void begin_new_log(std::uintmax_t at_bytes = std::uintmax_t{64} << 20) const;
 
   bool writes() const { return !path_.empty(); }
   std::filesystem::path file(const std::string& name) const { return path_ / name; }
@@ -66,6 +71,10 @@ class RunFolder {
   mutable std::atomic<long> lost_lines_{0};
   mutable std::atomic<bool> line_is_cut_{false};
 };
+
+// The files of a run's log, in the order of their lines: log-1.jsonl, log-2.jsonl … and log.jsonl.
+// Of parts that somebody has removed the others remain.
+std::vector<std::filesystem::path> log_files(const std::filesystem::path& run_folder);
 
 // Renames what has this name to NAME.1, NAME.2 …, and returns the new name. IoError.
 std::filesystem::path move_aside(const std::filesystem::path&);

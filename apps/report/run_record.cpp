@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "gossamer/apps/report/json_values.h"
+#include "gossamer/apps/report/run_folder.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/text/json.h"
 
@@ -291,10 +292,9 @@ std::vector<EvalRow> workers_evaluations(const std::vector<EvalRow>& evals) {
 }
 
 RunRecord read_run(const fs::path& folder) {
-  const fs::path log = folder / "log.jsonl";
-  std::ifstream in(log);
-  check<IoError>(in.good(), folder.string(), " holds no log.jsonl; give the folder of a run, as ",
-                 "runs/NAME");
+  const std::vector<fs::path> logs = log_files(folder);
+  check<IoError>(!logs.empty(), folder.string(),
+                 " holds no log.jsonl; give the folder of a run, as ", "runs/NAME");
   RunRecord run;
   run.name = fs::weakly_canonical(folder).filename().string();
   run.config_text = read_text(folder / "config.toml");
@@ -306,8 +306,11 @@ RunRecord read_run(const fs::path& folder) {
   if (!run.summary.is_object()) run.summary = nullptr;
   run.classes = parse_class_report(read_text(folder / "classes.json"));
   Reader reader(run);
-  for (std::string line; std::getline(in, line);)
-    if (const Json e = parse_json<Json>(line); e.is_object()) reader.line(e);
+  for (const fs::path& log : logs) {
+    std::ifstream in(log);
+    for (std::string line; std::getline(in, line);)
+      if (const Json e = parse_json<Json>(line); e.is_object()) reader.line(e);
+  }
   reader.end();
   return run;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "gossamer/apps/report/run_folder.h"
 #include "gossamer/apps/train/model_source.h"
@@ -26,8 +27,12 @@ bool is_file_of_run(const fs::path& given) {
   const auto is_named = [&](const auto& names) {
     return std::ranges::any_of(names, [&](const char* of_run) { return name == of_run; });
   };
+  const auto is_log = [&] {
+    const std::vector<fs::path> logs = log_files(folder);
+    return std::ranges::find(logs, path) != logs.end();
+  };
   if (is_run_folder(folder))
-    return name != "report.html" && (is_named(kResultFiles) || is_named(kOtherFiles));
+    return name != "report.html" && (is_named(kResultFiles) || is_named(kOtherFiles) || is_log());
   return (folder.filename() == "best" && is_run_folder(above)) ||
          (above.filename() == "checkpoints" && is_run_folder(above.parent_path())) ||
          (above.filename() == "earlier" && is_run_folder(above.parent_path()));

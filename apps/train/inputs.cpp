@@ -206,15 +206,18 @@ bool resizes_on_device(const Config& c, data::Augment crop, Device device) {
 
 }  // namespace
 
+bool deals_one_order(const Config& c) {
+  return c.train.global_batch > 0 && dist::method_traits(c.train.method).synchronous;
+}
+
 bool shares_epochs(const Config& c) {
-  if (c.train.global_batch > 0) return true;
+  if (deals_one_order(c)) return true;
   return c.data.shard == "auto" ? dist::method_traits(c.train.method).sums_gradients
                                 : c.data.shard == "true";
 }
 
 data::EpochOptions epoch_options(const Config& c, const dist::LaunchInfo& place) {
-  // With a global batch all have the whole order, and it is dealt out.
-  const bool common = c.train.global_batch > 0;
+  const bool common = deals_one_order(c);  // then all have the whole of it
   return {.rank = common ? 0 : place.rank,
           .world = common ? 1 : place.all_places(),  // they divide nothing where others may join
           .share = c.data.shard == "documents" ? data::Share::documents

@@ -30,6 +30,9 @@ DataSets open_validation(const Config&);
 
 std::string paths_text(const std::vector<std::string>& paths);  // "a" or "a (+2 more)"
 
+// Whether one order of all workers is dealt out (train.global_batch). With gossip each worker has
+// its own.
+bool deals_one_order(const Config&);
 // Whether workers divide one order of the set among themselves; otherwise each draws its own.
 bool shares_epochs(const Config&);
 // How the epochs of the training data are divided. The texts' tasks refuse data.shard=dirichlet.

@@ -2,6 +2,7 @@
 // exchanges go on in the background.
 #include "gossamer/apps/train/loop.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/share.h"
 #include "gossamer/core/trace.h"
 
 namespace gossamer::apps {
@@ -25,6 +27,20 @@ GraphOptions step_graph(const std::string& cuda_graph, GraphCapture capture,
           }};
 }
 
+namespace {
+
+// Of one gradient of this worker.
+int own_batches(const Plan& plan, const Trainer& trainer) {
+  const auto& train = plan.config.train;
+  if (train.global_batch == 0) return static_cast<int>(train.accumulate);
+  const std::vector<int>& all = trainer.method->sharing().workers;
+  return static_cast<int>(share_of(train.global_batch / train.batch,
+                                   std::ranges::find(all, plan.place.rank) - all.begin(),
+                                   std::ssize(all)));
+}
+
+}  // namespace
+
 nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trainer,
                                std::function<double()> learning_rate, GraphCapture fake) {
   const bool like_gpu = fake != nullptr, eager = plan.device.is_cpu() && !like_gpu;
@@ -37,8 +53,7 @@ nn::GradientStep gradient_step(const Plan& plan, Journal& journal, Trainer& trai
            },
        .before_backward = [&trainer,
                            rate = std::move(learning_rate)] { trainer.method->prepare(rate()); },
-       .batches = trainer.dealing ? trainer.dealing->batches()
-                                  : static_cast<int>(plan.config.train.accumulate),
+       .batches = own_batches(plan, trainer),
        .divisor = trainer.dealing && plan.method().sums_gradients
                       ? trainer.dealing->batches_of_step()
                       : 0},
@@ -105,12 +120,12 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
     if (dealing) {
       if (const std::optional<i64> again = dealing->after_step()) {
         if (std::exchange(brought, false)) gradient.drop();
-        gradient.set_batches(dealing->batches());
         log.dealt_again(*again);
       }
       const data::Position left = dealing->left().next;
       trainer.at = {trainer.at.samples, left.epoch, left.step};
     }
+    gradient.set_batches(own_batches(plan, trainer));  // others may share the next step
     log.after_step(learning_rate);
     milestones.after_step();
     if (trainer.injector) trainer.injector->after_step();

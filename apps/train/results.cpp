@@ -111,7 +111,7 @@ class Results {
       if (plan_.method().controls) of_last_leg.push_back("control");
       s.raw("last_leg", leg.json()).add("of_last_leg", of_last_leg);
     }
-    if (const std::string launch = last_launch(journal_.folder.file("log.jsonl"));
+    if (const std::string launch = last_launch(journal_.folder.path());
         journal_.folder.writes() && !launch.empty())
       s.raw("launch", launch);
 

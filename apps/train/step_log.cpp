@@ -161,6 +161,7 @@ void StepLog::log_step(double seen, double learning_rate) {
   if (plan_.method().controls) log_control(row, s);
   log_skipped(row);
   journal_.folder.log("step", row);
+  if (journal_.leads()) journal_.folder.begin_new_log();
   list_damaged();
   if (!plan_.config.run.log_exchanges &&
       (s.exchanges > logged_.exchanges || s.failed > logged_.failed ||
@@ -205,8 +206,9 @@ void StepLog::log_step(double seen, double learning_rate) {
                        {"exchanges_per_gradient",
                         ratio(static_cast<double>(s.exchanges), static_cast<double>(s.gradients))},
                        {"workers_alive", s.alive}});
-  trace::counter(trainer_.task.data->rate_name(),
-                 ratio(static_cast<double>(since_log_ * plan_.config.gradient_samples()), took));
+  trace::counter(
+      trainer_.task.data->rate_name(),
+      ratio(static_cast<double>(since_log_) * plan_.samples_of_a_step() / plan_.place.size, took));
   trace::counter("consensus distance", s.consensus_distance);
   trace::counter("loss", loss);
   logged_ = s;

@@ -49,14 +49,14 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
     if (ema) ema->restart(*params);
   } else if (resume) {
     data::SampleOrder order = task.data->order();
-    order.common = plan.config.train.global_batch > 0;
+    order.common = deals_one_order(plan.config);
     const Continuation from = continue_from(at, saved_order_, order);
     at = from.at;
     left.again = from.again;
     if (!from.note.empty()) journal.progress.note("resumed  " + from.note);
   }
   if (task.data->steps() > 0 && at.step >= task.data->steps()) at = {at.samples, at.epoch + 1, 0};
-  if (plan.config.train.global_batch == 0) {
+  if (!deals_one_order(plan.config)) {
     task.data->seek(at, plan.part(method->samples_seen()));
     return;
   }

@@ -46,7 +46,7 @@ struct Trainer {
   // Declared after all that its thread uses, so that the thread stops first.
   std::unique_ptr<dist::Method> method;
   nn::Position at;                   // next batch; with train.global_batch, of the common order
-  std::unique_ptr<Dealing> dealing;  // none without train.global_batch
+  std::unique_ptr<Dealing> dealing;  // none unless deals_one_order()
   Patience patience;
   std::chrono::steady_clock::time_point began;  // when the training loop began
   double wall_s = 0;                            // how long it took

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/share.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
 #include "gossamer/dist/gossip/recorder.h"
@@ -47,6 +48,7 @@ GossipMethod::GossipMethod(const MethodTraits& traits, const GossipKind& kind,
   state_.logs = std::move(parts.logs);
   if (with.restore) (*with.restore)(GossipMethod::state());
   state_.model.restart_tracking();
+  if (!options.rejoin) share_among_members();
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
   const RunDigest digest = run_digest(name(), params, graph, options);
@@ -77,6 +79,7 @@ std::vector<Event> GossipMethod::start_again(const RunDigest& digest, const Grap
     if (reached.back() && p != group_.rank()) membership_.joined(p);
   }
   state_.roster.start_again(block.count(), reached, wall_seconds());
+  share_among_members();
   return std::move(taken.early);
 }
 
@@ -112,7 +115,8 @@ void GossipMethod::step(double learning_rate) {
     learning_rate *= weight_of_step();
     state_.model.gradient(static_cast<double>(state_.clock.count()), optimizer_,
                           static_cast<float>(learning_rate));
-    state_.roster.gradient();
+    state_.roster.gradient(own_batches());
+    share_among_members();
     ++state_.stats.gradients;
     if (state_.sender && state_.sender->wanted()) state_.fill_sender();
     state_.happened(
@@ -122,6 +126,22 @@ void GossipMethod::step(double learning_rate) {
     exchanger_->wake();
     wait_for_exchanges();
   }
+}
+
+i64 GossipMethod::own_batches() const {
+  if (options_.global_batch == 0) return 1;
+  const std::vector<int>& all = sharing_.workers;
+  return share_of(options_.global_batch / options_.batch,
+                  std::ranges::find(all, group_.rank()) - all.begin(), std::ssize(all));
+}
+
+void GossipMethod::share_among_members() {
+  std::vector<int> members;
+  for (int worker = 0; worker < group_.size(); ++worker)
+    if (state_.roster.member(worker)) members.push_back(worker);
+  if (members == sharing_.workers) return;
+  if (!sharing_.workers.empty()) sharing_.done.emplace_back();
+  sharing_.workers = std::move(members);
 }
 
 // A replay's learning rates are those that were recorded, with their weights.

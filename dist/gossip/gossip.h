@@ -23,6 +23,7 @@ class GossipMethod : public Method {
   bool done() const override;
   void finish() override;
   std::vector<int> members() const override { return membership_.members(); }
+  const Sharing& sharing() const override { return sharing_; }
   void quiesce(const std::function<void()>& f) override;
   void read_model(const std::function<void()>& f) override;
   std::vector<NamedTensor> state() override;
@@ -32,8 +33,10 @@ class GossipMethod : public Method {
  private:
   std::vector<Event> start_again(const RunDigest& digest, const Graph&);
   void wait_for_exchanges();
-  void complete() const;    // under the mutex: training is over
-  double weight_of_step();  // the same: of the step that is done now
+  void complete() const;       // under the mutex: training is over
+  double weight_of_step();     // the same: of the step that is done now
+  i64 own_batches() const;     // of a gradient
+  void share_among_members();  // under the mutex
 
   const std::string name_;
   const GossipKind kind_;
@@ -44,6 +47,7 @@ class GossipMethod : public Method {
   Membership membership_;
   mutable GossipState state_;
   std::unique_ptr<Exchanger> exchanger_;  // none if there is nobody to exchange with
+  Sharing sharing_;  // the members when the last step ended; without what they had done
   bool finished_ = false;
 };
 

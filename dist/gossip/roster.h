@@ -9,11 +9,12 @@
 // frozen or cut off and goes on with its own state: for it, the others were lost and come back.
 // Both sides send `back` until they have heard the other's.
 //
-// Progress. Each worker has a number q: +1 with each own gradient, averaged with the partner's at
-// each exchange. The sum of all q is the number of gradients done, so (members) * q estimates it
-// anywhere. A lost worker takes its q with it, about as large as ours at that moment. That share is
-// kept in `beyond`, because the gradients have been used, and comes off it when the worker is back.
-// `beyond` is averaged as q is; between two workers that count different members neither is.
+// Progress. Each worker has a number q: +1 with each own gradient (of a constant batch of all: with
+// each batch of it), averaged with the partner's at each exchange. The sum of all q is the number
+// of gradients done, so (members) * q estimates it anywhere. A lost worker takes its q with it,
+// about as large as ours at that moment. That share is kept in `beyond`, because the gradients have
+// been used, and comes off it when the worker is back. `beyond` is averaged as q is; between two
+// workers that count different members neither is.
 //
 // The end. A worker that trains no more sends `stopped` with the name of its set of members, again
 // when the set changes. The run has ended when all members have sent it with one and the same set,
@@ -64,7 +65,7 @@ class Roster {
   void start_again(const Count& count, const std::vector<bool>& reached, double now);
 
   // --- progress
-  void gradient() { progress_ += 1; }
+  void gradient(i64 batches = 1) { progress_ += static_cast<double>(batches); }
   // Training is over: q stays as it is from now on, or a partner would stop too early because of
   // it.
   void complete() { complete_ = true; }

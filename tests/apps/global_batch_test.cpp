@@ -73,14 +73,25 @@ TEST_F(GlobalBatch, WhatALostWorkerHadNotBroughtIsDealtAgain) {
   EXPECT_EQ(events("dealt").size(), 2u);
 }
 
+TEST_F(GlobalBatch, OfGossipIsConstantOnAverage) {
+  const Result r = train(3, {"train.method=a2cid2", "train.epochs=8"});
+  ASSERT_EQ(r.code, 0) << r.err;
+  const Json s = summary();
+  EXPECT_NEAR(s["samples"].get<double>(), 768, 48);
+  // 48 steps of 16 in batches of 4: workers 0 to 2 have 2, 1 and 1 of each
+  EXPECT_NEAR(s["gradients"].get<double>(), 3 * 48, 36);
+}
+
 TEST_F(GlobalBatch, IsRefusedWithItsReason) {
   const auto error = [&](std::vector<std::string> more) {
     const Result r = train(2, std::move(more));
     EXPECT_EQ(r.code, 2);
     return r.err;
   };
-  EXPECT_THAT(error({"train.method=a2cid2"}),
-              HasSubstr("train.global_batch = 16; it must be 0 with train.method=a2cid2"));
+  EXPECT_THAT(error({"train.method=a2cid2", "data.shard=true"}),
+              HasSubstr("auto or false with train.global_batch"));
+  EXPECT_THAT(error({"train.method=a2cid2", "run.record=r"}),
+              HasSubstr("0 for a run that is recorded or repeated"));
   EXPECT_THAT(error({"train.global_batch=18"}), HasSubstr("a multiple of train.batch = 4"));
   EXPECT_THAT(error({"train.global_batch=4"}),
               HasSubstr("at least one train.batch of 4 for each of the 2 workers"));

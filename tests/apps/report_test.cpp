@@ -9,7 +9,9 @@
 #include "gossamer/apps/report/csv.h"
 #include "gossamer/apps/report/launch_facts.h"
 #include "gossamer/apps/report/pictures.h"
+#include "gossamer/apps/report/run_folder.h"
 #include "gossamer/apps/shell_word.h"
+#include "gossamer/apps/train/file_of_run.h"
 #include "gossamer/core/error.h"
 
 namespace gossamer::apps {
@@ -162,6 +164,34 @@ TEST_F(Report, LinesCutShortByACrashArePassedOver) {
   std::string log = read_text(at / "log.jsonl");
   write_text(at / "log.jsonl", "[1]\n{\"event\":7}\n" + log + log.substr(0, 30));
   EXPECT_EQ(read_run(at).steps.at(0).size(), 2u);
+}
+
+// A log of a long run goes on in a new file; what reads it finds all parts.
+TEST_F(Report, ALogInSeveralFilesIsOneLog) {
+  const fs::path at = leave("long", {{{"event", "launch"}, {"time", 1.}, {"command", "first"}},
+                                     started(100, 0),
+                                     step(101, 0, 10)});
+  RunFolder worker(at);
+  worker.open();
+  worker.begin_new_log(1 << 20);
+  EXPECT_FALSE(fs::exists(at / "log-1.jsonl")) << "it is not large";
+  const auto size = fs::file_size(at / "log.jsonl");
+  worker.begin_new_log(10);
+  EXPECT_EQ(fs::file_size(at / "log-1.jsonl"), size);
+  for (int part = 2; part < 12; ++part) {
+    std::ofstream(at / "log.jsonl", std::ios::app) << step(100 + part, 0, 10 * part).dump() << "\n";
+    worker.begin_new_log(10);
+  }
+  write_text(at / "log-x.jsonl", step(200, 0, 1000).dump());
+  EXPECT_THAT(log_files(at), ::testing::SizeIs(12));
+  EXPECT_EQ(log_files(at)[10].filename(), "log-11.jsonl") << "by number";
+  const RunRecord run = read_run(at);
+  ASSERT_EQ(run.steps.at(0).size(), 11u);
+  EXPECT_EQ(run.steps.at(0).back().images, 110);
+  EXPECT_THAT(last_launch(at), HasSubstr("first"));
+  fs::remove(at / "log-3.jsonl");
+  EXPECT_EQ(read_run(at).steps.at(0).size(), 10u);
+  EXPECT_TRUE(is_file_of_run(at / "log-2.jsonl"));
 }
 
 TEST_F(Report, AFolderWithoutALogIsNoRun) {

@@ -2,6 +2,7 @@
 // sum is weighed by what came, also when a worker dies.
 #include <gmock/gmock.h>
 
+#include "dist/gossip/training.h"
 #include "dist/workers.h"
 #include "gossamer/core/share.h"
 
@@ -59,11 +60,45 @@ TEST(GlobalBatch, IsRefusedWhereItCannotBe) {
     }
     return std::string();
   };
-  EXPECT_THAT(error("a2cid2", options_of(12)),
-              HasSubstr("global_batch is for methods whose workers step together"));
+  MethodOptions recorded = options_of(12);
+  recorded.record = "folder";
+  EXPECT_THAT(error("a2cid2", recorded), HasSubstr("global_batch does not go with record"));
   EXPECT_THAT(error("allreduce", options_of(13)), HasSubstr("a multiple of batch 2"));
   EXPECT_THAT(error("allreduce", options_of(4)), HasSubstr("2 batches, too few for 3 workers"));
   EXPECT_EQ(error("allreduce", options_of(6)), "");
+}
+
+// Each has its own pace; what all do together is counted in batches.
+TEST(GlobalBatch, OfGossipIsSharedAmongTheMembersThatAWorkerKnows) {
+  struct Counts final : Training::Beside {
+    Counts(std::atomic<i64>& all, int rank) : all_(all), rank_(rank) {}
+    void begins(const Method& method) override { method_ = &method; }
+    void before_step() override {
+      const std::vector<int>& sharing = method_->sharing().workers;
+      own_ = share_of(12, std::ranges::find(sharing, rank_) - sharing.begin(), std::ssize(sharing));
+      EXPECT_GT(own_, 0);
+    }
+    void after_step() override { all_ += own_; }
+    std::atomic<i64>& all_;
+    const int rank_;
+    const Method* method_ = nullptr;
+    i64 own_ = 0;
+  };
+  std::atomic<i64> batches = 0;
+  Training t(5, 0, "a2cid2", "ring", Seconds(.3), 4);
+  t.options.global_batch = 12;
+  t.options.total_samples = 12 * 500;
+  t.beside = [&](int rank) { return std::make_unique<Counts>(batches, rank); };
+  t.start();
+  ASSERT_TRUE(t.reaches(.2));
+  t.kill(1);
+  ASSERT_TRUE(t.until([&] { return t.count("dead", 1) == 3; }));
+  t.restart(4);
+  ASSERT_TRUE(t.until([&] { return t.count("joined", 4) == 3; }));
+  t.finish();
+  // Those that stop together may do a gradient more each.
+  EXPECT_NEAR(static_cast<double>(batches) / t.options.total_samples, 1, .05);
+  for (const int rank : {0, 2, 3, 4}) EXPECT_GT(t.worker(rank).gradients.back(), 0);
 }
 
 }  // namespace
