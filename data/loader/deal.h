@@ -12,9 +12,19 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
-#include "gossamer/data/loader/epoch.h"
 
 namespace gossamer::data {
+
+// A place in the epochs of a source of batches.
+struct Position {
+  i64 epoch = 0, step = 0;  // of the next batch
+  // True behind the last batch of an epoch, once; then the next epoch begins.
+  bool epoch_is_over(i64 steps) {
+    if (step < steps) return false;
+    *this = {epoch + 1, 0};
+    return true;
+  }
+};
 
 // Where a common order stands: what is left of it.
 struct Dealt {
@@ -29,7 +39,8 @@ class Deal {
   // ConfigError if a number makes no sense, or if what is left begins behind an epoch's end.
   Deal(Dealt from, i64 batches, i64 batches_of_step, int place, int workers);
 
-  i64 own() const { return own_; }  // of a step, for this place (core/share.h)
+  // Of a step, for this place: those below it get as many, or one more.
+  i64 own() const { return own_; }
   i64 batches() const { return batches_; }
   const Dealt& from() const { return from_; }
   // The own batch number j, counted from 0, where the deal begins. None of a place without any.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gossamer/core/dtype.h"
+#include "gossamer/data/loader/deal.h"
 #include "gossamer/data/source.h"
 
 namespace gossamer::data {
@@ -26,15 +27,6 @@ inline i64 batches_of(i64 samples, i64 batch, const EpochOptions& o) {
 // ConfigError above 2^32 - 1 samples.
 std::vector<i64> epoch_order(i64 total, const EpochOptions&, i64 epoch);
 
-struct Position {
-  i64 epoch = 0, step = 0;  // of the next batch
-  // True behind the last batch of an epoch, once; then the next epoch begins.
-  bool epoch_is_over(i64 steps) {
-    if (step < steps) return false;
-    *this = {epoch + 1, 0};
-    return true;
-  }
-};
 // ConfigError if an epoch of `steps` batches has no such step.
 void check_seek(const char* source, const Position& to, i64 steps);
 
