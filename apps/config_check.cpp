@@ -172,8 +172,9 @@ void validate(const Config& c, int workers, int per_machine) {
           "a multiple of train.batch = " + std::to_string(c.train.batch));
   const i64 most = std::max<i64>(workers, c.dist.places);
   require(!divides || c.train.global_batch / c.train.batch >= most, "train.global_batch",
-          "at least one train.batch of " + std::to_string(c.train.batch) + " for each of the " +
-              std::to_string(most) + " workers");
+          "at least one train.batch of " + std::to_string(c.train.batch) + " for each of " +
+              (most > workers ? "dist.places = " + std::to_string(most)
+                              : std::to_string(most) + " workers"));
   require(!divides || c.train.accumulate == 1, "train.accumulate",
           "1 with train.global_batch: each worker accumulates its share of that");
   require(!divides || c.data.shard == "auto" || c.data.shard == (in_rounds ? "true" : "false"),

@@ -1,6 +1,7 @@
 // See sample_order.h.
 #include "gossamer/data/sample_order.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -26,11 +27,13 @@ OrderChange change_of(const std::optional<SampleOrder>& then, const SampleOrder&
   if (then->set != now.set) return OrderChange::set;
   if (then->seed != now.seed) return OrderChange::seed;
   if (then->shared != now.shared) return OrderChange::shared;
-  return then->common != now.common ? OrderChange::common : OrderChange::none;
+  return then->common.has_value() != now.common.has_value() ? OrderChange::common
+                                                            : OrderChange::none;
 }
 
-constexpr const char* kCommon =
-    "order.common";  // "epoch:batch epoch:batch …", those that come first
+constexpr const char *kCommon = "order.common",  // "batches of an epoch:of a step"
+    *kAgain = "order.again",                     // "epoch:batch epoch:batch …"
+        *kDone = "order.done";                   // "place:steps place:steps …"
 
 std::string text_of(const std::vector<Position>& all) {
   std::string out;
@@ -53,6 +56,31 @@ std::optional<std::vector<Position>> parse_positions(std::string_view text) {
     at = step.ptr == end ? end : step.ptr + 1;
   }
   return all;
+}
+
+std::optional<SampleOrder::Common> parse_common(const Metadata& all) {
+  const auto list = [&](const char* key) {
+    const auto at = all.find(key);
+    return at == all.end() ? std::nullopt : parse_positions(at->second);
+  };
+  const auto sizes = list(kCommon), again = list(kAgain), done = list(kDone);
+  if (!sizes || sizes->size() != 1 || !again || !done || done->empty()) return std::nullopt;
+  SampleOrder::Common out{(*sizes)[0].epoch, (*sizes)[0].step, *again, {}};
+  if (out.batches < 1 || out.batches_of_step < 1) return std::nullopt;
+  for (const Position& p : *again)
+    if (p.step >= out.batches) return std::nullopt;
+  for (const Position& p : *done) {
+    if (p.epoch != std::ssize(out.done) || p.step > std::int64_t{1} << 40) return std::nullopt;
+    out.done.push_back(p.step);
+  }
+  return out;
+}
+
+// Where a common order stands.
+Dealt left_of(const Position& saved, const SampleOrder::Common& c) {
+  return Deal({.next = saved, .again = c.again}, c.batches, c.batches_of_step, 0,
+              static_cast<int>(c.done.size()))
+      .after(c.done);
 }
 
 // The batches of another size that hold what these hold, but for those from `next` on.
@@ -79,7 +107,13 @@ Metadata to_metadata(const SampleOrder& o) {
                {"order.seed", std::to_string(o.seed)},
                {"order.shared", o.shared ? "1" : "0"},
                {"order.set", fmt::format("{:016x}", o.set)}};
-  if (o.common) all[kCommon] = text_of(o.again);
+  if (o.common) {
+    std::vector<Position> done;
+    for (const i64 steps : o.common->done) done.push_back({std::ssize(done), steps});
+    all[kCommon] = text_of({{o.common->batches, o.common->batches_of_step}});
+    all[kAgain] = text_of(o.common->again);
+    all[kDone] = text_of(done);
+  }
   if (o.tokenizer) all["tokenizer"] = fmt::format("{:016x}", *o.tokenizer);
   if (o.documents) all["order.documents"] = *o.documents;
   if (o.weights) all["order.weights"] = *o.weights;
@@ -93,10 +127,9 @@ std::optional<SampleOrder> parse_order(const Metadata& all) {
       !read(all, "order.shared", shared) || !read(all, "order.set", o.set, 16))
     return std::nullopt;
   o.shared = shared != 0;
-  if (const auto at = all.find(kCommon); at != all.end()) {
-    auto again = parse_positions(at->second);
-    if (!again) return std::nullopt;
-    o.common = true, o.again = std::move(*again);
+  if (all.contains(kCommon)) {
+    o.common = parse_common(all);
+    if (!o.common) return std::nullopt;
   }
   if (std::uint64_t hash = 0; read(all, "tokenizer", hash, 16)) o.tokenizer = hash;
   const auto text = [&](const char* key, std::optional<std::string>& value) {
@@ -109,17 +142,38 @@ std::optional<SampleOrder> parse_order(const Metadata& all) {
 
 Continued continue_order(const Position& saved, const std::optional<SampleOrder>& then,
                          const SampleOrder& now) {
+  Position at = saved;
+  std::vector<Position> again;
+  if (then && then->common) {
+    Dealt left = left_of(saved, *then->common);
+    at = left.next, again = std::move(left.again);
+  }
   // At the beginning of an epoch its order does not matter.
-  if (saved.step == 0 && (!then || then->again.empty())) return {.at = saved};
+  if (at.step == 0 && again.empty()) return {.at = at};
   if (const OrderChange change = change_of(then, now); change != OrderChange::none)
-    return {.at = {saved.epoch, 0}, .change = change};
-  if (then->batch == now.batch) return {.at = saved, .dealt = then->again};
-  const i64 samples = saved.step * then->batch, step = samples / now.batch;
-  Continued to{.at = {saved.epoch, step}};
-  to.dealt = cover(then->again, then->batch, now.batch, to.at);
+    return {.at = {at.epoch, 0}, .change = change};
+  if (then->batch == now.batch) return {.at = at, .dealt = std::move(again)};
+  const i64 samples = at.step * then->batch, step = samples / now.batch;
+  Continued to{.at = {at.epoch, step}};
+  to.dealt = cover(again, then->batch, now.batch, to.at);
   to.again = samples - step * now.batch + std::ssize(to.dealt) * now.batch -
-             std::ssize(then->again) * then->batch;
+             std::ssize(again) * then->batch;
   return to;
+}
+
+Saved together(const std::vector<Saved>& all) {
+  const auto place = [](const Saved& s) { return std::pair(s.at.epoch, s.at.step); };
+  // Those that share have begun together, so at equal places all else is equal, too.
+  Saved out = *std::ranges::max_element(all, {}, place);
+  for (const Saved& other : all)
+    if (place(other) == place(out) && other.order.common &&
+        other.order.common->again == out.order.common->again &&
+        other.order.common->done.size() == out.order.common->done.size())
+      for (std::size_t i = 0; i < out.order.common->done.size(); ++i) {
+        i64& done = out.order.common->done[i];
+        done = std::max(done, other.order.common->done[i]);
+      }
+  return out;
 }
 
 }  // namespace gossamer::data

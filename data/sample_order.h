@@ -20,9 +20,15 @@ struct SampleOrder {
   i64 batch = 0;
   std::uint64_t seed = 0;
   bool shared = false;  // the workers share an epoch
-  // A position counts the batches of all workers (loader/deal.h), and these come first.
-  bool common = false;
-  std::vector<Position> again = {};
+  // The order that all workers have is dealt out (loader/deal.h). The position and `again` are
+  // where it stood when those began who share it; done: the steps since then that each of them had
+  // done, as far as the worker knew that saved it.
+  struct Common {
+    i64 batches = 1, batches_of_step = 1;  // of an epoch, of a step
+    std::vector<Position> again = {};
+    std::vector<i64> done = {};
+  };
+  std::optional<Common> common = {};
   std::uint64_t set = 0;  // of this worker's data: fingerprint() of images
   // The hash of the tokenizer, for text; older checkpoints do not have it.
   std::optional<std::uint64_t> tokenizer = {};
@@ -45,10 +51,17 @@ enum class OrderChange { none, unknown, set, seed, shared, common };
 // size differs; otherwise at the beginning of that epoch.
 struct Continued {
   Position at;
-  std::vector<Position> dealt = {};        // to come before it (SampleOrder::again)
+  std::vector<Position> dealt = {};        // of a common order: to come before it
   OrderChange change = OrderChange::none;  // not none: the epoch begins again
   i64 again = 0;                           // samples that come twice, as batches end elsewhere
 };
+// What several workers have saved of a common order is put together: the last that some know of it.
+struct Saved {
+  Position at;
+  SampleOrder order;
+};
+Saved together(const std::vector<Saved>&);
+
 Continued continue_order(const Position& saved, const std::optional<SampleOrder>& then,
                          const SampleOrder& now);
 

@@ -174,14 +174,19 @@ struct MethodStats {
 inline constexpr const char* kPayloadError = "payload.error";
 
 // Who shares out the batches of a step (MethodOptions::global_batch). In rounds all that share them
-// see the same changes. With gossip each worker knows the members in its own time, and `done` says
-// nothing of them.
+// see the same changes. With gossip each worker knows the members in its own time, and there is
+// nothing but `workers`.
 struct Sharing {
   std::vector<int> workers{};  // ascending
-  // Of each change (workers came or went, or all began anew): the steps since the change before, or
-  // since the start, that those had done who shared them, in their order and so far as all know. A
-  // worker that was lost may have begun more.
-  std::vector<std::vector<i64>> done{};
+  // The steps since the last change, or since the start, that each of them is known to have done.
+  std::vector<i64> known{};
+  // Workers came or went, or all began anew: who shared before, and the steps since the change
+  // before that they had done, as far as all know. A worker that was lost may have begun more.
+  struct Change {
+    std::vector<int> workers;
+    std::vector<i64> done;
+  };
+  std::vector<Change> changes{};
 };
 
 class Method {

@@ -14,8 +14,8 @@ namespace {
 constexpr std::array<const char*, 4> kParts = {"another model (names, shapes or frozen parameters)",
                                                "another method, setting of it or rate",
                                                "another graph",
-                                               "another batch or total (total_samples, in C "
-                                               "total_steps)"};
+                                               "another batch (of one or of all), seed of a common "
+                                               "order or total (total_samples, in C total_steps)"};
 constexpr std::uint64_t kPartBase = 1u << 13;
 
 }  // namespace
@@ -44,7 +44,8 @@ RunDigest run_digest(const std::string& method, const FlatParams& params, const 
     settings += ';' + each.setting.name + '=' + setting_text(each.value);
   const std::array<std::string, kParts.size()> texts = {
       model, fmt::format("{};{}{}", method, options.rate, settings), text_of(graph),
-      fmt::format("{};{}", options.batch, options.total_samples)};
+      fmt::format("{};{};{};{}", options.batch, options.total_samples, options.global_batch,
+                  options.global_batch > 0 ? options.seed : 0)};
   std::string all;
   double parts = 0;
   for (const std::string& text : texts) {

@@ -230,6 +230,18 @@ void load_mean(const ResumePoint& point, const nn::TrainState& state,
 
 }  // namespace
 
+std::optional<data::Saved> common_place(const ResumePoint& point) {
+  std::vector<data::Saved> all;
+  for (const fs::path& path : point.files) {
+    const nn::Header header = nn::read_metadata(path);
+    const auto order = data::parse_order(header);
+    if (!order || !order->common) continue;
+    const nn::Position at = nn::position_in(header, path.string());
+    all.push_back({{at.epoch, at.step}, *order});
+  }
+  return all.empty() ? std::nullopt : std::optional(together(all));
+}
+
 bool has_state_for(const ResumePoint& point, int workers, const dist::MethodTraits& method) {
   if (point.own_state(workers)) return true;
   if (point.files.empty() || !method.sums_gradients) return false;
@@ -248,8 +260,10 @@ Loaded load_checkpoint(const ResumePoint& point, int rank, int world, const nn::
     loaded = load_own(point, rank, state, method, of_method);
   else
     load_mean(point, state, of_method);
-  if (!exact || (world != point.world && !(loaded.order && loaded.order->common)))
-    loaded = {{.epoch = next_epoch(point)}, std::nullopt};
+  if (const std::optional<data::Saved> common = common_place(point))
+    loaded = {{.epoch = common->at.epoch, .step = common->at.step}, common->order};
+  else if (!exact || world != point.world)
+    loaded = {{.epoch = next_epoch(point)}, std::nullopt, true};
   loaded.at.samples = point.samples;
   return loaded;
 }

@@ -30,11 +30,19 @@ std::shared_ptr<const CheckpointCopy> Checkpoints::copy() const {
                        .patience = trainer_.patience.text(),
                        .model = trainer_.task.model->header()};
   data::SampleOrder order = trainer_.task.data->order();
-  if (trainer_.dealing) order.common = true, order.again = trainer_.dealing->left().again;
+  nn::Position place = next;
+  if (const Dealing* dealing = trainer_.dealing.get()) {
+    data::Dealt begin = dealing->begin();
+    place = {at.samples, begin.next.epoch, begin.next.step};
+    order.common = {.batches = trainer_.task.data->steps(),
+                    .batches_of_step = dealing->batches_of_step(),
+                    .again = std::move(begin.again),
+                    .done = dealing->known()};
+  }
   figures.leg.failed_checkpoints = static_cast<double>(failed_);
   return std::make_shared<const CheckpointCopy>(copy_state(plan_.place.rank, plan_.place.size,
-                                                           trainer_.state(), *trainer_.method, next,
-                                                           order, figures));
+                                                           trainer_.state(), *trainer_.method,
+                                                           place, order, figures));
 }
 
 void Checkpoints::save(const std::string& label) {

@@ -5,14 +5,15 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/share.h"
 
 namespace gossamer::apps {
 
 Dealing::Dealing(Options options, const dist::Method& method)
     : o_(std::move(options)), method_(method) {
   data::Dealt from = o_.from;
-  for (const std::vector<i64>& done : method.sharing().done)
-    from = deal_of(std::move(from), 0, done.size()).after(done);
+  for (const dist::Sharing::Change& change : method.sharing().changes)
+    from = deal_of(std::move(from), 0, change.done.size()).after(change.done);
   deal(std::move(from));
 }
 
@@ -25,33 +26,34 @@ void Dealing::deal(data::Dealt from) {
   const dist::Sharing& now = method_.sharing();
   const auto place = std::ranges::find(now.workers, o_.rank) - now.workers.begin();
   deal_ = deal_of(std::move(from), static_cast<int>(place), now.workers.size());
-  changes_ = now.done.size();
-  steps_ = taken_ = 0;
+  changes_ = now.changes.size();
+  taken_ = 0;
   o_.deal(*deal_);
 }
 
 Dealing::Changed Dealing::after_changes() const {
-  const std::vector<std::vector<i64>>& done = method_.sharing().done;
+  const dist::Sharing& now = method_.sharing();
   Changed out{.left = deal_->from(), .again = 0};
-  for (std::size_t change = changes_; change < done.size(); ++change) {
-    const data::Deal deal =
-        change == changes_ ? *deal_ : deal_of(std::move(out.left), 0, done[change].size());
-    out.left = deal.after(done[change]);
-    out.again +=
-        std::ssize(out.left.again) - std::ssize(deal.after(std::ranges::max(done[change])).again);
+  for (std::size_t i = changes_; i < now.changes.size(); ++i) {
+    const auto& [workers, done] = now.changes[i];
+    const std::vector<int>& then =
+        i + 1 < now.changes.size() ? now.changes[i + 1].workers : now.workers;
+    out.left = deal_of(std::move(out.left), 0, workers.size()).after(done);
+    for (std::size_t place = 0; place < workers.size(); ++place)
+      if (std::ranges::find(then, workers[place]) == then.end())
+        out.again += (std::ranges::max(done) - done[place]) *
+                     share_of(o_.batches_of_step, static_cast<i64>(place), std::ssize(workers));
   }
   return out;
 }
 
-data::Dealt Dealing::left() const {
-  return method_.sharing().done.size() == changes_ ? deal_->after(steps_) : begin();
+data::Position Dealing::left() const {
+  const data::Deal deal = deal_of(begin(), 0, static_cast<std::size_t>(std::ssize(known())));
+  return deal.after(known()).next;
 }
 
 std::optional<i64> Dealing::after_step() {
-  if (method_.sharing().done.size() == changes_) {
-    ++steps_;
-    return std::nullopt;
-  }
+  if (method_.sharing().changes.size() == changes_) return std::nullopt;
   Changed now = after_changes();
   deal(std::move(now.left));
   return now.again;

@@ -33,10 +33,12 @@ class Dealing {
   // After a step. How many batches are dealt again, if others share the next step than this one:
   // then what was brought for it is of no use, and batches() may have changed.
   std::optional<i64> after_step();
-  data::Dealt left() const;  // behind the last step
-  // What is left where those began who share now: what a worker is told that comes to them, before
-  // the change that this makes.
+  // What is left where those began who share now, and the steps that each of them is known to have
+  // done since: what is saved. Who comes to them is told the first, before the change that it
+  // makes.
   data::Dealt begin() const { return after_changes().left; }
+  const std::vector<i64>& known() const { return method_.sharing().known; }
+  data::Position left() const;  // the first batch that nobody is known to have had
 
  private:
   struct Changed {
@@ -50,8 +52,8 @@ class Dealing {
   const Options o_;
   const dist::Method& method_;
   std::optional<data::Deal> deal_;
-  std::size_t changes_ = 0;    // of those that share, when it was dealt
-  i64 steps_ = 0, taken_ = 0;  // of this deal: steps, and own batches
+  std::size_t changes_ = 0;  // of those that share, when it was dealt
+  i64 taken_ = 0;            // own batches of this deal
 };
 
 // As numbers, for who joins (MethodOptions::tell). ConfigError: they are none.

@@ -102,7 +102,7 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
       gradient.step_ends();
       continue;
     }
-    trainer.at = here;
+    if (!dealing) trainer.at = here;
     // It is brought before the update, which may wait for the device or for other workers.
     brought = method.samples_seen() + samples_of_a_step < plan.total_samples &&
               bring_batch(samples_of_a_step);
@@ -116,13 +116,15 @@ void train_loop(const Plan& plan, Trainer& trainer, nn::GradientStep& gradient, 
       if (trainer.ema) method.read_model([&] { trainer.ema->update(*trainer.params); });
     }
     gradient.step_ends();
-    ++trainer.at.step, ++step;
-    if (dealing) {
+    ++step;
+    if (!dealing) {
+      ++trainer.at.step;
+    } else {
       if (const std::optional<i64> again = dealing->after_step()) {
         if (std::exchange(brought, false)) gradient.drop();
-        log.dealt_again(*again);
+        if (!method.done()) log.dealt_again(*again);
       }
-      const data::Position left = dealing->left().next;
+      const data::Position left = dealing->left();
       trainer.at = {trainer.at.samples, left.epoch, left.step};
     }
     gradient.set_batches(own_batches(plan, trainer));  // others may share the next step

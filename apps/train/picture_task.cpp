@@ -37,7 +37,8 @@ class Data final : public TaskData {
   Data(const Config& config, const dist::LaunchInfo& place, Device device)
       : sets(open_data(config, place.size)),
         prepare(on_device(pictures(config), device)),
-        step(prepare, TrainingLoss(config, place.rank)),
+        step(prepare,  // A common order is the same whoever computes which part of it.
+             TrainingLoss(config, deals_one_order(config) ? 0 : place.rank)),
         config_(config),
         place_(place) {
     size_milestones_ = parts_of_run(config.data.size_milestones, config, place.size,

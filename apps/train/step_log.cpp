@@ -125,11 +125,14 @@ void StepLog::dealt_again(i64 batches) {
   const i64 samples = batches * plan_.config.batch_samples();
   trainer_.dealt_again += static_cast<double>(samples);
   const auto sharing = static_cast<int>(trainer_.method->sharing().workers.size());
-  journal_.folder.log("dealt", JsonObject().add("workers", sharing).add("samples_again", samples));
-  const std::string again = samples == 0
-                                ? ""
-                                : fmt::format("{} {} again, which a lost worker had not brought; ",
-                                              samples, trainer_.task.data->unit());
+  journal_.folder.log("dealt", JsonObject()
+                                   .add("samples", trainer_.method->samples_seen())
+                                   .add("workers", sharing)
+                                   .add("samples_again", samples));
+  const std::string again =
+      samples == 0 ? ""
+                   : fmt::format("{} {} again, which a worker that is gone had not brought; ",
+                                 samples, trainer_.task.data->unit());
   journal_.progress.note(
       fmt::format("dealt    {}{} now {} a step of {:.0f}", again, counted(sharing, "worker"),
                   sharing == 1 ? "computes" : "share", plan_.samples_of_a_step()));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/prctl.h>
 
 #include "gossamer/apps/train/checkpoint.h"
@@ -49,10 +50,15 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
     if (ema) ema->restart(*params);
   } else if (resume) {
     data::SampleOrder order = task.data->order();
-    order.common = deals_one_order(plan.config);
+    if (deals_one_order(plan.config)) order.common.emplace();
     const Continuation from = continue_from(at, saved_order_, order);
     at = from.at;
     left.again = from.again;
+    if (epoch_is_left_)
+      journal.progress.note(
+          fmt::format("resumed  at the beginning of epoch {}: another number of "
+                      "workers does not read the rest of the one before",
+                      at.epoch + 1));
     if (!from.note.empty()) journal.progress.note("resumed  " + from.note);
   }
   if (task.data->steps() > 0 && at.step >= task.data->steps()) at = {at.samples, at.epoch + 1, 0};
@@ -60,12 +66,16 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
     task.data->seek(at, plan.part(method->samples_seen()));
     return;
   }
+  const i64 of_step = plan.config.train.global_batch / plan.config.train.batch;
+  check<DataError>(of_step <= task.data->steps(), "a step of all workers takes ", of_step,
+                   " batches (train.global_batch = ", plan.config.train.global_batch,
+                   "), an epoch has ", task.data->steps(), "; use a smaller one");
   left.next = {at.epoch, at.step};
   if (plan.place.rejoin) left = dealt_from(told_);
   dealing = std::make_unique<Dealing>(
       Dealing::Options{.rank = plan.place.rank,
                        .batches_of_epoch = task.data->steps(),
-                       .batches_of_step = plan.config.train.global_batch / plan.config.train.batch,
+                       .batches_of_step = of_step,
                        .from = std::move(left),
                        .deal =
                            [this, &plan](const data::Deal& deal) {
@@ -166,6 +176,14 @@ void Trainer::make_method(const Plan& plan, Journal& journal,
   options.rejoin = plan.place.rejoin;
   options.agree = common_values(plan.config);
   options.agree.emplace_back("the classes or ids of the data", task.data->outputs());
+  if (deals_one_order(plan.config)) {
+    std::string place;
+    if (const auto common = resume && !plan.place.rejoin ? common_place(*resume) : std::nullopt)
+      place = fmt::format("{} {} {}", common->at.epoch, common->at.step,
+                          fmt::join(data::to_metadata(common->order), " "));
+    options.agree.emplace_back("the place in the data, as the files of the checkpoint say it",
+                               place);
+  }
   if (!plan.device.is_cpu() && plan.config.dist.wire == "f16") options.wire = DType::f16;
   if (plan.joined()) founders = std::make_unique<Founders>(*group, plan.place.size);
   options.on_fault = [this, &journal](const std::string& what, int peer) {
@@ -187,7 +205,7 @@ void Trainer::resume_from(const Plan& plan, Journal& journal, const ResumePoint&
                           const std::vector<NamedTensor>& of_method) {
   const Loaded loaded =
       load_checkpoint(resume, plan.place.rank, plan.place.size, state(), plan.method(), of_method);
-  at = loaded.at, saved_order_ = loaded.order;
+  at = loaded.at, saved_order_ = loaded.order, epoch_is_left_ = loaded.epoch_is_left;
   if (resume.own_state(plan.place.size) && !resume.file_of(plan.place.rank)) {
     const bool damaged =
         std::ranges::find(resume.damaged_ranks, plan.place.rank) != resume.damaged_ranks.end();

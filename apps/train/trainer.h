@@ -62,6 +62,7 @@ struct Trainer {
   void resume_from(const Plan&, Journal&, const ResumePoint&,
                    const std::vector<NamedTensor>& of_method);
   std::optional<data::SampleOrder> saved_order_;  // of the samples, when the state was saved
+  bool epoch_is_left_ = false;
   std::vector<double> told_;  // of who joins: where the samples stood (dealing.h)
 };
 

@@ -18,6 +18,7 @@ namespace gossamer::data {
 // A place in the epochs of a source of batches.
 struct Position {
   i64 epoch = 0, step = 0;  // of the next batch
+  bool operator==(const Position&) const = default;
   // True behind the last batch of an epoch, once; then the next epoch begins.
   bool epoch_is_over(i64 steps) {
     if (step < steps) return false;

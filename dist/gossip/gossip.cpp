@@ -140,7 +140,6 @@ void GossipMethod::share_among_members() {
   for (int worker = 0; worker < group_.size(); ++worker)
     if (state_.roster.member(worker)) members.push_back(worker);
   if (members == sharing_.workers) return;
-  if (!sharing_.workers.empty()) sharing_.done.emplace_back();
   sharing_.workers = std::move(members);
 }
 

@@ -47,7 +47,7 @@ class GossipMethod : public Method {
   Membership membership_;
   mutable GossipState state_;
   std::unique_ptr<Exchanger> exchanger_;  // none if there is nobody to exchange with
-  Sharing sharing_;  // the members when the last step ended; without what they had done
+  Sharing sharing_;                       // the members when the last step ended
   bool finished_ = false;
 };
 

@@ -50,6 +50,7 @@ AllReduceMethod::AllReduceMethod(const MethodContext& with, const AllReduceOptio
       known_(static_cast<std::size_t>(group_.size())) {
   std::iota(known_.begin(), known_.end(), 0);
   sharing_.workers = known_;
+  sharing_.known.resize(known_.size());
   if (group_.size() < 2 || params_.size() == 0) return;
   const std::vector<FlatRange> buckets = params_.buckets(options.bucket_bytes());
   sum_ = std::make_unique<GradientSum>(params_.grads(), buckets, group_.reducer(buckets.size()));
@@ -95,15 +96,13 @@ i64 AllReduceMethod::samples_of(int worker) const {
 
 // After a step that these workers had done.
 void AllReduceMethod::share_among(std::vector<int> workers) {
-  if (workers == sharing_.workers) {
-    ++shared_;
-    return;
-  }
-  std::vector<i64>& done = sharing_.done.emplace_back();
-  for (const int worker : sharing_.workers)
-    done.push_back(shared_ + (std::ranges::find(workers, worker) != workers.end()));
+  std::vector<i64>& known = sharing_.known;
+  for (std::size_t i = 0; i < known.size(); ++i)
+    known[i] += std::ranges::find(workers, sharing_.workers[i]) != workers.end();
+  if (workers == sharing_.workers) return;
+  sharing_.changes.push_back({sharing_.workers, known});
+  known.assign(workers.size(), 0);
   sharing_.workers = std::move(workers);
-  shared_ = 0;
 }
 
 bool AllReduceMethod::sum_gradients() {

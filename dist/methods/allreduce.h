@@ -62,7 +62,6 @@ class AllReduceMethod : public Method {
   double samples_;
   double summed_ = 0;  // samples whose gradients are in the sum
   Sharing sharing_;
-  i64 shared_ = 0;               // steps since its last change
   i64 steps_ = 0, opened_ = -1;  // opened: membership_.rebuilds() when sum_ was opened last
   std::vector<int> known_;
   LeftOut left_out_;

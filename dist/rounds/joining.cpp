@@ -135,19 +135,32 @@ void SynchronousMethod::share_state(Collectives& all, int root) {
       if (each.name != kPayloadError) give(all, each.tensor, root, has_state_);
 }
 
-// A sum of what one has, and of zeros.
-void SynchronousMethod::share_note(Collectives& all, int root, std::vector<double>& done) {
+// Sums of what one has, and of zeros.
+void SynchronousMethod::share_note(Collectives& all, int root, Sharing::Change& change) {
   const bool gives = group_.rank() == root;
-  std::vector<double> note;
+  std::vector<double> note, sizes(3, 0.0);
   if (gives && options_.tell) note = options_.tell();
-  std::vector<double> sizes(2, 0.0);
-  if (gives) sizes = {static_cast<double>(note.size()), static_cast<double>(done.size())};
+  if (gives)
+    sizes = {static_cast<double>(note.size()), static_cast<double>(change.done.size()),
+             samples_at_change_};
   all.all_reduce_sum(sizes);
-  for (auto [numbers, size] : {std::pair(&note, sizes[0]), std::pair(&done, sizes[1])}) {
-    if (!gives) numbers->assign(static_cast<std::size_t>(size), 0.0);
-    if (size > 0) all.all_reduce_sum(*numbers);
+  std::vector<double> shared(2 * static_cast<std::size_t>(sizes[1]), 0.0);  // workers, their steps
+  const std::size_t n = shared.size() / 2;
+  note.resize(static_cast<std::size_t>(sizes[0]));
+  for (std::size_t i = 0; gives && i < n; ++i) {
+    shared[i] = change.workers[i];
+    shared[n + i] = static_cast<double>(change.done[i]);
   }
-  if (!has_state_ && options_.told) options_.told(note);
+  all.all_reduce_sum(shared);
+  if (!note.empty()) all.all_reduce_sum(note);
+  change = {};
+  for (std::size_t i = 0; i < n; ++i) {
+    change.workers.push_back(static_cast<int>(shared[i]));
+    change.done.push_back(static_cast<i64>(shared[n + i]));
+  }
+  if (has_state_) return;
+  samples_at_change_ = sizes[2];
+  if (options_.told) options_.told(note);
 }
 
 // --- the newcomer

@@ -49,9 +49,9 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
   // purpose (0: not here), epoch, samples, 1 of who begins anew, 1 of who has no state; behind
   // them, who has asked to join, and with a global batch what each has heard of all
   constexpr std::size_t kColumns = 5;
-  std::vector<double> done;  // Sharing::done
+  Sharing::Change change;
   if (!heard_.empty()) heard_[me] = static_cast<double>(shared_);
-  bool same = false, some_stop = false;
+  bool same = false, some_stop = false, finishing = false;
   Lives known_to_all;  // of those that want to join
   std::set<int> without_state;
   double epoch = 0, samples = 0;
@@ -73,7 +73,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
         if (group_.size() > 1) all.all_reduce_sum(table, patience);
         same = true, some_stop = false;
         training_.clear();
-        bool finishing = false;
+        finishing = false;
         double sum = 0, most = 0;
         without_state.clear();
         int root = -1;
@@ -99,17 +99,17 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
         samples = finishing ? most : sum / (all.members() - std::ssize(without_state));
         const bool too_late = finishing || !without_state.empty();
         known_to_all = too_late ? Lives() : Newcomers::heard_by_all(asking, all.members());
-        done.clear();
+        change = {sharing_.workers, {}};
         for (const int worker : sharing_.workers) {
           double steps = 0;
           for (std::size_t w = 0; w < n && !heard_.empty(); ++w)
             steps = std::max(steps, all_heard[w * n + static_cast<std::size_t>(worker)]);
-          done.push_back(steps);
+          change.done.push_back(static_cast<i64>(steps));
         }
         if (!without_state.empty()) {
           same = false;
           share_state(all, root);
-          if (!heard_.empty()) share_note(all, root, done);
+          if (!heard_.empty()) share_note(all, root, change);
         }
         if (same) work(all);
       },
@@ -143,13 +143,18 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
     adopt_members();
     k_ = shared_ = 0;
     ++restarts_;
-    sharing_.done.emplace_back(done.begin(), done.end());
+    if (!heard_.empty()) {
+      samples_at_change_ += samples_of(change.done);
+      if (!finishing) samples_ = samples_at_change_;
+      sharing_.changes.push_back(change);
+      sharing_.known.assign(members_.size(), 0);
+      std::ranges::fill(heard_, 0.0);
+    }
     sharing_.workers = members_;
-    std::ranges::fill(heard_, 0.0);
     begin_anew();
   }
-  for (std::size_t i = 0; !anew && !heard_.empty() && i < done.size(); ++i)
-    hear_steps(sharing_.workers[i], done[i]);
+  for (std::size_t i = 0; !anew && !heard_.empty() && i < change.done.size(); ++i)
+    hear_steps(sharing_.workers[i], static_cast<double>(change.done[i]));
   stats_.exposed_s += wall_seconds() - began - (exchange_.waited() - waited);
   if (!known_to_all.empty()) let_in(known_to_all);
   return same;

@@ -9,6 +9,7 @@
 
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
+#include "gossamer/core/share.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/rounds/mixing.h"
@@ -102,6 +103,7 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       quarantine_(group_.rank(), group_.size()),
       resumed_(steps_before() == 0),
       samples_(options_.start_samples),
+      samples_at_change_(samples_),
       usual_(pieces_.size() + 1),
       limits_(pieces_.size() + 1) {
   check<ConfigError>(slots() < 1 << kSlotBits, name(), ": the parameters are cut into ", slots(),
@@ -118,6 +120,7 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
   adopt_members();
   k_ = steps_before();
   sharing_.workers = members_;
+  sharing_.known.resize(members_.size());
   if (options_.global_batch > 0) heard_.resize(static_cast<std::size_t>(group_.size()));
   next_ = messages_in_steps(*formula_, k_);
   if (rounds_) validate(*rounds_);
@@ -186,10 +189,11 @@ void SynchronousMethod::end_step() {
   in_step_ = false;
   ++steps_;
   ++stats_.gradients;
-  if (group_.size() < 2) return;
+  if (group_.size() < 2) return note_known();
   exchange_.poll();
   if (newcomers_.waiting() && wall_seconds() >= next_try_) restart_ = true;
   restart_if_needed();
+  note_known();
 }
 
 void SynchronousMethod::local_step() {
@@ -363,6 +367,21 @@ void SynchronousMethod::hear_steps(int peer, double steps) {
   if (heard_.empty()) return;
   double& known = heard_[static_cast<std::size_t>(peer)];
   known = std::max(known, steps);
+}
+
+void SynchronousMethod::note_known() {
+  if (heard_.empty()) return;
+  heard_[static_cast<std::size_t>(group_.rank())] = static_cast<double>(shared_);
+  for (std::size_t i = 0; i < sharing_.workers.size(); ++i)
+    sharing_.known[i] = static_cast<i64>(heard_[static_cast<std::size_t>(sharing_.workers[i])]);
+}
+
+double SynchronousMethod::samples_of(std::span<const i64> steps) const {
+  i64 batches = 0;
+  for (std::size_t i = 0; i < steps.size(); ++i)
+    batches += steps[i] * share_of(options_.global_batch / options_.batch, static_cast<i64>(i),
+                                   std::ssize(steps));
+  return static_cast<double>(batches) * static_cast<double>(options_.batch);
 }
 
 bool SynchronousMethod::of_now(const RoundExchange::Flight& flight) const {

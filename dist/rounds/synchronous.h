@@ -131,6 +131,8 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   const RoundExchange::Flight& flight(int slot) const { return exchange_.flight(slot); }
   bool of_now(const RoundExchange::Flight&) const;  // not from before rounds began anew
   void hear_steps(int peer, double steps);
+  void note_known();                                    // in sharing()
+  double samples_of(std::span<const i64> steps) const;  // of those that share, of so many each
   int slots() const { return static_cast<int>(pieces_.size()); }
   FlatRange piece(int slot) const { return pieces_[static_cast<std::size_t>(slot)]; }
   Tensor values_of(int slot) const {
@@ -195,8 +197,8 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   void admit(const Lives& all);  // who takes part from the next meeting on
   void let_in(Lives newcomers);
   void share_state(Collectives&, int root);
-  // done: Sharing::done of this meeting, which it gets, too.
-  void share_note(Collectives&, int root, std::vector<double>& done);
+  // What a newcomer is told: the change of sharing() that this meeting is, and MethodOptions::tell.
+  void share_note(Collectives&, int root, Sharing::Change&);
   // rounds_ counts ranks or places among the members
   int place_of(int worker) const;
   int rank_at(int place) const;
@@ -246,7 +248,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   std::uint32_t epoch_of_step_ = 0;
   double learning_rate_ = 0;
   bool resumed_;
-  double samples_;
+  double samples_, samples_at_change_;
   bool restart_ = false, finished_ = false, in_step_ = false;
   MethodStats stats_;
   EdgeStatistics edges_;

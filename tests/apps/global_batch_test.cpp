@@ -1,4 +1,6 @@
 // train.global_batch with the real program: the run is the same whoever computes which part of it.
+#include <set>
+
 #include <gmock/gmock.h>
 
 #include "apps/program.h"
@@ -68,9 +70,34 @@ TEST_F(GlobalBatch, WhatALostWorkerHadNotBroughtIsDealtAgain) {
   EXPECT_EQ(s["workers_at_end"], 2);
   EXPECT_EQ(s["global_batch"], 16);
   EXPECT_EQ(s["dealt_again"], 4);  // of its step of 16 it had one batch of 4
-  EXPECT_THAT(r.out + r.err, HasSubstr("4 images again, which a lost worker had not brought"));
+  EXPECT_THAT(r.out + r.err,
+              HasSubstr("4 images again, which a worker that is gone had not brought"));
   EXPECT_GE(s["samples"].get<double>(), 288);
   EXPECT_EQ(events("dealt").size(), 2u);
+}
+
+// Workers that fail stand at steps of their own; their files say together where all go on.
+TEST_F(GlobalBatch, ARunThatFailsGoesOnWhereAllStood) {
+  for (const char* method : {"allreduce", "dpsgd", "diloco"}) {
+    SCOPED_TRACE(method);
+    const std::string name = std::string("run.name=") + method;
+    const Result failed =
+        train(4, {std::string("train.method=") + method, name, "train.epochs=6", "train.period=2",
+                  "dist.min_workers=4", "--inject", "kill:rank=1@step=6"});
+    EXPECT_NE(failed.code, 0);
+    const Result r = run({"train", "--resume", std::string("runs/") + method,
+                          "dist.inject=", "run.checkpoint_every=0"});
+    ASSERT_EQ(r.code, 0) << r.err;
+    std::set<std::string> places;
+    for (const auto& entry :
+         fs::recursive_directory_iterator(folder / "runs" / method / "checkpoints")) {
+      if (entry.path().extension() != ".safetensors") continue;
+      if (entry.path().parent_path().filename().string().starts_with("interrupted")) continue;
+      const auto header = read_safetensors(entry.path()).metadata;
+      places.insert(header.at("epoch") + ":" + header.at("step") + " " + header.at("order.again"));
+    }
+    EXPECT_EQ(places.size(), 1u) << "all end at one place";
+  }
 }
 
 TEST_F(GlobalBatch, OfGossipIsConstantOnAverage) {
@@ -94,7 +121,7 @@ TEST_F(GlobalBatch, IsRefusedWithItsReason) {
               HasSubstr("0 for a run that is recorded or repeated"));
   EXPECT_THAT(error({"train.global_batch=18"}), HasSubstr("a multiple of train.batch = 4"));
   EXPECT_THAT(error({"train.global_batch=4"}),
-              HasSubstr("at least one train.batch of 4 for each of the 2 workers"));
+              HasSubstr("at least one train.batch of 4 for each of 2 workers"));
   EXPECT_THAT(error({"train.accumulate=2"}), HasSubstr("1 with train.global_batch"));
   EXPECT_THAT(error({"data.shard=false"}), HasSubstr("auto or true with train.global_batch"));
   const Result large = train(2, {"train.global_batch=128"});

@@ -61,35 +61,56 @@ TEST(SampleOrder, ComesBackFromItsText) {
   EXPECT_FALSE(parse_order(text));
 }
 
-// Positions in the order that all workers have (deal.h), with batches that are dealt again.
-TEST(SampleOrder, OfAllWorkersKeepsWhatComesAgain) {
+// Positions in the order that all workers have (loader/deal.h), with what each had done of it.
+TEST(SampleOrder, OfAllWorkersGoesOnWhereTheyStoodTogether) {
   SampleOrder then = kOrder, now = kOrder;
-  then.common = now.common = true;
-  then.again = {{2, 9}, {3, 1}};
+  now.common.emplace();
+  then.common = {.batches = 10, .batches_of_step = 4, .again = {{2, 9}, {3, 1}}, .done = {1, 2}};
   const auto text = to_metadata(then);
-  EXPECT_EQ(text.at("order.common"), "2:9 3:1");
+  EXPECT_EQ(text.at("order.common"), "10:4");
+  EXPECT_EQ(text.at("order.again"), "2:9 3:1");
+  EXPECT_EQ(text.at("order.done"), "0:1 1:2");
   EXPECT_EQ(to_metadata(*parse_order(text)), text);
-  for (const char* wrong : {"2", "2:", ":9", "2:9x", "2:9  3:1", "-1:4", "2:9 3"}) {
-    auto damaged = text;
-    damaged["order.common"] = wrong;
-    EXPECT_FALSE(parse_order(damaged)) << wrong;
-  }
+  const auto damaged = [&](const char* key, const char* value) {
+    auto other = text;
+    other[key] = value;
+    return !parse_order(other);
+  };
+  for (const char* wrong : {"2", "2:", ":9", "2:9x", "2:9  3:1", "-1:4", "2:9 3", "2:10"})
+    EXPECT_TRUE(damaged("order.again", wrong)) << wrong;
+  for (const char* wrong : {"", "0:4", "4:0", "4:2 4:2"})
+    EXPECT_TRUE(damaged("order.common", wrong)) << wrong;
+  for (const char* wrong : {"", "1:1 0:2", "0:1 2:2"})
+    EXPECT_TRUE(damaged("order.done", wrong)) << wrong;
+  // Of (2,9) (3,1) (3,5) (3,6) | (3,7) (3,8) (3,9) (4,0) place 0 has done a step, place 1 two.
+  using Places = std::vector<Position>;
   const Continued same = continue_order({3, 5}, then, now);
-  EXPECT_EQ(same.at.step, 5);
-  ASSERT_EQ(same.dealt.size(), 2u);
-  EXPECT_EQ(same.dealt[1].step, 1);
+  EXPECT_EQ(same.at, (Position{4, 1}));
+  EXPECT_EQ(same.dealt, (Places{{3, 7}, {3, 9}}));
   EXPECT_EQ(same.again, 0);
-  EXPECT_EQ(continue_order({3, 0}, then, now).dealt.size(), 2u) << "at an epoch's beginning, too";
-  // Samples 108 to 119 of epoch 2, 12 to 23 and from 60 on of epoch 3, in batches of 8.
+  // Samples 84 to 95 and 108 to 119 of epoch 3, and from 12 on of epoch 4, in batches of 8.
   now.batch = 8;
   const Continued smaller = continue_order({3, 5}, then, now);
-  EXPECT_EQ(smaller.at.step, 7);
-  std::vector<std::pair<i64, i64>> dealt;
-  for (const Position& p : smaller.dealt) dealt.emplace_back(p.epoch, p.step);
-  EXPECT_EQ(dealt, (std::vector<std::pair<i64, i64>>{{2, 13}, {2, 14}, {3, 1}, {3, 2}}));
+  EXPECT_EQ(smaller.at, (Position{4, 1}));
+  EXPECT_EQ(smaller.dealt, (Places{{3, 10}, {3, 11}, {3, 13}, {3, 14}}));
   EXPECT_EQ(smaller.again, 4 + 32 - 24);
   now = kOrder;
-  EXPECT_EQ(continue_order({3, 5}, then, now).change, OrderChange::common);
+  const Continued alone = continue_order({3, 5}, then, now);
+  EXPECT_EQ(alone.change, OrderChange::common);
+  EXPECT_EQ(alone.at, (Position{4, 0}));
+}
+
+TEST(SampleOrder, WhatSeveralHaveSavedIsPutTogether) {
+  const auto saved = [](i64 step, std::vector<i64> done) {
+    Saved out{{3, step}, kOrder};
+    out.order.common = {.batches = 90, .batches_of_step = 4, .again = {}, .done = std::move(done)};
+    return out;
+  };
+  const Saved all = together({saved(4, {7, 5, 6}), saved(4, {6, 6, 6}), saved(4, {5, 5, 7})});
+  EXPECT_EQ(all.order.common->done, (std::vector<i64>{7, 6, 7}));
+  const Saved last = together({saved(4, {9, 9}), saved(20, {1, 0}), saved(20, {0, 2})});
+  EXPECT_EQ(last.at.step, 20) << "some know of a later change";
+  EXPECT_EQ(last.order.common->done, (std::vector<i64>{1, 2}));
 }
 
 }  // namespace

@@ -62,8 +62,11 @@ std::vector<i64> train(std::uint64_t seed, int deaths) {
                     *method);
     std::thread killer;
     const auto own_death = die.at.find(rank);
-    for (i64 step = 0; dealing.left().next.epoch < kEpochs || !dealing.left().again.empty();
-         ++step) {
+    const auto is_done = [&] {
+      return dealing.left().epoch >= kEpochs &&
+             std::ranges::max(dealing.known()) * kOfStep >= std::ssize(dealing.begin().again);
+    };
+    for (i64 step = 0; !is_done(); ++step) {
       const auto moment = [&](std::uint32_t how) {
         return own_death != die.at.end() && own_death->second.step == step &&
                own_death->second.how == how;
@@ -212,7 +215,7 @@ class Shares final : public dist::Training::Beside {
   void options(dist::MethodOptions& o) override {
     o.tell = [this] {
       std::vector<double> note = to_numbers(dealing_->begin());
-      note.push_back(static_cast<double>(first_ + std::ssize(method_->sharing().done)));
+      note.push_back(static_cast<double>(first_ + std::ssize(method_->sharing().changes)));
       return note;
     };
     o.told = [this](std::vector<double> note) {
@@ -247,8 +250,8 @@ class Shares final : public dist::Training::Beside {
   i64 stretch() const { return first_ + static_cast<i64>(seen_); }
   void note_changes() {
     const dist::Sharing& now = method_->sharing();
-    for (; seen_ < now.done.size(); ++seen_) ledger_.counts(stretch(), now.done[seen_]);
-    ledger_.deals(stretch(), to_numbers(dealing_->left()), now.workers);
+    for (; seen_ < now.changes.size(); ++seen_) ledger_.counts(stretch(), now.changes[seen_].done);
+    ledger_.deals(stretch(), to_numbers(dealing_->begin()), now.workers);
   }
 
   Ledger& ledger_;

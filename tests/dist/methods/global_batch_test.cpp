@@ -42,7 +42,9 @@ TEST(GlobalBatch, EachBatchCountsAsMuchWhoeverComputesIt) {
     EXPECT_FLOAT_EQ(step(), (3 * 1 + 2 * 3) / 5.f) << "the mean of what came";
     EXPECT_EQ(method->samples_seen(), 16 + 10);
     EXPECT_THAT(method->sharing().workers, ElementsAre(0, 2));
-    EXPECT_THAT(method->sharing().done, ElementsAre(ElementsAre(2, 1, 2)));
+    ASSERT_EQ(method->sharing().changes.size(), 1u);
+    EXPECT_THAT(method->sharing().changes[0].workers, ElementsAre(0, 1, 2));
+    EXPECT_THAT(method->sharing().changes[0].done, ElementsAre(2, 1, 2));
     EXPECT_FLOAT_EQ(step(), (4 * 1 + 4 * 3) / 8.f);
     EXPECT_EQ(method->samples_seen(), 16 + 10 + 16);
     method->finish();
