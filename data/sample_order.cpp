@@ -58,14 +58,14 @@ std::optional<std::vector<Position>> parse_positions(std::string_view text) {
   return all;
 }
 
-std::optional<SampleOrder::Common> parse_common(const Metadata& all) {
+std::optional<CommonOrder> parse_common(const Metadata& all) {
   const auto list = [&](const char* key) {
     const auto at = all.find(key);
     return at == all.end() ? std::nullopt : parse_positions(at->second);
   };
   const auto sizes = list(kCommon), again = list(kAgain), done = list(kDone);
   if (!sizes || sizes->size() != 1 || !again || !done || done->empty()) return std::nullopt;
-  SampleOrder::Common out{(*sizes)[0].epoch, (*sizes)[0].step, *again, {}};
+  CommonOrder out{(*sizes)[0].epoch, (*sizes)[0].step, *again, {}};
   if (out.batches < 1 || out.batches_of_step < 1) return std::nullopt;
   for (const Position& p : *again)
     if (p.step >= out.batches) return std::nullopt;
@@ -77,7 +77,7 @@ std::optional<SampleOrder::Common> parse_common(const Metadata& all) {
 }
 
 // Where a common order stands.
-Dealt left_of(const Position& saved, const SampleOrder::Common& c) {
+Dealt left_of(const Position& saved, const CommonOrder& c) {
   return Deal({.next = saved, .again = c.again}, c.batches, c.batches_of_step, 0,
               static_cast<int>(c.done.size()))
       .after(c.done);

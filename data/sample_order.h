@@ -13,23 +13,24 @@
 
 namespace gossamer::data {
 
+// Where an order stands that all workers have and that is dealt out (loader/deal.h).
+struct CommonOrder {
+  i64 batches = 1, batches_of_step = 1;  // of an epoch, of a step
+  // Beside the position where those began who share it: what comes first, and the steps since then
+  // that each of them had done, as far as the worker knew that saved it.
+  std::vector<Position> again = {};
+  std::vector<i64> done = {};
+};
+
 // What the order of a worker's samples depends on, besides epoch and rank. A checkpoint stores it:
 // "step 812" of another batch size or another data set would repeat samples or leave some out
 // without notice.
 struct SampleOrder {
   i64 batch = 0;
   std::uint64_t seed = 0;
-  bool shared = false;  // the workers share an epoch
-  // The order that all workers have is dealt out (loader/deal.h). The position and `again` are
-  // where it stood when those began who share it; done: the steps since then that each of them had
-  // done, as far as the worker knew that saved it.
-  struct Common {
-    i64 batches = 1, batches_of_step = 1;  // of an epoch, of a step
-    std::vector<Position> again = {};
-    std::vector<i64> done = {};
-  };
-  std::optional<Common> common = {};
-  std::uint64_t set = 0;  // of this worker's data: fingerprint() of images
+  bool shared = false;                     // the workers share an epoch
+  std::optional<CommonOrder> common = {};  // it is dealt out, so a position is that of CommonOrder
+  std::uint64_t set = 0;                   // of this worker's data: fingerprint() of images
   // The hash of the tokenizer, for text; older checkpoints do not have it.
   std::optional<std::uint64_t> tokenizer = {};
   // Of several texts: "joined" or "separate" documents, and their weights, as text, "" for none.

@@ -63,7 +63,7 @@ struct Loaded {
   std::optional<data::SampleOrder> order;  // in which the samples came; none: it begins an epoch
   bool epoch_is_left = false;              // whose rest nobody reads
 };
-// Where a common order stood (SampleOrder::common), as all files of the checkpoint say it together;
+// Where a common order stood (CommonOrder), as all files of the checkpoint say it together;
 // none: it was not dealt out. IoError.
 std::optional<data::Saved> common_place(const ResumePoint&);
 Loaded load_checkpoint(const ResumePoint&, int rank, int world, const nn::TrainState&,

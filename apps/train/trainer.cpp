@@ -50,7 +50,7 @@ Trainer::Trainer(const Plan& plan, Journal& journal, Task opened,
     if (ema) ema->restart(*params);
   } else if (resume) {
     data::SampleOrder order = task.data->order();
-    if (deals_one_order(plan.config)) order.common.emplace();
+    if (deals_one_order(plan.config)) order.common = data::CommonOrder();
     const Continuation from = continue_from(at, saved_order_, order);
     at = from.at;
     left.again = from.again;

@@ -25,6 +25,7 @@ namespace gossamer::dist {
 namespace {
 
 constexpr double kAskAgain_s = 1;
+constexpr double kMostNumbers = 1 << 24;    // numbers
 constexpr std::uint32_t kLives = 1u << 16;  // sums of squares are exact for 2^10 workers
 
 // What comes is put here by a worker that has no state; one that has its own keeps it.
@@ -144,6 +145,11 @@ void SynchronousMethod::share_note(Collectives& all, int root, Sharing::Change& 
     sizes = {static_cast<double>(note.size()), static_cast<double>(change.done.size()),
              samples_at_change_};
   all.all_reduce_sum(sizes);
+  const bool possible = sizes[0] >= 0 && sizes[0] <= kMostNumbers && sizes[1] >= 0 &&
+                        sizes[1] <= group_.size() && sizes[2] >= 0;
+  check<DistError>(possible, "worker ", root,
+                   " says of the samples what no worker says: ", sizes[0], " numbers of ", sizes[1],
+                   " workers");
   std::vector<double> shared(2 * static_cast<std::size_t>(sizes[1]), 0.0);  // workers, their steps
   const std::size_t n = shared.size() / 2;
   note.resize(static_cast<std::size_t>(sizes[0]));
@@ -155,8 +161,8 @@ void SynchronousMethod::share_note(Collectives& all, int root, Sharing::Change& 
   if (!note.empty()) all.all_reduce_sum(note);
   change = {};
   for (std::size_t i = 0; i < n; ++i) {
-    change.workers.push_back(static_cast<int>(shared[i]));
-    change.done.push_back(static_cast<i64>(shared[n + i]));
+    change.workers.push_back(static_cast<int>(std::clamp(shared[i], -1.0, 1e6)));
+    change.done.push_back(static_cast<i64>(std::clamp(shared[n + i], 0.0, kMostSteps)));
   }
   if (has_state_) return;
   samples_at_change_ = sizes[2];

@@ -104,7 +104,7 @@ bool SynchronousMethod::meet(Purpose purpose, FunctionRef<void(Collectives&)> wo
           double steps = 0;
           for (std::size_t w = 0; w < n && !heard_.empty(); ++w)
             steps = std::max(steps, all_heard[w * n + static_cast<std::size_t>(worker)]);
-          change.done.push_back(static_cast<i64>(steps));
+          change.done.push_back(static_cast<i64>(std::min(steps, kMostSteps)));
         }
         if (!without_state.empty()) {
           same = false;

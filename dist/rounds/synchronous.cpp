@@ -366,7 +366,7 @@ void SynchronousMethod::judge() {
 void SynchronousMethod::hear_steps(int peer, double steps) {
   if (heard_.empty()) return;
   double& known = heard_[static_cast<std::size_t>(peer)];
-  known = std::max(known, steps);
+  known = std::max(known, std::min(steps, kMostSteps));
 }
 
 void SynchronousMethod::note_known() {

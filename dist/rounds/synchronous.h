@@ -130,6 +130,7 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   bool pending(int slot) const { return exchange_.pending(slot); }
   const RoundExchange::Flight& flight(int slot) const { return exchange_.flight(slot); }
   bool of_now(const RoundExchange::Flight&) const;  // not from before rounds began anew
+  static constexpr double kMostSteps = 1e15;        // more no worker says
   void hear_steps(int peer, double steps);
   void note_known();                                    // in sharing()
   double samples_of(std::span<const i64> steps) const;  // of those that share, of so many each

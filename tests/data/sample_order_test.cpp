@@ -64,7 +64,7 @@ TEST(SampleOrder, ComesBackFromItsText) {
 // Positions in the order that all workers have (loader/deal.h), with what each had done of it.
 TEST(SampleOrder, OfAllWorkersGoesOnWhereTheyStoodTogether) {
   SampleOrder then = kOrder, now = kOrder;
-  now.common.emplace();
+  now.common = CommonOrder();
   then.common = {.batches = 10, .batches_of_step = 4, .again = {{2, 9}, {3, 1}}, .done = {1, 2}};
   const auto text = to_metadata(then);
   EXPECT_EQ(text.at("order.common"), "10:4");
