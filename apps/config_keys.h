@@ -188,8 +188,9 @@ void each_key(C& c, F&& f) {
       Range::from_to(1, 65536));
   key("train.global_batch", c.train.global_batch,
       "samples of a step of all workers together, as train.batch counts them, of which it is a "
-      "multiple: each worker accumulates its share, also when workers leave, and they read one "
-      "common order, each image once an epoch; 0: each worker adds train.batch x train.accumulate",
+      "multiple: each worker accumulates its share, also when workers come or go; unless the "
+      "method is gossip, they read one common order, each image once an epoch; 0: each worker "
+      "adds train.batch x train.accumulate",
       Range::from_to(0, 1 << 24));
   key("train.ema", c.train.ema,
       "decay of an exponential moving average of the model after every gradient, e.g. 0.9999, with "

@@ -66,13 +66,18 @@ std::optional<CommonOrder> parse_common(const Metadata& all) {
   const auto sizes = list(kCommon), again = list(kAgain), done = list(kDone);
   if (!sizes || sizes->size() != 1 || !again || !done || done->empty()) return std::nullopt;
   CommonOrder out{(*sizes)[0].epoch, (*sizes)[0].step, *again, {}};
-  if (out.batches < 1 || out.batches_of_step < 1) return std::nullopt;
+  // More than a run has: what is computed with them must end, and not overflow.
+  constexpr i64 kMostOfStep = i64{1} << 24, kMostSteps = i64{1} << 36, kMostApart = i64{1} << 26;
+  if (out.batches < 1 || out.batches_of_step < 1 || out.batches_of_step > kMostOfStep)
+    return std::nullopt;
   for (const Position& p : *again)
     if (p.step >= out.batches) return std::nullopt;
   for (const Position& p : *done) {
-    if (p.epoch != std::ssize(out.done) || p.step > std::int64_t{1} << 40) return std::nullopt;
+    if (p.epoch != std::ssize(out.done) || p.step > kMostSteps) return std::nullopt;
     out.done.push_back(p.step);
   }
+  const auto [least, most] = std::ranges::minmax(out.done);
+  if (most - least > kMostApart / out.batches_of_step) return std::nullopt;
   return out;
 }
 

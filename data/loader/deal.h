@@ -30,7 +30,7 @@ struct Position {
 // Where a common order stands: what is left of it.
 struct Dealt {
   Position next{};  // it and all that follow were not dealt yet; a step of an epoch is a batch
-  // Dealt to workers that were lost before they brought them: they come first. Ascending.
+  // Dealt, and not brought by the workers that had them: they come first. Ascending.
   std::vector<Position> again{};
 };
 

@@ -78,9 +78,9 @@ TEST(SampleOrder, OfAllWorkersGoesOnWhereTheyStoodTogether) {
   };
   for (const char* wrong : {"2", "2:", ":9", "2:9x", "2:9  3:1", "-1:4", "2:9 3", "2:10"})
     EXPECT_TRUE(damaged("order.again", wrong)) << wrong;
-  for (const char* wrong : {"", "0:4", "4:0", "4:2 4:2"})
+  for (const char* wrong : {"", "0:4", "4:0", "4:2 4:2", "10:99999999"})
     EXPECT_TRUE(damaged("order.common", wrong)) << wrong;
-  for (const char* wrong : {"", "1:1 0:2", "0:1 2:2"})
+  for (const char* wrong : {"", "1:1 0:2", "0:1 2:2", "0:1 1:99999999", "0:1 1:9999999999999"})
     EXPECT_TRUE(damaged("order.done", wrong)) << wrong;
   // Of (2,9) (3,1) (3,5) (3,6) | (3,7) (3,8) (3,9) (4,0) place 0 has done a step, place 1 two.
   using Places = std::vector<Position>;
