@@ -99,6 +99,7 @@ int AsioLink::started() const { return impl_->info.size; }
 int AsioLink::refused() const { return impl_->door->refused(); }
 std::uint64_t AsioLink::arrivals(int peer) const { return impl_->peer(peer).arrivals; }
 std::uint64_t AsioLink::connection(int peer) const { return impl_->peer(peer).id; }
+Side AsioLink::side(int peer) const { return impl_->peer(peer).side; }
 MemberKeys AsioLink::keys(const std::vector<int>& ranks) const {
   MemberKeys keys{impl_->credentials.tls, {}};
   if (!keys.tls) return keys;

@@ -4,7 +4,8 @@
 // Two kinds of death: the kernel closes the connection of a process that ended (noticed within
 // milliseconds); a process that is frozen, or whose host or cable is gone, is given up after
 // `dead_after_s` without a heartbeat. Of the two sides of a lost connection the higher rank dials
-// the other's door until it answers; then both post Event{joined}, and nothing is left of the old
+// the other's door until it answers, and after a while the lower rank, too, since maybe only one of
+// them can reach the other; then both post Event{joined}, and nothing is left of the old
 // connection: what was still under way there is dropped. A process that was started again asks any
 // worker for the table of addresses and dials all.
 #pragma once
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "gossamer/dist/net/launch.h"
+#include "gossamer/dist/net/stream.h"
 #include "gossamer/dist/net/tls.h"
 #include "gossamer/dist/transport.h"
 
@@ -55,6 +57,9 @@ class AsioLink final : public ControlLink {
   MemberKeys keys(const std::vector<int>& ranks) const;
   // a number that both ends know and nobody else; another one for each connection
   std::uint64_t connection(int peer) const;
+  // Of this worker in that connection. The caller calls for payload, too: the other way round a
+  // firewall may stand, or NAT.
+  Side side(int peer) const;
 
   // Small bytes for one peer, e.g. addresses of payload connections. arrival: dropped unless the
   // peer is still there since then; 0: any.

@@ -37,6 +37,7 @@ void AsioLink::Impl::meet_all() {
     p.address = c.address;
     p.life = c.life;
     p.id = c.id;
+    p.side = c.side;
     p.key = c.link->peer();
     p.grant = c.link->grant();
     p.heard = p.connected = Clock::now();
@@ -127,7 +128,7 @@ void AsioLink::Impl::ask_a_seed() {
               Clock::now() - p.connected < kJustConnected)
             a.link->close();
           else
-            adopt(rank, a.link, a.id, a.frame.life);
+            adopt(rank, a.link, a.id, a.frame.life, Side::caller);
           // It sends the table now, unless it was just started again itself: then the next one is
           // asked.
         } else {
@@ -146,12 +147,11 @@ void AsioLink::Impl::ask_a_seed() {
 
 // The table of a worker that we asked; later, of one that has met another that was started again.
 // Two that were started again at once know each other's new address only from it. For a worker that
-// was not away nothing of it is news.
+// was not away only others are news that may be unable to call it.
 void AsioLink::Impl::learn(const wire::Bytes& bytes) {
   std::vector<wire::Address> addresses;
-  if (!info.rejoin || wire::decode_table(bytes, addresses) != nullptr ||
-      addresses.size() != peers.size())
-    return;
+  if (wire::decode_table(bytes, addresses) != nullptr || addresses.size() != peers.size()) return;
+  if (!info.rejoin) return learn_of_newcomers(addresses);
   std::vector<int> news;
   for_peers([&](int r, Peer& p) {
     const wire::Address& now = addresses[static_cast<std::size_t>(r)];
@@ -173,6 +173,17 @@ void AsioLink::Impl::learn(const wire::Bytes& bytes) {
   }
   changed.notify_all();
   for (const int r : news) dial(r);
+}
+
+void AsioLink::Impl::learn_of_newcomers(const std::vector<wire::Address>& addresses) {
+  for_peers([&](int r, Peer& p) {
+    const wire::Address& now = addresses[static_cast<std::size_t>(r)];
+    if (p.alive || now.port == 0 || (now.host == p.address.host && now.port == p.address.port))
+      return;
+    p.address = now;
+    p.patience = {};
+    dial_later(r, kTurn);
+  });
 }
 
 // A worker that joined and is gone leaves a free place behind: it has no address.
@@ -299,7 +310,7 @@ void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Con
   const bool news = hello.purpose == Purpose::rejoin && hello.life != p.life;
   if (hello.purpose == Purpose::rejoin && (!info.rejoin || have_table))
     link->write(frame(Kind::table), table());
-  adopt(rank, link, id, hello.life);
+  adopt(rank, link, id, hello.life, Side::door);
   if (!news) return;
   // For those that were started again, too, and still look for it at its old address.
   for_peers([&](int r, Peer& other) {
@@ -309,7 +320,7 @@ void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Con
 
 // The connection to this peer from now on. Nothing of an older one counts any more.
 void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, std::uint64_t id,
-                           std::uint64_t life_of_peer) {
+                           std::uint64_t life_of_peer, Side side) {
   Peer& p = peer(rank);
   if (p.alive && p.life != life_of_peer) {
     p.grant = link->grant();
@@ -326,6 +337,7 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
   p.link = link;
   p.life = life_of_peer;
   p.id = id;
+  p.side = side;
   p.heard = p.connected = Clock::now();
   p.beats = true;
   p.lost = false;
@@ -397,7 +409,7 @@ void AsioLink::Impl::answered(int rank, const Answer& a) {
       static_cast<int>(a.frame.rank) == rank && may_follow(rank, *a.link)) {
     // Another process than the one we knew: it may not have found anybody else yet.
     if (p.life != 0 && p.life != a.frame.life) a.link->write(frame(Kind::table), table());
-    return adopt(rank, a.link, a.id, a.frame.life);
+    return adopt(rank, a.link, a.id, a.frame.life, Side::caller);
   }
   if (a.link) a.link->close();
   if (a.kind == Answer::Kind::frame && a.frame.kind == Kind::taken) say_taken();

@@ -41,6 +41,7 @@ struct AsioLink::Impl {
     // Any thread.
     std::atomic<bool> alive{false};
     std::atomic<std::uint64_t> mark{0}, arrivals{0}, id{0};
+    std::atomic<Side> side{Side::caller};  // ours
     struct Largest {
       std::atomic<double> value{-INFINITY};
     };
@@ -126,6 +127,7 @@ struct AsioLink::Impl {
   void rejoin();
   void ask_a_seed();
   void learn(const wire::Bytes& table);
+  void learn_of_newcomers(const std::vector<wire::Address>&);
   void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id);
   std::string objection(const wire::Frame& hello, const Connection&) const;
   bool may_follow(int rank, const Connection&) const;
@@ -135,7 +137,7 @@ struct AsioLink::Impl {
   void say_taken();
   bool belongs_to_the_next_job(const wire::Frame& hello) const;
   void adopt(int rank, const std::shared_ptr<Connection>&, std::uint64_t id,
-             std::uint64_t life_of_peer);
+             std::uint64_t life_of_peer, Side);
   void dial_later(int rank, Clock::duration);
   void dial(int rank);
   void answered(int rank, const Answer&);

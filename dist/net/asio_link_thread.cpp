@@ -176,7 +176,7 @@ void AsioLink::Impl::mark_dead(int rank, const std::string& why, bool lost) {
   e.peer = rank;
   e.why = why;
   events.push(std::move(e));
-  if (why != "left" && info.rank > rank) dial_later(rank, kFirstDial);
+  if (why != "left") dial_later(rank, info.rank > rank ? Clock::duration(kFirstDial) : kTurn);
   if (info.rejoin && !have_table) asio::post(io, [this] { ask_a_seed(); });
 }
 

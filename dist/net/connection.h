@@ -35,7 +35,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   using Done =
       std::function<void(const std::string& error, const wire::Frame&, const wire::Bytes& payload)>;
 
-  enum class Side { caller, door };
   static constexpr const char* kClosed = "connection closed";  // an error of these
 
   // tls: null does not encrypt.

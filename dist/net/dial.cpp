@@ -55,7 +55,7 @@ void Dial::connect(const asio::ip::tcp::endpoint& to, const asio::ip::address& f
 
 void Dial::greet() {
   link_ = std::make_shared<Connection>(std::move(socket_), credentials_.tls.get());
-  link_->handshake(Connection::Side::caller, [self = shared_from_this()](const std::string& error) {
+  link_->handshake(Side::caller, [self = shared_from_this()](const std::string& error) {
     if (!self->done_) return;
     if (!error.empty()) return self->end(Answer::Kind::no_handshake, error);
     self->key_ = greeting::bound(self->credentials_.token, self->link_->binding());

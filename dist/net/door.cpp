@@ -98,7 +98,7 @@ void Door::greet(Connection::Socket socket) {
     self->refuse(*guest, "no greeting in time");
     self->forget(guest);
   });
-  guest->link->handshake(Connection::Side::door,
+  guest->link->handshake(Side::door,
                          [self = shared_from_this(), guest, timer](const std::string& error) {
                            if (self->closed_ || guest->gone) return timer->cancel(), void();
                            if (error.empty()) return self->challenge(guest, timer);

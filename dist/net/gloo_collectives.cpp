@@ -293,7 +293,7 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t se
     if (end_elsewhere()) throw DistError("it failed elsewhere");
   }
   // All addresses before the first connection: so the missing are known by name.
-  for (const int m : others) fresh.connect(place[m], known[m].address, until);
+  for (const int m : others) fresh.connect(place[m], known[m].address, link.side(m), until);
 }
 
 void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Seconds limit) {

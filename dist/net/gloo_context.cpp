@@ -92,8 +92,9 @@ class GlooContext::Transport final : public gloo::transport::Context,
     return std::make_unique<Buffer>(shared_from_this(), data, bytes);
   }
 
-  void connect(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
-    line(place).stream.emplace(mesh.join(place, address, until));
+  void connect(int place, const std::vector<char>& address, Side side,
+               StopSignal::TimePoint until) {
+    line(place).stream.emplace(mesh.join(place, address, side, until));
     createPair(place);
   }
 
@@ -262,9 +263,9 @@ GlooContext::GlooContext(const std::string& address, int place, int members,
 GlooContext::~GlooContext() = default;
 
 const std::vector<char>& GlooContext::address() const { return transport_->mesh.address(); }
-void GlooContext::connect(int place, const std::vector<char>& address,
+void GlooContext::connect(int place, const std::vector<char>& address, Side side,
                           StopSignal::TimePoint until) {
-  transport_->connect(place, address, until);
+  transport_->connect(place, address, side, until);
 }
 void GlooContext::abort() { transport_->stop.raise(); }
 

@@ -12,6 +12,7 @@
 #include <gloo/context.h>
 
 #include "gossamer/dist/net/stop_signal.h"
+#include "gossamer/dist/net/stream.h"
 #include "gossamer/dist/net/tls.h"
 
 namespace gossamer::dist {
@@ -25,8 +26,8 @@ class GlooContext final : public gloo::Context {
   ~GlooContext() override;
 
   const std::vector<char>& address() const;  // for the others' connect()
-  // Both sides call it at the same time; DistError, DistTimeout.
-  void connect(int place, const std::vector<char>& address, StopSignal::TimePoint until);
+  // Both sides call it at the same time, each as the side that it is; DistError, DistTimeout.
+  void connect(int place, const std::vector<char>& address, Side, StopSignal::TimePoint until);
   void abort();  // any thread: all waits, now and later, throw
 
  private:

@@ -35,12 +35,12 @@ Mesh::Mesh(const std::string& address, int place, int size, MemberKeys keys, con
       secret_(greeting::fresh()),
       acceptor_(io_),
       own_address_(secret_.begin(), secret_.end()),
-      awaited_(size - 1 - place) {
+      awaited_(size - 1) {
   const Endpoint where = any_port(address);
   asio::error_code error;
   acceptor_.open(where.protocol(), error);
   if (!error) acceptor_.bind(where, error);
-  if (!error && awaited_ > 0) acceptor_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
   if (!error) acceptor_.non_blocking(true, error);
   const Endpoint here = error ? where : acceptor_.local_endpoint(error);
   check<DistError>(!error, "cannot open the payload transport on ", address, ": ", error.message());
@@ -48,9 +48,23 @@ Mesh::Mesh(const std::string& address, int place, int size, MemberKeys keys, con
   own_address_.insert(own_address_.end(), bytes, bytes + here.size());
 }
 
-Stream Mesh::join(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
+Stream Mesh::join(int place, const std::vector<char>& address, Side side,
+                  StopSignal::TimePoint until) {
   stop_.check();
-  return place < place_ ? dial(place, address, until) : wait_for(place, until);
+  Stream out = side == Side::caller ? dial(place, address, until) : wait_for(place, until);
+  if (--awaited_ == 0) {
+    asio::error_code ignored;
+    acceptor_.close(ignored);
+    guests_.clear();
+  }
+  return out;
+}
+
+void Mesh::wait(std::vector<pollfd> waits, StopSignal::TimePoint until) {
+  waits.push_back({acceptor_.native_handle(), POLLIN, 0});
+  for (Guest& g : guests_) waits.push_back({g.stream.descriptor(), g.stream.events(), 0});
+  stop_.poll(waits, until);
+  let_in();
 }
 
 bool Mesh::is_member(const Stream& stream, int place) const {
@@ -60,11 +74,8 @@ bool Mesh::is_member(const Stream& stream, int place) const {
 }
 
 template <class Act>
-void Mesh::work_until(Stream& stream, StopSignal::TimePoint until, const Act& act) const {
-  while (!act()) {
-    const pollfd one{stream.descriptor(), stream.events(), 0};
-    stop_.poll({&one, 1}, until);
-  }
+void Mesh::work_until(Stream& stream, StopSignal::TimePoint until, const Act& act) {
+  while (!act()) wait({{stream.descriptor(), stream.events(), 0}}, until);
 }
 
 Stream Mesh::dial(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
@@ -88,14 +99,16 @@ Stream Mesh::dial(int place, const std::vector<char>& address, StopSignal::TimeP
   const int fd = socket.native_handle();
   if (connect(fd, there.data(), static_cast<socklen_t>(there.size())) != 0) {
     if (errno != EINPROGRESS && errno != EINTR) failed(errno);
-    const pollfd one{fd, POLLOUT, 0};
-    stop_.poll({&one, 1}, until);
-    int why = 0;
-    socklen_t size = sizeof why;
-    getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
-    if (why != 0) failed(why);
+    const auto connected = [&] {
+      int why = 0;
+      socklen_t size = sizeof why;
+      getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
+      if (why != 0) failed(why);
+      return socket.remote_endpoint(error).port() != 0;
+    };
+    while (!connected()) wait({{fd, POLLOUT, 0}}, until);
   }
-  Stream stream = encrypted(std::move(socket), Stream::Side::caller);
+  Stream stream = encrypted(std::move(socket), Side::caller);
   work_until(stream, until, [&] { return stream.shake_hands(); });
   check<DistError>(is_member(stream, place), "somebody else answers at ",
                    there.address().to_string(), ":", there.port());
@@ -106,7 +119,7 @@ Stream Mesh::dial(int place, const std::vector<char>& address, StopSignal::TimeP
   return stream;
 }
 
-Stream Mesh::encrypted(Socket socket, Stream::Side side) const {
+Stream Mesh::encrypted(Socket socket, Side side) const {
   asio::error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   return {std::move(socket), side, keys_.tls.get()};
@@ -114,20 +127,12 @@ Stream Mesh::encrypted(Socket socket, Stream::Side side) const {
 
 Stream Mesh::wait_for(int place, StopSignal::TimePoint until) {
   for (;;) {
-    let_in();
     if (const auto found = known_.find(place); found != known_.end()) {
       Stream out = std::move(found->second);
       known_.erase(found);
-      if (--awaited_ == 0) {
-        asio::error_code ignored;
-        acceptor_.close(ignored);
-        guests_.clear();
-      }
       return out;
     }
-    std::vector<pollfd> waits{{acceptor_.native_handle(), POLLIN, 0}};
-    for (Guest& g : guests_) waits.push_back({g.stream.descriptor(), g.stream.events(), 0});
-    stop_.poll(waits, until);
+    wait({}, until);
   }
 }
 
@@ -140,7 +145,7 @@ void Mesh::let_in() {
     if (error == asio::error::connection_aborted) continue;
     check<DistError>(!error, "cannot take a payload connection: ", error.message());
     if (guests_.size() >= kMaxGuests) guests_.pop_front();
-    guests_.push_back({encrypted(std::move(socket), Stream::Side::door)});
+    guests_.push_back({encrypted(std::move(socket), Side::door)});
   }
   std::erase_if(guests_, [this](Guest& g) { return greets(g); });
 }

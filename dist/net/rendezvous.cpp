@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <asio/connect.hpp>
+#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <deque>
@@ -27,6 +28,8 @@ constexpr std::chrono::milliseconds kRetry(100), kAnswerTime(10000);
 constexpr std::chrono::milliseconds kLook(50);  // whether the caller has cancelled
 constexpr std::chrono::milliseconds kAskNamesAgain(500);
 constexpr int kMaxHandshakeFailures = 30;
+// No process listens where a worker should: it has ended, unless it calls by then.
+constexpr auto kGone = 3 * kTurn;
 // When it is clear that all must end: those who call until then learn why. One who calls later
 // waits for a worker 0 that is gone.
 constexpr std::chrono::seconds kLastCalls(5);
@@ -256,7 +259,10 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   }
 
   bool admit(const wire::Frame& hello, const std::shared_ptr<Connection>& link, std::uint64_t id) {
-    const auto lowest = static_cast<std::uint32_t>(info_.rank) + 1;
+    // It could not be reached from here, and calls itself.
+    const bool in_turn =
+        have_table_ && hello.rank > 0 && hello.rank < static_cast<std::uint32_t>(info_.rank);
+    const auto lowest = in_turn ? 1 : static_cast<std::uint32_t>(info_.rank) + 1;
     if (hello.purpose == wire::Purpose::enter) {  // it asks again
       link->write(frame(Kind::reject), wire::to_bytes("the workers have not met yet"));
       link->finish();
@@ -282,10 +288,19 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
                  contacts_[hello.rank].link->peer() != link->peer()))) {
       refuse(link, "there is a worker " + std::to_string(hello.rank) +
                        " already: two processes were given the same rank");
+    } else if (in_turn && (contacts_[hello.rank].link ? contacts_[hello.rank].side == Side::caller
+                                                      : calls(hello.rank) && dial_->said_hello())) {
+      // Of two that call each other the higher rank counts. The other one calls again if it must.
+      link->close();
     } else {
       // it did not hear our answer, and calls again
       if (contacts_[hello.rank].link) contacts_[hello.rank].link->close();
-      contacts_[hello.rank] = {link, {}, hello.life, id};
+      contacts_[hello.rank] = {link, Side::door, {}, hello.life, id};
+      if (calls(hello.rank)) {
+        dial_->cancel();
+        dial_ = nullptr;
+        asio::post(io_, [self = shared_from_this()] { self->dial_next(); });
+      }
       misfits_.erase(hello.rank);
       link->write(frame(Kind::welcome));
       return true;
@@ -339,6 +354,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   // Dials; after the welcome the link is up. A refusal in words is the end.
   void call(const tcp::endpoint& where, std::size_t rank, std::function<void(const Answer&)> done) {
     const wire::Frame introduction = hello(info_, wire::Purpose::first, life_, door_->port());
+    called_ = rank;
     dial_ = Dial::start(
         io_, where, static_cast<std::uint32_t>(rank), bind_, credentials_, introduction,
         kAnswerTime, [self = shared_from_this(), rank, done = std::move(done)](Answer answer) {
@@ -355,7 +371,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
           }
           if (answer.kind != Answer::Kind::frame) return done(answer);
           if (answer.frame.kind == Kind::welcome && answer.frame.rank == rank) {
-            self->contacts_[rank] = {answer.link, {}, answer.frame.life, answer.id};
+            self->contacts_[rank] = {answer.link, Side::caller, {}, answer.frame.life, answer.id};
             self->handshake_failures_ = 0;
             return done(answer);
           }
@@ -383,15 +399,28 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       } else {
         self->have_table_ = true;
         self->forget_strangers();
-        self->local_address_ = self->table_[static_cast<std::size_t>(self->info_.rank)].host;
+        // Behind NAT the others know another address.
+        asio::error_code failed;
+        self->local_address_ =
+            seen_from_outside(link->socket().local_endpoint(failed).address().to_string(),
+                              self->table_[static_cast<std::size_t>(self->info_.rank)].host);
+        self->table_since_ = SteadyClock::now();
         for (int r = 1; r < self->info_.rank; ++r) self->to_dial_.push_back(r);
         self->dial_next();
+        self->after(kTurn, [self] {
+          for (int r = self->info_.rank + 1; r < self->info_.size; ++r) self->to_dial_.push_back(r);
+          if (!self->dial_) self->dial_next();
+        });
       }
     });
   }
 
+  bool calls(std::uint32_t rank) const { return dial_ && called_ == rank; }
+
   void dial_next() {
-    if (ended_ || to_dial_.empty()) return;
+    std::erase_if(to_dial_,
+                  [this](int r) { return contacts_[static_cast<std::size_t>(r)].link != nullptr; });
+    if (ended_ || dial_ || to_dial_.empty()) return;
     const int rank = to_dial_.front();
     to_dial_.pop_front();
     const wire::Address& a = table_[static_cast<std::size_t>(rank)];
@@ -401,8 +430,9 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       if (answer.kind == Answer::Kind::frame) return unreached_.clear(), dial_next();
       unreached_ = "cannot reach worker " + std::to_string(rank) + " at " +
                    where.address().to_string() + ":" + std::to_string(where.port()) + ": " +
-                   answer.error + ". It died, or a firewall stands between";
-      if (answer.kind == Answer::Kind::nobody_there) {
+                   answer.error + ", and it does not call. It died, or neither can reach the " +
+                   "other: of two workers one must have an address that the other can call";
+      if (answer.kind == Answer::Kind::nobody_there && SteadyClock::now() > table_since_ + kGone) {
         failure_ = unreached_;
         return;
       }
@@ -426,11 +456,12 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
   std::size_t next_endpoint_ = 0;
   std::vector<std::shared_ptr<asio::steady_timer>> timers_;
   std::shared_ptr<Dial> dial_;
+  std::size_t called_ = 0;  // whom it calls
   std::deque<int> to_dial_;
   std::set<std::string> refused_;  // why workers were
   // worker 0: who was started for another number of workers, and for which; none of contacts_
   std::map<std::uint32_t, std::uint32_t> misfits_;
-  SteadyClock::time_point hopeless_since_{};
+  SteadyClock::time_point hopeless_since_{}, table_since_{};
   std::string local_address_, last_error_, handshake_error_, unreached_, failure_;
   int handshake_failures_ = 0;
   bool have_table_ = false, ended_ = false;

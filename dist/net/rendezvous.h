@@ -1,9 +1,11 @@
 // How workers meet: worker 0 listens, the others register there, get the table of addresses and
-// dial one another (the higher rank dials), until there is one connection for each pair. Private to
-// dist/.
+// dial one another, until there is one connection for each pair. The higher rank dials; where it
+// has not come after kTurn, the lower one does, too: behind NAT or a firewall a worker can call,
+// and nobody can call it. Private to dist/.
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,9 +16,12 @@
 
 namespace gossamer::dist {
 
+constexpr std::chrono::seconds kTurn(3);
+
 // Another worker, as we know it.
 struct Contact {
   std::shared_ptr<Connection> link;
+  Side side = Side::caller;        // ours
   wire::Address address;           // of its door
   std::uint64_t life = 0, id = 0;  // of its process, and of the connection
 };

@@ -19,7 +19,6 @@ constexpr std::size_t kBytesOfAKey = std::size_t{1} << 36;
 class Stream {
  public:
   using Socket = asio::ip::tcp::socket;
-  enum class Side { caller, door };
 
   // Takes a socket that does not block. tls: null does not encrypt. bytes_of_a_key: then this side
   // sends under a new one.

@@ -42,7 +42,7 @@ void TcpEdge::connect(AsioLink& link, const PayloadJob& job, const std::atomic<b
     fail<DistError>(stop ? "given up" : "no answer", " while opening the payload edge to worker ",
                     peer_);
   }
-  context_->connect(other, *address, job.until);
+  context_->connect(other, *address, link.side(peer_), job.until);
 }
 
 PayloadEdge::Arrival TcpEdge::carry(const PayloadJob& job) {

@@ -20,6 +20,8 @@ struct ssl_st;
 
 namespace gossamer::dist {
 
+enum class Side { caller, door };  // of a TCP connection: which one called the other
+
 // A worker's key pair of this run, in memory only, and how it speaks TLS. Any thread.
 class Tls {
  public:

@@ -28,9 +28,9 @@ void require(bool right) {
 }
 
 // One side of a connection, whose bytes come and go in memory.
-class Side {
+class Party {
  public:
-  Side(Tls::Session session, bool server) : ssl_(std::move(session)) {
+  Party(Tls::Session session, bool server) : ssl_(std::move(session)) {
     SSL_set_bio(ssl_.get(), in_ = BIO_new(BIO_s_mem()), out_ = BIO_new(BIO_s_mem()));
     server ? SSL_set_accept_state(ssl_.get()) : SSL_set_connect_state(ssl_.get());
   }
@@ -101,7 +101,7 @@ class Meddler {
 };
 
 // Whoever has finished on both sides speaks with the other one, and nobody is in between.
-void shake_hands(Side& door, Side& caller, std::span<const std::uint8_t> plan) {
+void shake_hands(Party& door, Party& caller, std::span<const std::uint8_t> plan) {
   Meddler meddler(plan);
   Bytes flight = caller.hear({});
   for (int i = 0; i < 12 && !flight.empty(); ++i) {
@@ -147,20 +147,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   switch (data[0] % 4) {
     case 0:
     case 1: {
-      Side side(door_of.session(), data[0] % 4 == 0);
+      Party side(door_of.session(), data[0] % 4 == 0);
       (void)side.hear({});
       (void)side.hear(rest);
       require(!side.done());  // it has no key of ours to sign with
       break;
     }
     case 2: {
-      Side door(door_of.session(), true), caller(caller_of.session(), false);
+      Party door(door_of.session(), true), caller(caller_of.session(), false);
       shake_hands(door, caller, rest);
       break;
     }
     default: {
       const Stranger stranger(pair_of(3), rest);
-      Side door(door_of.session(), true), caller(Tls::Session(SSL_new(stranger.context)), false);
+      Party door(door_of.session(), true), caller(Tls::Session(SSL_new(stranger.context)), false);
       Bytes flight = caller.hear({});
       for (int i = 0; i < 12 && !flight.empty(); ++i) flight = (i % 2 ? caller : door).hear(flight);
       if (!door.done()) {

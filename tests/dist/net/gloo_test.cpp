@@ -40,8 +40,8 @@ class TwoContexts : public ::testing::Test {
   GlooContext zero{"127.0.0.1", 0, 2, seconds(20)}, one{"127.0.0.1", 1, 2, seconds(20)};
 
   void connect() {
-    std::thread dials([&] { one.connect(0, zero.address(), within(seconds(20))); });
-    zero.connect(1, one.address(), within(seconds(20)));
+    std::thread dials([&] { one.connect(0, zero.address(), Side::caller, within(seconds(20))); });
+    zero.connect(1, one.address(), Side::door, within(seconds(20)));
     dials.join();
   }
 
@@ -163,12 +163,49 @@ TEST_F(TwoContexts, MoreStrangersThanAreKept) {
 }
 
 TEST_F(TwoContexts, NobodyComes) {
-  EXPECT_THROW(zero.connect(1, one.address(), std::chrono::steady_clock::now() + milliseconds(1)),
+  EXPECT_THROW(zero.connect(1, one.address(), Side::door,
+                            std::chrono::steady_clock::now() + milliseconds(1)),
                DistTimeout);
   EXPECT_THAT(error_of([&] {
-                one.connect(0, {'a', 'b'}, within(seconds(20)));
+                one.connect(0, {'a', 'b'}, Side::caller, within(seconds(20)));
               }),
               ::testing::HasSubstr("its address has 2 bytes"));
+}
+
+// Members that call each other in a ring, each its next one first: nobody waits for ever, with a
+// handshake in which both sides must take part, either.
+TEST(GlooContext, MembersCallEachOtherInARing) {
+  std::vector<std::shared_ptr<const Tls>> tls;
+  MemberKeys keys;
+  for (int i = 0; i < 3; ++i) {
+    tls.push_back(std::make_shared<const Tls>());
+    keys.of.push_back(tls.back()->own());
+  }
+  std::vector<std::unique_ptr<GlooContext>> all;
+  for (int i = 0; i < 3; ++i)
+    all.push_back(std::make_unique<GlooContext>(
+        "127.0.0.1", i, 3, seconds(20), MemberKeys{tls[static_cast<std::size_t>(i)], keys.of}));
+  std::vector<std::string> errors(3);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&, i] {
+      const int next = (i + 1) % 3, last = (i + 2) % 3;
+      const auto of = [&](int p) -> GlooContext& { return *all[static_cast<std::size_t>(p)]; };
+      errors[static_cast<std::size_t>(i)] = error_of([&] {
+        of(i).connect(next, of(next).address(), Side::caller, within(seconds(20)));
+        of(i).connect(last, of(last).address(), Side::door, within(seconds(20)));
+        int out = i, in = -1;
+        const auto to = of(i).createUnboundBuffer(&out, sizeof out);
+        const auto from = of(i).createUnboundBuffer(&in, sizeof in);
+        to->send(next, 5);
+        from->recv(last, 5);
+        from->waitRecv();
+        to->waitSend();
+        check<DistError>(in == last, "the wrong member's number");
+      });
+    });
+  for (auto& t : threads) t.join();
+  for (const std::string& e : errors) EXPECT_EQ(e, "");
 }
 
 }  // namespace

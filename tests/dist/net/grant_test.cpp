@@ -74,8 +74,8 @@ TEST(Grant, IsShownByTheCertificate) {
     EXPECT_EQ(error, "");
     ++shaken;
   };
-  a->handshake(Connection::Side::caller, count);
-  b->handshake(Connection::Side::door, count);
+  a->handshake(Side::caller, count);
+  b->handshake(Side::door, count);
   while (shaken < 2) ASSERT_GT(io.run_one(), 0u);
   EXPECT_FALSE(a->grant());
   ASSERT_TRUE(b->grant());

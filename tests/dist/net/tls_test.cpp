@@ -55,8 +55,8 @@ class Ends : public ::testing::Test {
     Wire a = wire(), b = wire();
     at_caller_.emplace(std::move(a.far));
     at_door_.emplace(std::move(b.far));
-    caller_.emplace(std::move(a.near), Stream::Side::caller, &caller_tls_, 100000);
-    door_.emplace(std::move(b.near), Stream::Side::door, &door_tls_);
+    caller_.emplace(std::move(a.near), Side::caller, &caller_tls_, 100000);
+    door_.emplace(std::move(b.near), Side::door, &door_tls_);
     bool shaken[2] = {};
     for (int i = 0; i < 1000 && !(shaken[0] && shaken[1]); ++i) {
       shaken[0] = caller_->shake_hands();
@@ -290,9 +290,9 @@ class Between {
       tcp::socket there(io_);
       there.connect(to_);
       p->door = std::make_shared<Connection>(std::move(there), &tls_);
-      p->caller->handshake(Connection::Side::door, [this, p](const std::string& failed) {
+      p->caller->handshake(Side::door, [this, p](const std::string& failed) {
         if (!failed.empty()) return;
-        p->door->handshake(Connection::Side::caller, [this, p](const std::string& refused) {
+        p->door->handshake(Side::caller, [this, p](const std::string& refused) {
           if (!refused.empty()) return;
           pass(p, p->caller, p->door);
           pass(p, p->door, p->caller);
