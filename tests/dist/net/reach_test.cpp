@@ -75,16 +75,16 @@ int unreachable_door() {
   return fd;
 }
 
-// Four workers, of which nobody can call `behind`. What each of them ends with.
-std::vector<std::string> meet(const std::set<int>& behind, const JoinOptions& options) {
+// Four workers, of which nobody can call those of `behind`. What each of them ends with.
+std::vector<std::string> meet(const std::set<int>& behind, const JoinOptions& options,
+                              const std::string& host = "127.0.0.1") {
   std::vector<std::string> errors(4);
-  int port = 0;
-  const int first = listener(&port);
+  const int port = free_port();
   std::vector<std::thread> threads;
   for (int r = 0; r < 4; ++r)
     threads.emplace_back([&, r] {
       LaunchInfo info = place(r, 4, port);
-      if (r == 0) info.listener = first;
+      info.host = host;
       if (behind.contains(r)) info.listener = unreachable_door();
       try {
         const auto g = process_group(info, options);
@@ -104,6 +104,18 @@ TEST(Reach, WhoCannotBeCalledCalls) {
     EXPECT_THAT(meet({1}, over_tcp(tls)), Each("")) << "tls " << tls;
     EXPECT_THAT(meet({3}, over_tcp(tls)), Each("")) << "tls " << tls;
   }
+}
+
+TEST(Reach, WorkersMeetOverIPv6) {
+  const int fd = socket(AF_INET6, SOCK_STREAM, 0);
+  sockaddr_in6 at{};
+  at.sin6_family = AF_INET6;
+  at.sin6_addr = in6addr_loopback;
+  const bool has_it = bind(fd, reinterpret_cast<const sockaddr*>(&at), sizeof at) == 0;
+  close(fd);
+  if (!has_it) GTEST_SKIP() << "this machine has no IPv6";
+  for (const char* tls : {"off", "on"})
+    EXPECT_THAT(meet({}, over_tcp(tls), "::1"), Each("")) << "tls " << tls;
 }
 
 TEST(Reach, TwoThatCannotCallEachOtherAreNamed) {
