@@ -536,11 +536,19 @@ typedef struct gsm_join_options {
   // TLS 1.3 between the workers: "on", "off", or "auto": on, unless all are on one machine. NULL:
   // auto. All give the same
   const char* tls;
+  // Since version 3. For how many workers there is room, those that join later included; 0: size.
+  // The graph is over all of these places. With a2cid2, adpsgd, diloco and noloco
+  int32_t places;
+  // Not NULL: this worker joins a group that has begun, in a free place, and takes over the
+  // parameters of another worker. "host:port" of one of its workers, or of several, with commas. Of
+  // the fields above token, token_file, network, open, tls and the time-outs count
+  const char* join;
 } gsm_join_options;
 gsm_status gsm_group_join_with(const gsm_join_options* options, gsm_group** group);
 // n workers in this process, one for each thread; groups: room for n.
 gsm_status gsm_group_local(int32_t n, gsm_group** groups);
-// This worker's rank, 0 to size - 1, and the number of workers at the start.
+// This worker's rank, 0 to size - 1, and the number of workers at the start. Who joined later has a
+// rank from size on.
 gsm_status gsm_group_rank(gsm_group* group, int32_t* rank, int32_t* size);
 gsm_status gsm_group_free(gsm_group* group);
 

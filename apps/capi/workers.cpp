@@ -1,6 +1,8 @@
 // See workers.h.
 #include "gossamer/apps/capi/workers.h"
 
+#include <sstream>
+
 #include "gossamer/apps/capi/cancel.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/net/launch.h"
@@ -62,11 +64,19 @@ dist::Graph graph_of(const std::string& name, bool in_rounds, int workers) {
 }
 
 dist::LaunchInfo launch_info(const gsm_join_options& o) {
-  if (!o.host) return dist::launch_info();
+  if (o.join) return dist::outside_info();
+  if (!o.host) {
+    dist::LaunchInfo info = dist::launch_info();
+    if (o.places > 0) info.places = o.places;
+    return info;
+  }
   check<ArgumentError>(o.size >= 1 && o.rank >= 0 && o.rank < o.size, "worker ", o.rank, " of ",
                        o.size, "; ranks are 0 to size - 1");
   check<ArgumentError>(o.port >= 1 && o.port <= 65535, "port ", o.port, "; wanted 1 to 65535");
+  check<ArgumentError>(o.places == 0 || o.places >= o.size, "places ", o.places, " for ", o.size,
+                       " workers; wanted at least as many, or 0");
   dist::LaunchInfo info;
+  info.places = o.places;
   info.rank = info.local_rank = o.rank;
   info.size = info.local_size = o.size;
   info.host = o.host;
@@ -77,6 +87,16 @@ dist::LaunchInfo launch_info(const gsm_join_options& o) {
   return info;
 }
 
+std::unique_ptr<dist::Group> join_later(const dist::LaunchInfo& with,
+                                        const std::vector<std::string>& seeds,
+                                        const dist::JoinOptions& options) {
+  for (;;) try {
+      return dist::join(dist::enter(with, seeds, options).place, options);
+    } catch (const dist::PlaceTaken& e) {  // until none is free, which is another error
+      log_line(std::string(e.what()) + "; another one is asked for");
+    }
+}
+
 gsm_group* join(const gsm_join_options& o) {
   check_numbers("gsm_join_options", {{"join_timeout_s", o.join_timeout_s},
                                      {"collective_timeout_s", o.collective_timeout_s},
@@ -85,14 +105,14 @@ gsm_group* join(const gsm_join_options& o) {
   check<ArgumentError>(!o.token || !o.token_file,
                        "token and token_file are both given; give one of them");
   if (o.token) {
-    check<ArgumentError>(*o.token || o.size == 1,
+    check<ArgumentError>(*o.token || (o.size == 1 && !o.join),
                          "the token is empty; give all workers one secret");
     info.token = o.token;
   }
   if (o.token_file) info.token = dist::token_of_file("token_file", o.token_file);
   if (o.network) info.interface = o.network;
   if (o.restarted) info.rejoin = true;
-  check<ArgumentError>(!o.restarted || !o.host || o.rank != 0,
+  check<ArgumentError>(!o.restarted || !o.host || o.rank != 0 || o.join,
                        "worker 0 can't be the one that is started again, because the others are "
                        "found through it; start all again");
   dist::JoinOptions options;
@@ -102,10 +122,15 @@ gsm_group* join(const gsm_join_options& o) {
   if (o.join_timeout_s > 0) options.connect_timeout_s = o.join_timeout_s;
   if (o.collective_timeout_s > 0) options.collective_timeout_s = o.collective_timeout_s;
   if (o.dead_after_s > 0) options.dead_after_s = o.dead_after_s;
+  std::vector<std::string> seeds;
+  std::istringstream list(o.join ? o.join : "");
+  for (std::string seed; std::getline(list, seed, ',');) seeds.push_back(seed);
+  const bool joins = o.join != nullptr;
   const auto met = std::make_shared<std::shared_ptr<Workers>>();
-  run_until_left([info, options, met](const std::atomic<bool>& left) {
+  run_until_left([info, options, seeds, joins, met](const std::atomic<bool>& left) {
     const CancelScope scope(left);  // nobody waits for others on behalf of a caller that has left
-    *met = std::make_shared<Workers>(dist::join(info, options), info.rejoin);
+    *met = joins ? std::make_shared<Workers>(join_later(info, seeds, options), true)
+                 : std::make_shared<Workers>(dist::join(info, options), info.rejoin);
   });
   return static_cast<gsm_group*>(add_object(std::move(*met)));
 }
@@ -268,7 +293,7 @@ gsm_status gsm_group_rank(gsm_group* group, int32_t* rank, int32_t* size) {
     const Shared<Workers> w(group);
     check_given("rank or size", rank, size);
     *rank = w->group().rank();
-    *size = w->group().size();
+    *size = w->group().started();
   });
 }
 
