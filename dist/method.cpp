@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/share.h"
 #include "gossamer/dist/agreement.h"
 #include "gossamer/dist/coding.h"
 #include "gossamer/dist/control_options.h"
@@ -107,6 +108,10 @@ std::string stepping_method(const std::string& name, const Settings& settings) {
   if (!method_traits(name).controls) return name;
   const SettingValue* inner = settings.find("control.method");
   return inner ? setting_text(*inner) : ConsensusControlOptions{}.method;
+}
+
+i64 Sharing::share(i64 batches, int rank) const {
+  return share_of(batches, std::ranges::find(workers, rank) - workers.begin(), std::ssize(workers));
 }
 
 const Sharing& Method::sharing() const {

@@ -187,6 +187,8 @@ struct Sharing {
     std::vector<i64> done;
   };
   std::vector<Change> changes{};
+  // How many of a step's batches the worker `rank`, one of these, computes now.
+  i64 share(i64 batches, int rank) const;
 };
 
 class Method {

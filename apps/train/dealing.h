@@ -25,13 +25,12 @@ class Dealing {
   // The method must outlive it.
   Dealing(Options, const dist::Method&);
 
-  int batches() const { return static_cast<int>(deal_->own()); }  // of this worker's next gradient
   int batches_of_step() const { return static_cast<int>(o_.batches_of_step); }
   // The place in the common order of the next own batch; taken: it was brought.
   data::Position next() const { return deal_->batch(taken_); }
   void taken() { ++taken_; }
   // After a step. How many batches are dealt again, if others share the next step than this one:
-  // then what was brought for it is of no use, and batches() may have changed.
+  // then what was brought for it is of no use, and this worker's share may be another one.
   std::optional<i64> after_step();
   // What is left where those began who share now, and the steps that each of them is known to have
   // done since: what is saved. Who comes to them is told the first, before the change that it

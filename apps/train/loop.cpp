@@ -2,7 +2,6 @@
 // exchanges go on in the background.
 #include "gossamer/apps/train/loop.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -11,7 +10,6 @@
 #include "gossamer/apps/train/milestones.h"
 #include "gossamer/apps/train/step_log.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/share.h"
 #include "gossamer/core/trace.h"
 
 namespace gossamer::apps {
@@ -33,10 +31,8 @@ namespace {
 int own_batches(const Plan& plan, const Trainer& trainer) {
   const auto& train = plan.config.train;
   if (train.global_batch == 0) return static_cast<int>(train.accumulate);
-  const std::vector<int>& all = trainer.method->sharing().workers;
-  return static_cast<int>(share_of(train.global_batch / train.batch,
-                                   std::ranges::find(all, plan.place.rank) - all.begin(),
-                                   std::ssize(all)));
+  return static_cast<int>(
+      trainer.method->sharing().share(train.global_batch / train.batch, plan.place.rank));
 }
 
 }  // namespace

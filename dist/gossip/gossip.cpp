@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
-#include "gossamer/core/share.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/dist/finish.h"
 #include "gossamer/dist/gossip/recorder.h"
@@ -130,9 +129,7 @@ void GossipMethod::step(double learning_rate) {
 
 i64 GossipMethod::own_batches() const {
   if (options_.global_batch == 0) return 1;
-  const std::vector<int>& all = sharing_.workers;
-  return share_of(options_.global_batch / options_.batch,
-                  std::ranges::find(all, group_.rank()) - all.begin(), std::ssize(all));
+  return sharing_.share(options_.global_batch / options_.batch, group_.rank());
 }
 
 void GossipMethod::share_among_members() {

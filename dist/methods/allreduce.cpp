@@ -6,7 +6,6 @@
 
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
-#include "gossamer/core/share.h"
 #include "gossamer/core/trace.h"
 #include "gossamer/core/update.h"
 #include "gossamer/dist/time.h"
@@ -89,9 +88,7 @@ void AllReduceMethod::step(double learning_rate) {
 
 i64 AllReduceMethod::samples_of(int worker) const {
   if (options_.global_batch == 0) return options_.batch;
-  const std::vector<int>& all = sharing_.workers;
-  const auto place = std::ranges::find(all, worker) - all.begin();
-  return options_.batch * share_of(options_.global_batch / options_.batch, place, std::ssize(all));
+  return options_.batch * sharing_.share(options_.global_batch / options_.batch, worker);
 }
 
 // After a step that these workers had done.

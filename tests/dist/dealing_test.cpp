@@ -74,7 +74,7 @@ std::vector<i64> train(std::uint64_t seed, int deaths) {
       if (moment(0)) return cluster.kill(rank);
       const auto g = params.grads().span<float>();
       std::ranges::fill(g, 0.f);
-      for (int i = 0; i < dealing.batches(); ++i, dealing.taken()) {
+      for (i64 i = method->sharing().share(kOfStep, rank); i > 0; --i, dealing.taken()) {
         const data::Position at = dealing.next();
         if (at.epoch < kEpochs)
           g[static_cast<std::size_t>(at.epoch * kBatches + at.step)] += 1.f / kOfStep;
@@ -238,7 +238,7 @@ class Shares final : public dist::Training::Beside {
   }
   void before_step() override {
     std::vector<data::Position> batches;
-    for (int i = 0; i < dealing_->batches(); ++i, dealing_->taken())
+    for (i64 i = method_->sharing().share(Ledger::kStep, rank_); i > 0; --i, dealing_->taken())
       batches.push_back(dealing_->next());
     ledger_.begins_step(stretch(), rank_, std::move(batches));
   }
