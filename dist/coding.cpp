@@ -78,6 +78,7 @@ i64 coded_bytes(Coding coding, i64 values) {
 
 Coded::Coded(Coding coding, i64 values, Tensor error)
     : coding_(coding),
+      values_(values),
       bytes_(Tensor::empty({coded_bytes(coding, values)}, DType::u8)),
       error_(error.defined() || coding != Coding::int8 ? std::move(error)
                                                        : Tensor::zeros({values})) {
@@ -123,6 +124,19 @@ void Coded::keep_error(const Tensor& values, const Tensor& sent) {
   parallel_for(values.numel(), kGrain * kBlock, [=](i64 begin, i64 end) {
     for (i64 i = begin; i < end; ++i) error[i] = left(x[i] + error[i], y[i]);
   });
+}
+
+void Coded::copy_part(FlatRange part, const Tensor& to) const {
+  const i64 n = part.end - part.begin;
+  check<ShapeError>(
+      part.begin % kBlock == 0 && part.end <= values_ && to.numel() == coded_bytes(coding_, n),
+      "copy_part: values ", part.begin, " to ", part.end, " of ", values_, " into ", to.numel(),
+      " bytes");
+  if (coding_ == Coding::bf16)
+    return Tensor(to).copy_from(bytes_.slice(2 * part.begin, 2 * part.end));
+  const Codes all = codes_in(bytes_, values_), some = codes_in(to, n);
+  std::copy_n(all.scales + part.begin / kBlock, blocks_in(n), some.scales);
+  std::copy_n(all.values + part.begin, n, some.values);
 }
 
 void Coded::decode(Coding coding, const Tensor& bytes, const Tensor& values) {

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "gossamer/core/flat.h"
 #include "gossamer/core/tensor.h"
 
 namespace gossamer::dist {
@@ -35,11 +36,15 @@ class Coded {
   // number.
   static void decode(Coding, const Tensor& codes, const Tensor& values);
   const Tensor& bytes() const { return bytes_; }  // u8 [coded_bytes()]
+  // to u8 [coded_bytes(values of the part)] <- the codes of these values alone, of those in bytes().
+  // The part begins at a multiple of kInt8Block.
+  void copy_part(FlatRange part, const Tensor& to) const;
   Coding coding() const { return coding_; }
 
  private:
   void encode(const Tensor& values, const Tensor& sent, bool keep);
   Coding coding_;
+  i64 values_;
   Tensor bytes_, error_;
 };
 

@@ -19,6 +19,11 @@ void check_exchange(int peer, const Tensor& send, const Tensor& receive,
                    ": a note without a tensor to send");
 }
 
+void check_gathered(std::size_t bytes, const Tensor& all) {
+  check<ShapeError>(all.device().is_cpu() && all.bytes() == bytes, "what all send has ", bytes,
+                    " bytes, and a tensor of ", all.bytes(), " is to take it");
+}
+
 double distance_of_exchange(const Tensor& send, const Tensor& receive) {
   const bool comparable = goes(send) && goes(receive) && send.dtype() == DType::f32 &&
                           receive.dtype() == DType::f32 && send.numel() == receive.numel();

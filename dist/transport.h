@@ -156,6 +156,8 @@ bool goes(const Tensor&);
 // send.
 void check_exchange(int peer, const Tensor& send, const Tensor& receive,
                     std::span<const char> note);
+// ShapeError unless `all` holds so many bytes: of a collective that gathers.
+void check_gathered(std::size_t bytes, const Tensor& all);
 // Event::squared_distance of two tensors on a CPU: |send - receive|^2, or 0 if they do not compare.
 double distance_of_exchange(const Tensor& send, const Tensor& receive);
 
@@ -186,6 +188,12 @@ class Collectives {
   // deadline.
   virtual void all_reduce_sum(std::span<double>, Seconds patience = Seconds(0)) = 0;
   virtual void broadcast(const Tensor&, int root) = 0;  // of any type
+  // all [members, …] <- the `own` […] of each, in the order of ranks. Of any type, of one size on
+  // all members, on the host.
+  virtual void all_gather(const Tensor& own, const Tensor& all) = 0;
+  // to [members, …] <- what each has for this one; from [members, …]: what this one has for each,
+  // in the order of ranks. As above.
+  virtual void all_to_all(const Tensor& from, const Tensor& to) = 0;
   virtual void barrier() = 0;
   virtual int members() const = 0;  // how many take part now
   // Any thread: the operation that is under way fails soon, here and on all members; so do later

@@ -74,6 +74,12 @@ class DeviceCollectives final : public Collectives {
   void broadcast(const Tensor& x, int root) override {
     on_host(x, [&](const Tensor& t) { host_.collectives().broadcast(t, root); });
   }
+  void all_gather(const Tensor& own, const Tensor& all) override {
+    host_.collectives().all_gather(own, all);
+  }
+  void all_to_all(const Tensor& from, const Tensor& to) override {
+    host_.collectives().all_to_all(from, to);
+  }
   void barrier() override { host_.collectives().barrier(); }
   int members() const override { return host_.collectives().members(); }
   void interrupt() override { host_.collectives().interrupt(); }

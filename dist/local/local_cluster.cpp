@@ -102,6 +102,23 @@ class LocalCollectives : public Collectives {
         if (rank != root) std::memcpy(to, buffers.at(root), tensor.bytes());
     });
   }
+  void all_gather(const Tensor& own, const Tensor& all) override {
+    check_gathered(own.bytes() * context_->members.size(), all);
+    meet_with_two(
+        "all_gather", own, all,
+        [bytes = own.bytes()](const Pair& from, const Pair& to, std::size_t place, std::size_t) {
+          std::memcpy(to.to + place * bytes, from.from, bytes);
+        });
+  }
+  void all_to_all(const Tensor& from, const Tensor& to) override {
+    check_gathered(from.bytes(), to);
+    const std::size_t bytes = from.bytes() / context_->members.size();
+    meet_with_two(
+        "all_to_all", from, to,
+        [bytes](const Pair& one, const Pair& other, std::size_t place, std::size_t of_other) {
+          std::memcpy(other.to + place * bytes, one.from + of_other * bytes, bytes);
+        });
+  }
   void barrier() override {
     meet("barrier", nullptr, 0, [](std::map<int, void*>&) {});
   }
@@ -125,6 +142,26 @@ class LocalCollectives : public Collectives {
       }
     };
     meet("all_reduce_sum", x.data(), x.size_bytes(), sum, patience);
+  }
+
+  // What a member sends, and where what comes goes.
+  struct Pair {
+    const char* from;
+    char* to;
+  };
+  // copy(from whom, to whom, the place of the first, of the second): for each pair of members.
+  template <class Copy>
+  void meet_with_two(const char* what, const Tensor& from, const Tensor& to, Copy copy) {
+    Pair own{static_cast<const char*>(from.data()), static_cast<char*>(to.data())};
+    meet(what, &own, to.bytes(), [&](std::map<int, void*>& pairs) {
+      std::size_t i = 0;
+      for (const auto& [rank, one] : pairs) {
+        std::size_t j = 0;
+        for (const auto& [peer, other] : pairs)
+          copy(*static_cast<const Pair*>(one), *static_cast<const Pair*>(other), i, j++);
+        ++i;
+      }
+    });
   }
 
   bool all_reach_all() const {

@@ -11,7 +11,9 @@
 #include <thread>
 
 #include <fmt/format.h>
+#include <gloo/allgather.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 
@@ -222,6 +224,19 @@ struct GlooCollectives::Impl {
         },
         patience);
   }
+
+  template <class Options, class Operation>
+  void move(const char* what, const Tensor& from, const Tensor& to, Operation operation) {
+    run(what, [&](const std::shared_ptr<gloo::Context>& now) {
+      if (from.bytes() == 0) return;
+      Options options(now);
+      options.setInput(static_cast<char*>(from.data()), from.bytes());
+      options.setOutput(static_cast<char*>(to.data()), to.bytes());
+      options.setTag(tag_of<char>(to.bytes()));
+      options.setTimeout(ms(limit));
+      operation(options);
+    });
+  }
 };
 
 GlooCollectives::GlooCollectives(AsioLink& link, Seconds limit)
@@ -379,6 +394,18 @@ void GlooCollectives::broadcast(const Tensor& x, int root) {
     options.setTimeout(ms(s.limit));
     gloo::broadcast(options);
   });
+}
+
+void GlooCollectives::all_gather(const Tensor& own, const Tensor& all) {
+  check_gathered(own.bytes() * impl_->members.size(), all);
+  impl_->move<gloo::AllgatherOptions>("all_gather", own, all,
+                                      [](auto& options) { gloo::allgather(options); });
+}
+
+void GlooCollectives::all_to_all(const Tensor& from, const Tensor& to) {
+  check_gathered(from.bytes(), to);
+  impl_->move<gloo::AlltoallOptions>("all_to_all", from, to,
+                                     [](auto& options) { gloo::alltoall(options); });
 }
 
 void GlooCollectives::barrier() {

@@ -31,6 +31,8 @@ class GlooCollectives final : public Collectives {
   void all_reduce_sum(const Tensor&) override;
   void all_reduce_sum(std::span<double>, Seconds patience) override;
   void broadcast(const Tensor&, int root) override;
+  void all_gather(const Tensor& own, const Tensor& all) override;
+  void all_to_all(const Tensor& from, const Tensor& to) override;
   void barrier() override;
   int members() const override;
   void interrupt() override;

@@ -119,6 +119,10 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   bool average_coded(const Tensor& code, FunctionRef<bool()> finite,
                      FunctionRef<void(const Tensor& code, const Tensor& values)> decode,
                      MeanOver over, Tensor values, int tag);
+  // The same by any operations: mean(all, whom it leaves out, where it goes).
+  bool average_by(FunctionRef<bool()> finite,
+                  FunctionRef<void(Collectives&, const FiniteSum&, const Tensor&)> mean,
+                  Tensor values, int tag);
   // of this worker, by real ranks, with the consensus factor; counts messages
   Round next_round() { return round_at(next_++); }
   // Of message k. mirrored: of the tree of the workers in reverse order.

@@ -49,6 +49,12 @@ class Around : public Group, protected ControlLink, protected Payload, protected
     inner_.collectives().all_reduce_sum(x, patience);
   }
   void broadcast(const Tensor& x, int root) override { inner_.collectives().broadcast(x, root); }
+  void all_gather(const Tensor& own, const Tensor& all) override {
+    inner_.collectives().all_gather(own, all);
+  }
+  void all_to_all(const Tensor& from, const Tensor& to) override {
+    inner_.collectives().all_to_all(from, to);
+  }
   void barrier() override { inner_.collectives().barrier(); }
   int members() const override { return inner_.collectives().members(); }
   void interrupt() override { inner_.collectives().interrupt(); }

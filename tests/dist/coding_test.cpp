@@ -45,6 +45,27 @@ TEST(Coding, WhatIsSentIsWhatTheReceiverDecodes) {
   EXPECT_EQ(coded_bytes(Coding::int8, 1000), 1016);
 }
 
+// Codes of a part are codes: also of a last part that ends within a block, and of none.
+TEST(Coding, APartOfTheCodesStandsForThatPart) {
+  constexpr i64 kValues = 1000;
+  for (const Coding coding : {Coding::bf16, Coding::int8}) {
+    Coded codes(coding, kValues);
+    const Tensor values = random_values(kValues, 3);
+    codes.encode(values);  // and now they are what is decoded
+    for (const FlatRange part : {FlatRange{0, 512}, {256, 512}, {512, 1000}, {768, 768}}) {
+      const i64 n = part.end - part.begin;
+      const Tensor some = Tensor::empty({coded_bytes(coding, n)}, DType::u8);
+      const Tensor came = Tensor::empty({n});
+      codes.copy_part(part, some);
+      Coded::decode(coding, some, came);
+      for (i64 i = 0; i < n; ++i)
+        EXPECT_EQ(came.as<float>()[i], values.as<float>()[part.begin + i]) << part.begin;
+    }
+    EXPECT_THROW(codes.copy_part({1, 257}, Tensor::empty({coded_bytes(coding, 256)}, DType::u8)),
+                 ShapeError);
+  }
+}
+
 // The receiver can tell that the sender had no numbers.
 TEST(Coding, WhatIsNotFiniteStaysSo) {
   for (const Coding coding : {Coding::bf16, Coding::int8})

@@ -4,6 +4,8 @@
 #include <map>
 #include <thread>
 
+#include <gmock/gmock.h>
+
 #include "dist/net/harness.h"
 #include "dist/over.h"
 #include "gossamer/dist/local/local_cluster.h"
@@ -91,6 +93,28 @@ TEST_P(Transports, ExchangesWithAllOthersRunAtOnceAndEachIsNamedByItsSession) {
                   g.collectives().barrier();
                 }),
             none(4));
+}
+
+TEST_P(Transports, AllGatherAndAllToAllKeepTheOrderOfRanks) {
+  const auto errors = run(3, [](Group& g) {
+    if (g.rank() == 1) return;
+    g.rebuild({0, 2}, 0);
+    Collectives& all = g.collectives();
+    const auto rank = static_cast<float>(g.rank());
+    const Tensor own = Tensor::full({2}, rank), gathered = Tensor::empty({2, 2});
+    for (int again = 0; again < 2; ++again) {
+      all.all_gather(own, gathered);
+      EXPECT_THAT(gathered.span<float>(), ::testing::ElementsAre(0, 0, 2, 2));
+    }
+    const Tensor parts = Tensor::full({2, 1}, rank), came = Tensor::empty({2, 1});
+    parts.as<float>()[1] += 10;  // for the second member
+    all.all_to_all(parts, came);
+    const float added = g.rank() == 0 ? 0 : 10;
+    EXPECT_THAT(came.span<float>(), ::testing::ElementsAre(0 + added, 2 + added));
+    EXPECT_THROW(all.all_gather(own, came), ShapeError);
+    all.barrier();
+  });
+  EXPECT_EQ(errors, none(3));
 }
 
 TEST_P(Transports, AnExchangeMayGoOneWay) {

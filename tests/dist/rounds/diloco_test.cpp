@@ -2,8 +2,10 @@
 #include <cmath>
 
 #include "dist/rounds/synchronous.h"
+#include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
 #include "gossamer/core/random.h"
+#include "gossamer/dist/coding.h"
 #include "gossamer/dist/graph/rounds.h"
 #include "gossamer/dist/local/local_cluster.h"
 #include "support/error_of.h"
@@ -183,6 +185,41 @@ TEST(DilocoCoded, GoesOnFromItsStateBitForBit) {
       for (auto& worker : kept) std::ranges::fill(worker[3], 0.0f);
       EXPECT_NE(train(c, stop, 14, kept, nullptr), whole) << "the error is of no use";
     }
+  }
+}
+
+// Few workers send all their codes to all, more of them send parts, and then the means of parts:
+// the bits are those of a sum in the order of ranks. 8 workers with 1,500 values have 6 parts.
+TEST(DilocoCoded, MeansOfManyWorkersHaveTheBitsOfTheSumInOrder) {
+  constexpr i64 kValues = 1500;
+  for (const int n : {2, 5, 6, 8}) {
+    Case c{.n = n, .period = 1, .rate = 1, .momentum = 0, .payload = "int8"};
+    LocalCluster cluster(n);
+    std::vector<Tensor> sent, ended;
+    for (int i = 0; i < n; ++i) sent.push_back(Tensor::zeros({kValues}));
+    ended.resize(static_cast<std::size_t>(n));
+    on_workers(cluster, n, [&](int rank, Group& group) {
+      Quadratic q(0, kValues);
+      auto method = make_method("diloco", q.params, q.sgd, group, make_graph("complete", n),
+                                options_for(c, 1));
+      Tensor& own = sent[static_cast<std::size_t>(rank)];
+      for (int k = 0; k < kValues; ++k) {
+        const auto g = static_cast<float>(gradient_at(rank, 0, k));
+        q.params.grads().as<float>()[k] = g;
+        own.as<float>()[k] = -kRate * g;
+      }
+      method->step(kRate);
+      ended[static_cast<std::size_t>(rank)] = q.params.values().slice(0, kValues).clone();
+      group.collectives().barrier();
+    });
+    Tensor mean = Tensor::zeros({kValues});
+    for (const Tensor& values : sent) {
+      Coded(Coding::int8, kValues).encode(values);  // they become what is decoded
+      axpy(mean, 1, values);
+    }
+    scale(mean, 1 / static_cast<float>(n));
+    for (const Tensor& x : ended)
+      EXPECT_TRUE(std::ranges::equal(x.span<float>(), mean.span<float>())) << n;
   }
 }
 
