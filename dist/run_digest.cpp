@@ -12,7 +12,7 @@ namespace {
 
 // What a RunDigest is of, and how many values the short digest of each has.
 constexpr std::array<const char*, 4> kParts = {"another model (names, shapes or frozen parameters)",
-                                               "another method, setting of it or rate",
+                                               "another method, optimizer, setting of it or rate",
                                                "another graph",
                                                "another batch (of one or of all), seed of a common "
                                                "order or total (total_samples, in C total_steps)"};
@@ -30,8 +30,8 @@ std::string difference(double ours, double theirs) {
   return found.empty() ? "another model, method, graph or total" : found;
 }
 
-RunDigest run_digest(const std::string& method, const FlatParams& params, const Graph& graph,
-                     const MethodOptions& options) {
+RunDigest run_digest(const std::string& method, const FlatParams& params, Optimizer& optimizer,
+                     const Graph& graph, const MethodOptions& options) {
   // What is frozen does not come with the state.
   std::string model = std::to_string(params.fingerprint());
   for (const NamedTensor& frozen : params.frozen()) {
@@ -39,7 +39,9 @@ RunDigest run_digest(const std::string& method, const FlatParams& params, const 
     model +=
         ';' + std::to_string(hash_of({static_cast<const char*>(on_host.data()), on_host.bytes()}));
   }
-  std::string settings;
+  std::string settings = std::string(";") + optimizer.name();
+  for (const NamedTensor& each : optimizer.state())
+    settings += fmt::format(";{} of {}", each.name, each.tensor.numel());
   for (const NamedSetting& each : method_settings(method, options.settings))
     settings += ';' + each.setting.name + '=' + setting_text(each.value);
   const std::array<std::string, kParts.size()> texts = {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gossamer/core/flat.h"
+#include "gossamer/core/update.h"
 #include "gossamer/dist/graph/graph.h"
 #include "gossamer/dist/method.h"
 
@@ -13,10 +14,10 @@ namespace gossamer::dist {
 
 // Two numbers that are equal on workers that could exchange states. A double holds both exactly.
 struct RunDigest {
-  double whole;  // of model, method, graph and budget
+  double whole;  // of model, method, optimizer, graph and budget
   double parts;  // a short one of each, which tells what differs
 };
-RunDigest run_digest(const std::string& method, const FlatParams&, const Graph&,
+RunDigest run_digest(const std::string& method, const FlatParams&, Optimizer&, const Graph&,
                      const MethodOptions&);
 
 // What differs, of the short digests of two runs: "another model (…) and another graph".

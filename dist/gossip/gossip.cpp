@@ -50,9 +50,10 @@ GossipMethod::GossipMethod(const MethodTraits& traits, const GossipKind& kind,
   if (!options.rejoin) share_among_members();
   // At rate 0 too: someone must notice deaths, and the workers stop together.
   if (group.size() == 1) return;
-  const RunDigest digest = run_digest(name(), params, graph, options);
+  const RunDigest digest = run_digest(name(), params, optimizer_, graph, options);
   std::vector<Event> early;
   if (options.rejoin) early = start_again(digest, graph);
+  state_.optimizer = &optimizer_;
   state_.sender = std::make_unique<StateSender>(group, digest, Seconds(options.exchange_timeout_s));
   if (!parts.policy) parts.policy = make_partner_policy(options, graph, group.rank());
   exchanger_ = std::make_unique<Exchanger>(state_, group, membership_, graph, options,
@@ -62,7 +63,7 @@ GossipMethod::GossipMethod(const MethodTraits& traits, const GossipKind& kind,
 // Goes on from where a neighbour is. Returns the events that came meanwhile.
 std::vector<Event> GossipMethod::start_again(const RunDigest& digest, const Graph& graph) {
   StateBlock block(params_.values().numel(), state_.model.has_twin(), params_.buffers().numel(),
-                   group_.size());
+                   optimizer_.state(), group_.size());
   Takeover taken = take_over(block, digest, group_, graph, Seconds(options_.exchange_timeout_s),
                              Seconds(kTakeoverPatience * options_.exchange_timeout_s));
   {
@@ -71,6 +72,7 @@ std::vector<Event> GossipMethod::start_again(const RunDigest& digest, const Grap
     if (state_.model.has_twin()) state_.model.twin().copy_from(block.twin);
   }
   if (block.buffers.numel() > 0) Tensor(params_.buffers()).copy_from(block.buffers);
+  block.give(optimizer_.state());
   params_.refresh();
   std::vector<bool> reached;
   for (int p = 0; p < group_.size(); ++p) {

@@ -33,12 +33,37 @@ std::vector<int> order_of_asking(const Graph& graph, int self) {
 
 }  // namespace
 
-StateBlock::StateBlock(i64 size, bool with_twin, i64 buffer_size, int workers) : workers_(workers) {
-  const i64 of_twin = with_twin ? size : 0;
-  block_ = Tensor::zeros({size + of_twin + buffer_size + 2 * numbers()});
+StateBlock::StateBlock(i64 size, bool with_twin, i64 buffer_size,
+                       const std::vector<NamedTensor>& optimizer, int workers)
+    : workers_(workers) {
+  constexpr std::size_t kFloat = sizeof(float);
+  std::size_t bytes = 0;
+  for (const NamedTensor& each : optimizer) bytes += each.tensor.bytes();
+  const i64 of_twin = with_twin ? size : 0, tensors = size + of_twin + buffer_size;
+  const auto of_optimizer = static_cast<i64>((bytes + kFloat - 1) / kFloat);
+  block_ = Tensor::zeros({tensors + of_optimizer + 2 * numbers()});
   x = block_.slice(0, size);
   if (with_twin) twin = block_.slice(size, 2 * size);
-  buffers = block_.slice(size + of_twin, size + of_twin + buffer_size);
+  buffers = block_.slice(size + of_twin, tensors);
+  optimizer_ = {reinterpret_cast<char*>(block_.as<float>() + tensors), bytes};
+}
+
+void StateBlock::take(const std::vector<NamedTensor>& optimizer) {
+  char* to = optimizer_.data();
+  for (const NamedTensor& each : optimizer) {
+    const Tensor here = each.tensor.to(Device::cpu());
+    to = std::copy_n(static_cast<const char*>(here.data()), here.bytes(), to);
+  }
+}
+
+void StateBlock::give(const std::vector<NamedTensor>& optimizer) const {
+  const char* from = optimizer_.data();
+  for (const NamedTensor& each : optimizer) {
+    const Tensor here = Tensor::empty(each.tensor.shape(), each.tensor.dtype());
+    std::copy_n(from, here.bytes(), static_cast<char*>(here.data()));
+    from += here.bytes();
+    Tensor(each.tensor).copy_from(here);
+  }
 }
 
 void StateBlock::set_count(const Count& count) {
@@ -142,11 +167,13 @@ void StateSender::asked(int peer, const Message& m, bool ending) {
 }
 
 void StateSender::fill(const Tensor& x, const Tensor* twin, const Tensor& buffers,
-                       const Count& count) {
-  block_ = std::make_unique<StateBlock>(x.numel(), twin != nullptr, buffers.numel(), group_.size());
+                       const std::vector<NamedTensor>& optimizer, const Count& count) {
+  block_ = std::make_unique<StateBlock>(x.numel(), twin != nullptr, buffers.numel(), optimizer,
+                                        group_.size());
   block_->x.copy_from(x);
   if (twin) block_->twin.copy_from(*twin);
   if (buffers.numel() > 0) block_->buffers.copy_from(buffers);
+  block_->take(optimizer);
   block_->set_count(count);
   wanted_ = false;
   filled_ = true;

@@ -2,16 +2,16 @@
 // of a neighbour.
 //
 //   worker -> neighbour   ask_state(nonce, digests of model, method, graph and budget)
-//   neighbour -> worker   a one-way exchange of x, x~, batch-norm statistics and progress,
-//                         or no_state(nonce, why)
+//   neighbour -> worker   a one-way exchange of x, x~, batch-norm statistics, the optimizer's state
+//                         and progress, or no_state(nonce, why)
 //   worker -> all         back: from now on it is a member like any other
 //
 // The copy is one moment of the neighbour's training: its training thread makes it between two
-// steps. If the neighbour dies, refuses or is late, the next one is asked. Momentum is not taken
-// over: it belongs to the gradients of the worker that computed it.
+// steps. If the neighbour dies, refuses or is late, the next one is asked.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -27,10 +27,15 @@ namespace gossamer::dist {
 // What is taken over, as one block of floats, so that one transfer brings it.
 class StateBlock {
  public:
-  // size: of x, and of x~ if there is one; buffers: of the batch-norm statistics; all in floats
-  StateBlock(i64 size, bool with_twin, i64 buffers, int workers);
+  // size: of x, and of x~ if there is one; buffers: of the batch-norm statistics; all in floats.
+  // optimizer: Optimizer::state()
+  StateBlock(i64 size, bool with_twin, i64 buffers, const std::vector<NamedTensor>& optimizer,
+             int workers);
   // windows of the block; twin is undefined without x~
   Tensor x, twin, buffers;
+  // The optimizer's state, into the block and out of it.
+  void take(const std::vector<NamedTensor>& optimizer);
+  void give(const std::vector<NamedTensor>& optimizer) const;
   void set_count(const Count&);
   Count count() const;  // of the worker that sent it
   const Tensor& tensor() const { return block_; }
@@ -38,6 +43,7 @@ class StateBlock {
  private:
   i64 numbers() const { return 2 + 2 * workers_; }  // doubles behind the tensors
   Tensor block_;
+  std::span<char> optimizer_;  // of the block
   i64 workers_;
 };
 
@@ -75,7 +81,8 @@ class StateSender {
 
   // --- training thread, between two steps
   bool wanted() const { return wanted_; }
-  void fill(const Tensor& x, const Tensor* twin, const Tensor& buffers, const Count&);
+  void fill(const Tensor& x, const Tensor* twin, const Tensor& buffers,
+            const std::vector<NamedTensor>& optimizer, const Count&);
 
  private:
   void refuse(int peer, std::uint32_t nonce, Refusal);

@@ -62,9 +62,11 @@ struct GossipState {
   }
   // for workers that were started again; none: this worker is alone
   std::unique_ptr<StateSender> sender;
+  Optimizer* optimizer = nullptr;  // set before there is a sender
   void fill_sender() {
     const GossipModel::Access access(model);
-    sender->fill(model.x(), model.has_twin() ? &model.twin() : nullptr, buffers, roster.count());
+    sender->fill(model.x(), model.has_twin() ? &model.twin() : nullptr, buffers, optimizer->state(),
+                 roster.count());
   }
   std::exception_ptr error;  // of the communication thread; thrown by the next step
   MethodStats stats;

@@ -87,7 +87,7 @@ SynchronousMethod::SynchronousMethod(const MethodTraits& traits, const MethodCon
       graph_(with.graph),
       pieces_(traffic.pieces),
       digest_(traits.joins && group_.started() < group_.size()
-                  ? run_digest(name(), params_, graph_, options_)
+                  ? run_digest(name(), params_, optimizer_, graph_, options_)
                   : RunDigest{}),
       error_(coding_error(with, traffic, vectors_of(*formula_))),
       own_vectors_(formula_->own_vectors()),

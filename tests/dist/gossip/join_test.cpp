@@ -27,6 +27,7 @@ class Join : public testing::TestWithParam<const char*> {};
 
 TEST_P(Join, AWorkerTakesAFreePlaceAndAStateAndAllFinishTogether) {
   Training t(6, 900, GetParam(), "ring", Seconds(.3), 3);
+  t.momentum = .5F;
   t.start();
   ASSERT_TRUE(t.reaches(.4));
   for (const int rank : {0, 1, 2}) t.worker(rank).step_us = 20000;
@@ -37,6 +38,7 @@ TEST_P(Join, AWorkerTakesAFreePlaceAndAStateAndAllFinishTogether) {
   EXPECT_GE(t.worker(4).samples_at_start, .35 * t.options.total_samples);
   // the others tend to 1, the mean of 0, 1 and 2; its own start would be 4
   EXPECT_NEAR(t.worker(4).at_start[0], 1, 1);
+  EXPECT_NE(t.worker(4).momentum_at_start, 0) << "of the worker that gave its state";
   EXPECT_GT(t.worker(4).gradients.at(0), 0);
   expect_one_model(t, {0, 1, 2, 4});
   // the ring of those that live: 0, 1, 2, 4

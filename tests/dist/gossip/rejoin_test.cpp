@@ -3,6 +3,7 @@
 #include "gossamer/dist/gossip/rejoin.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include <gmock/gmock.h>
 
@@ -46,6 +47,36 @@ TEST_P(Rejoin, ARestartedWorkerGoesOnFromANeighboursStateAndAllFinishTogether) {
 }
 INSTANTIATE_TEST_SUITE_P(Methods, Rejoin, testing::Values("a2cid2", "adpsgd", "async-tracking"),
                          [](const auto& test) { return word(test.param); });
+
+// Of every type and length.
+TEST(StateBlock, CarriesWhatItTook) {
+  const auto state = [](float first, i64 steps) {
+    Tensor bytes = Tensor::zeros({3}, DType::u8);
+    bytes.span<std::uint8_t>()[2] = static_cast<std::uint8_t>(steps);
+    Tensor count = Tensor::zeros({1}, DType::i64);
+    count.span<i64>()[0] = steps;
+    return std::vector<NamedTensor>{
+        {"bytes", bytes}, {"first_moment", Tensor::full({5}, first)}, {"steps", count}};
+  };
+  const auto given = state(.25F, 7), taken = state(0, 0);
+  StateBlock from(10, true, 4, given, 3), to(10, true, 4, taken, 3);
+  from.x.copy_from(Tensor::full({10}, 1));
+  from.twin.copy_from(Tensor::full({10}, 2));
+  from.buffers.copy_from(Tensor::full({4}, 3));
+  from.take(given);
+  from.set_count({.5, 12, std::vector<Account>(3, Account{4, 5})});
+  Tensor(to.tensor()).copy_from(from.tensor());
+  to.give(taken);
+  for (std::size_t i = 0; i < given.size(); ++i)
+    EXPECT_EQ(std::memcmp(given[i].tensor.data(), taken[i].tensor.data(), given[i].tensor.bytes()),
+              0)
+        << given[i].name;
+  EXPECT_EQ(to.x.span<float>()[9], 1);
+  EXPECT_EQ(to.twin.span<float>()[0], 2);
+  EXPECT_EQ(to.buffers.span<float>()[3], 3);
+  EXPECT_EQ(to.count().gradients_of_all, 12);
+  EXPECT_EQ(to.count().accounts.at(2).taken_over, 5);
+}
 
 TEST(Rejoin, TheStateIsTheNeighboursAtOneMoment) {
   // Worker 1 stands still, so its state at the time is known: its last parameters, its statistics,
@@ -151,9 +182,9 @@ TEST(Rejoin, AWorkerOfAnotherRunIsToldWhatDiffers) {
     };
     EXPECT_THAT(refusal(41, "a2cid2", "ring", 1), HasSubstr("has another model"));
     EXPECT_THAT(refusal(40, "adpsgd", "ring", 1),
-                HasSubstr("has another method, setting of it or rate; "));
+                HasSubstr("has another method, optimizer, setting of it or rate; "));
     EXPECT_THAT(refusal(40, "a2cid2", "ring", 2),
-                HasSubstr("has another method, setting of it or rate; "));
+                HasSubstr("has another method, optimizer, setting of it or rate; "));
     EXPECT_THAT(refusal(40, "a2cid2", "star", 1), HasSubstr("has another graph; "));
     EXPECT_THAT(refusal(41, "a2cid2", "star", 1), HasSubstr("parameters) and another graph; "));
   }
