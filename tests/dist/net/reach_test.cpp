@@ -175,8 +175,8 @@ class BehindNat {
            run(in_router + "sysctl -qw net.ipv4.ip_forward=1") &&
            run(in_router +
                "nft 'table ip t { chain out { type nat hook postrouting priority 100; "
-               "oifname n0 masquerade; } chain in { type filter hook input priority 0; "
-               "iifname n0 tcp flags syn drop; } }'");
+               "oifname n0 masquerade; }; chain in { type filter hook input priority 0; "
+               "iifname n0 tcp flags syn drop; }; }'");
   }
   ~BehindNat() { remove(); }
   bool cable(bool up) { return run("ip -n " + inside + " link set c " + (up ? "up" : "down")); }
