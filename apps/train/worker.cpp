@@ -109,8 +109,8 @@ void describe(const Plan& plan, Progress& progress, const Trainer& trainer,
       progress.note("token    made of this user's secret in " + plan.place.token_file);
     if (plan.place.open && plan.place.rank == 0) progress.warn(kOpenText);
     if (plan.place.all_places() > plan.place.size && plan.place.rank == 0)
-      progress.note(fmt::format("join     gossamer train --join {}:{} (room for {} more)",
-                                plan.place.host, plan.place.port,
+      progress.note(fmt::format("join     gossamer train --join {} (room for {} more)",
+                                dist::host_and_port(plan.place.host, plan.place.port),
                                 plan.place.all_places() - plan.place.size));
     if (plan.joined())
       progress.note(fmt::format("joined   as worker {}, after {:.4g} epochs", plan.place.rank,

@@ -15,6 +15,8 @@ using wire::Kind;
 
 namespace {
 
+constexpr double kMostBeatsASecond = 125;  // of one worker
+
 Credentials credentials_of(const LaunchInfo& info, const JoinOptions& options,
                            const std::optional<Identity>& granted) {
   Credentials made{.token = wire::make_token(info.token)};
@@ -31,8 +33,10 @@ Credentials credentials_of(const LaunchInfo& info, const JoinOptions& options,
 AsioLink::Impl::Impl(const LaunchInfo& i, const JoinOptions& o)
     : info(i),
       options(o),
-      heartbeat(o.heartbeat_s),
       dead_after(o.dead_after_s),
+      // Among many each message costs all of them: as seldom as silence is still noticed in time.
+      heartbeat(std::max(o.heartbeat_s,
+                         std::min(o.dead_after_s / 4, i.all_places() / kMostBeatsASecond))),
       life(greeting::fresh_number()),
       granted(i.grant.empty() ? std::nullopt : std::optional(identity(i.grant))),
       credentials(credentials_of(i, o, granted)),
@@ -206,7 +210,10 @@ void AsioLink::end_collectives(int to, std::uint64_t key, bool late) {
   });
 }
 
-void AsioLink::set_mark(std::uint64_t mark) { impl_->own_mark = mark; }
+void AsioLink::set_mark(std::uint64_t mark) {
+  impl_->own_mark = mark;
+  if (mark > 0) impl_->begun = true;
+}
 std::uint64_t AsioLink::mark(int peer) const { return impl_->peer(peer).mark; }
 
 void AsioLink::on_events(Hooks hooks) {

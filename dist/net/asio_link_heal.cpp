@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "gossamer/core/error.h"
+#include "gossamer/core/text/listed.h"
 #include "gossamer/dist/net/asio_link_impl.h"
 #include "gossamer/dist/net/greeting.h"
 #include "gossamer/dist/net/launch_sources.h"
@@ -68,7 +69,7 @@ void AsioLink::Impl::rejoin() {
   }
   where.emplace_back(info.host, info.port);
   for (auto& [host, port] : where) {
-    names += (names.empty() ? "" : ", ") + host + ":" + std::to_string(port);
+    names += (names.empty() ? "" : ", ") + host_and_port(host, port);
     try {
       for (const auto& endpoint : resolve(io, host, port)) seeds.push_back(endpoint);
     } catch (const DistError& e) {  // its machine may be gone, name and all
@@ -91,16 +92,22 @@ void AsioLink::Impl::rejoin() {
   const bool found = changed.wait_for(lock, seconds(options.connect_timeout_s),
                                       [this] { return have_table || taken; });
   if (found) changed.wait_for(lock, kTableTime, [this] { return untried == 0 || taken; });
+  if (found) changed.wait_for(lock, kMeetTime, [this] { return unmet.empty() || taken; });
   const bool lost_place = taken;
-  if (found && !lost_place && !nobody_alive()) {
+  if (found && !lost_place && !nobody_alive() && unmet.empty()) {
     takes_part = true;
     return;
   }
   const std::string error = seek_error;
+  const std::vector<int> without = unmet;
   lock.unlock();
   leave();
   check<PlaceTaken>(!lost_place, "place ", info.rank,
                     " was free, and another process has taken it");
+  check<DistError>(without.empty(), "worker ", info.rank, " and worker",
+                   without.size() > 1 ? "s " : " ", listed(without),
+                   " cannot reach each other: of two workers one must have an ",
+                   "address that the other can call");
   fail<DistError>("worker ", info.rank,
                   " was started again, but none of those that should go on answers at ", names,
                   " (", error.empty() ? "no answer" : error,
@@ -155,6 +162,7 @@ void AsioLink::Impl::learn(const wire::Bytes& bytes) {
   std::vector<int> news;
   for_peers([&](int r, Peer& p) {
     const wire::Address& now = addresses[static_cast<std::size_t>(r)];
+    p.unmet = now.alive && !p.alive && (p.unmet || !have_table);
     const bool same = now.host == p.address.host && now.port == p.address.port;
     if (p.alive || now.port == 0 || (have_table && (same || p.life != 0))) return;
     p.address = now;
@@ -171,8 +179,19 @@ void AsioLink::Impl::learn(const wire::Bytes& bytes) {
       if (!std::exchange(peer(r).untried, true)) ++untried;
     have_table = true;
   }
-  changed.notify_all();
+  note_unmet();
   for (const int r : news) dial(r);
+}
+
+void AsioLink::Impl::note_unmet() {
+  {
+    std::lock_guard lock(mutex);
+    unmet.clear();
+    for_peers([&](int r, Peer& p) {
+      if (p.unmet) unmet.push_back(r);
+    });
+  }
+  changed.notify_all();
 }
 
 void AsioLink::Impl::learn_of_newcomers(const std::vector<wire::Address>& addresses) {
@@ -190,10 +209,12 @@ void AsioLink::Impl::learn_of_newcomers(const std::vector<wire::Address>& addres
 wire::Bytes AsioLink::Impl::table() const {
   std::vector<wire::Address> addresses(peers.size());
   for_peers([&](int r, Peer& p) {
-    if (p.alive || !is_spare(r)) addresses[static_cast<std::size_t>(r)] = p.address;
+    wire::Address& said = addresses[static_cast<std::size_t>(r)];
+    if (p.alive || !is_spare(r)) said = p.address;
+    said.alive = p.alive;
   });
   addresses[static_cast<std::size_t>(info.rank)] = {
-      local_address, door->port(), credentials.tls ? credentials.tls->own() : PublicKey{}};
+      local_address, door->port(), credentials.tls ? credentials.tls->own() : PublicKey{}, true};
   return wire::encode_table(addresses);
 }
 
@@ -312,6 +333,7 @@ void AsioLink::Impl::arrived(const wire::Frame& hello, const std::shared_ptr<Con
     link->write(frame(Kind::table), table());
   adopt(rank, link, id, hello.life, Side::door);
   if (!news) return;
+  p.newcomer = true;
   // For those that were started again, too, and still look for it at its old address.
   for_peers([&](int r, Peer& other) {
     if (r != rank && other.alive) other.link->write(frame(Kind::table), table());
@@ -343,7 +365,7 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
   p.lost = false;
   p.patience = {};
   p.mark = 0;
-  p.seek = false;
+  p.seek = p.unmet = p.newcomer = false;
   for (auto& each : p.notices) each.value = -INFINITY;
   p.grant = link->grant();
   {
@@ -358,6 +380,7 @@ void AsioLink::Impl::adopt(int rank, const std::shared_ptr<Connection>& link, st
     p.alive = true;
   }
   changed.notify_all();
+  if (info.rejoin) note_unmet();
   say_joined(-1);
   Event e;
   e.kind = Event::Kind::joined;

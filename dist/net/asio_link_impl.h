@@ -20,6 +20,10 @@
 
 namespace gossamer::dist {
 
+// How long a worker that comes to a running job waits for all that live: for those, too, who can
+// only call it.
+constexpr auto kMeetTime = 3 * kTurn;
+
 struct AsioLink::Impl {
   using Clock = std::chrono::steady_clock;
   struct Peer {
@@ -35,6 +39,9 @@ struct AsioLink::Impl {
     // this worker was started again: it dials, whatever the ranks, until it is let in
     bool seek = false;
     bool untried = false;  // not dialed to an end since
+    // rejoin: a worker of the table that lives, and was not met yet
+    bool unmet = false;
+    bool newcomer = false;  // it came while the job was running
     std::shared_ptr<Dial> dial;
     asio::steady_timer retry;
     Clock::duration patience{};  // until the next dial
@@ -56,7 +63,7 @@ struct AsioLink::Impl {
 
   const LaunchInfo info;
   const JoinOptions options;
-  const Seconds heartbeat, dead_after;
+  const Seconds dead_after, heartbeat;
   const std::uint64_t life;
   const std::optional<Identity> granted;  // by our launcher
   const Credentials credentials;
@@ -68,7 +75,7 @@ struct AsioLink::Impl {
   std::shared_ptr<Door> door;
   EventQueue events;
   std::atomic<std::uint64_t> own_mark{0};
-  std::atomic<bool> dropped{false};
+  std::atomic<bool> dropped{false}, begun{false};  // begun: there was an operation of all
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -77,7 +84,8 @@ struct AsioLink::Impl {
   // rejoin: how many of the table have not been dialed to an end yet
   int untried = 0;
   bool have_table = false;
-  bool taken = false;                   // rejoin: another process has our place
+  std::vector<int> unmet;  // rejoin: those of the table that live, and that it has not met
+  bool taken = false;      // rejoin: another process has our place
   std::atomic<bool> takes_part{false};  // rejoin: it has found the others
 
   std::mutex hooks_mutex;
@@ -117,6 +125,7 @@ struct AsioLink::Impl {
   void say_joined(int rank);
   void mark_dead_gently(int rank, const std::string& why);
   void give_up(const std::string& why);
+  void end(const std::string& why);
   void schedule();
   void tick();
   void note_stop(Clock::time_point now);
@@ -128,6 +137,7 @@ struct AsioLink::Impl {
   void ask_a_seed();
   void learn(const wire::Bytes& table);
   void learn_of_newcomers(const std::vector<wire::Address>&);
+  void note_unmet();
   void arrived(const wire::Frame& hello, const std::shared_ptr<Connection>&, std::uint64_t id);
   std::string objection(const wire::Frame& hello, const Connection&) const;
   bool may_follow(int rank, const Connection&) const;

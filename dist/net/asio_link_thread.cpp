@@ -33,7 +33,7 @@ bool AsioLink::Impl::nobody_alive() const {
 
 void AsioLink::Impl::start() {
   last_tick = Clock::now();
-  timer.expires_after(std::chrono::seconds(0));
+  timer.expires_after(std::chrono::duration_cast<Clock::duration>(heartbeat));
   schedule();
   thread = start_thread([this] {
     for (;;) {
@@ -127,6 +127,14 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
     case Kind::leaving:
       mark_dead(rank, "left", false);
       return false;
+    case Kind::reject:
+      // It could not meet all, so nobody begins. Later nobody may say so.
+      if (info.rejoin || begun) {
+        mark_dead(rank, "it sent a frame that does not belong here", false);
+      } else {
+        end(wire::printable(payload));
+      }
+      return false;
     default:
       mark_dead(rank, "it sent a frame that does not belong here", false);
       return false;
@@ -167,6 +175,11 @@ void AsioLink::Impl::mark_dead(int rank, const std::string& why, bool lost) {
   p.lost = lost;
   p.link->close();
   changed.notify_all();
+  // Those who came a moment ago may wait for it.
+  for_peers([&](int, Peer& other) {
+    if (other.alive && other.newcomer && Clock::now() - other.connected < kMeetTime)
+      other.link->write(frame(Kind::table), table());
+  });
   {
     std::lock_guard lock(hooks_mutex);
     if (hooks.dead) hooks.dead(rank, why);
@@ -199,11 +212,15 @@ void AsioLink::Impl::mark_dead_gently(int rank, const std::string& why) {
 }
 
 void AsioLink::Impl::give_up(const std::string& why) {
+  end(why + ". Worker " + std::to_string(info.rank) +
+      " is no longer part of the job; start it again");
+}
+
+void AsioLink::Impl::end(const std::string& why) {
   {
     std::lock_guard lock(mutex);
     if (dropped) return;
-    dropped_why = why + ". Worker " + std::to_string(info.rank) +
-                  " is no longer part of the job; start it again";
+    dropped_why = why;
     dropped = true;
   }
   changed.notify_all();

@@ -97,28 +97,23 @@ class Asking : public std::enable_shared_from_this<Asking> {
   bool ended_ = false;
 };
 
-std::string text_of(const wire::Address& a) {
-  const bool v6 = a.host.find(':') != std::string::npos;
-  return (v6 ? "[" + a.host + "]" : a.host) + ":" + std::to_string(a.port);
-}
-
 // One of the free places, drawn at random: two that ask at once seldom draw the same.
 Entry entry_of(const Told& told, LaunchInfo place) {
   std::vector<int> free;
   place.seeds.clear();
   for (std::size_t r = 0; r < told.table.size(); ++r) {
     if (told.table[r].port != 0)
-      place.seeds.push_back(text_of(told.table[r]));
+      place.seeds.push_back(host_and_port(told.table[r].host, told.table[r].port));
     else if (r >= told.started)
       free.push_back(static_cast<int>(r));
   }
   place.size = static_cast<int>(told.started);
   place.places = static_cast<int>(told.table.size());
-  check<DistError>(place.places > place.size, "the job at ", place.host, ":", place.port,
+  const std::string job = "the job at " + host_and_port(place.host, place.port);
+  check<DistError>(place.places > place.size, job,
                    " has no places for workers that join later: as many as its ", place.size,
                    " workers");
-  check<DistError>(!free.empty(), "the job at ", place.host, ":", place.port, " has ", place.places,
-                   " places, and all are taken");
+  check<DistError>(!free.empty(), job, " has ", place.places, " places, and all are taken");
   place.rank = free[greeting::fresh_number() % free.size()];
   place.rejoin = true;
   place.source = "joined";
@@ -137,7 +132,7 @@ Entry enter(const LaunchInfo& with, const std::vector<std::string>& seeds,
   std::vector<std::pair<std::string, int>> where;
   for (const std::string& seed : seeds) {
     auto& [host, port] = where.emplace_back();
-    read_host_port("seed", seed, host, port);
+    read_host_port("join", seed, host, port);
   }
   info.host = where[0].first;
   info.port = where[0].second;
@@ -163,7 +158,7 @@ Entry enter(const LaunchInfo& with, const std::vector<std::string>& seeds,
       for (const auto& endpoint : endpoints) {
         asking->call(endpoint);
         if (asking->why().empty()) return entry_of(asking->told(), info);
-        why = host + ":" + std::to_string(port) + ": " + asking->why();
+        why = host_and_port(host, port) + ": " + asking->why();
       }
     }
     if (Clock::now() > notice && options.on_wait) {

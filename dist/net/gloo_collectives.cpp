@@ -307,8 +307,7 @@ void GlooCollectives::Impl::find_each_other(GlooContext& fresh, std::uint64_t se
     }
     if (end_elsewhere()) throw DistError("it failed elsewhere");
   }
-  // All addresses before the first connection: so the missing are known by name.
-  for (const int m : others) fresh.connect(place[m], known[m].address, link.side(m), until);
+  for (const int m : others) fresh.expect(place[m], known[m].address, link.side(m));
 }
 
 void GlooCollectives::rebuild(std::vector<int> members, std::uint32_t epoch, Seconds limit) {

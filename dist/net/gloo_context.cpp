@@ -76,7 +76,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
   Transport(const std::string& address, int place, int members, std::chrono::milliseconds limit,
             MemberKeys keys)
       : Context(place, members),
-        mesh(address, place, members, std::move(keys), stop),
+        mesh(address, place, members, std::move(keys)),
         lines_(static_cast<std::size_t>(members)) {
     setTimeout(limit);
   }
@@ -92,10 +92,18 @@ class GlooContext::Transport final : public gloo::transport::Context,
     return std::make_unique<Buffer>(shared_from_this(), data, bytes);
   }
 
-  void connect(int place, const std::vector<char>& address, Side side,
-               StopSignal::TimePoint until) {
-    line(place).stream.emplace(mesh.join(place, address, side, until));
+  void expect(int place, const std::vector<char>& address, Side side) {
+    mesh.expect(place, address, side);
+    line(place).state = Line::State::expected;
     createPair(place);
+  }
+  void connect(int place, StopSignal::TimePoint until) {
+    while (!is_open(place)) {
+      if (mesh.go_on()) continue;
+      std::vector<pollfd> waits;
+      mesh.add_waits(waits);
+      stop.poll(waits, until);
+    }
   }
 
   void send(Buffer* from, int to, std::uint64_t slot, const char* data, std::size_t bytes) {
@@ -118,13 +126,16 @@ class GlooContext::Transport final : public gloo::transport::Context,
       bool moved = false;
       for (std::size_t i = 0; i < lines_.size(); ++i) {
         Line& l = lines_[i];
+        if ((l.out.empty() && l.in.empty() && !l.now) || !is_open(static_cast<int>(i))) continue;
         if (!l.out.empty()) moved = write(l, static_cast<int>(i)) || moved;
         if (l.now || !l.in.empty()) moved = read(l, static_cast<int>(i)) || moved;
         const bool reads = l.now || (!l.in.empty() && l.come < sizeof l.head);
         const int events = (l.out.empty() ? 0 : POLLOUT) | (reads ? POLLIN : 0);
-        if (events != 0) waits.push_back({l.open().descriptor(), static_cast<short>(events), 0});
+        if (events != 0) waits.push_back({l.stream->descriptor(), static_cast<short>(events), 0});
       }
-      if (!moved) stop.poll(waits, until);
+      if (moved || mesh.go_on()) continue;
+      mesh.add_waits(waits);
+      stop.poll(waits, until);
     }
   }
 
@@ -135,7 +146,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
       const bool comes = l.now && l.now->buffer == buffer;
       if (comes) l.now.reset();
       if (comes || (!l.out.empty() && l.out.front().buffer == buffer && l.out.front().done > 0))
-        l.stream.reset();
+        l.stream.reset(), l.state = Line::State::closed;
       const auto of_it = [&](const auto& one) { return one.buffer == buffer; };
       std::erase_if(l.out, of_it);
       std::erase_if(l.in, of_it);
@@ -159,18 +170,24 @@ class GlooContext::Transport final : public gloo::transport::Context,
   };
   // All there is with one member.
   struct Line {
-    std::optional<Stream> stream;
+    enum class State : std::uint8_t { closed, expected, open } state = State::closed;
+    std::optional<Stream> stream;  // open
     std::deque<Going> out;
     std::deque<Wanted> in;
     Head head;                  // of the message that comes
     std::size_t come = 0;       // of its head and data
     std::optional<Wanted> now;  // what it is for, once the head is here and somebody wants it
-
-    Stream& open() {
-      check<DistError>(stream.has_value(), "the connection is closed");
-      return *stream;
-    }
   };
+
+  // False: it is not connected yet.
+  bool is_open(int place) {
+    Line& l = line(place);
+    check<DistError>(l.state != Line::State::closed, "the connection is closed");
+    if (l.state == Line::State::open) return true;
+    l.stream = mesh.join(place);
+    if (l.stream) l.state = Line::State::open;
+    return l.stream.has_value();
+  }
 
   Line& line(int place) { return lines_.at(static_cast<std::size_t>(place)); }
 
@@ -181,9 +198,9 @@ class GlooContext::Transport final : public gloo::transport::Context,
     const std::size_t data = g.done + head - sizeof g.head;
     parts[0] = {reinterpret_cast<char*>(&g.head) + (sizeof g.head - head), head};
     parts[1] = {const_cast<char*>(g.data) + data, g.head.bytes - data};
-    const std::size_t n = l.open().write(parts);
+    const std::size_t n = l.stream->write(parts);
     g.done += n;
-    if (g.done < sizeof g.head + g.head.bytes || !l.open().flush()) return n > 0;
+    if (g.done < sizeof g.head + g.head.bytes || !l.stream->flush()) return n > 0;
     g.buffer->sent.push_back(to);
     l.out.pop_front();
     return true;
@@ -214,7 +231,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
   }
 
   // What there is of the next bytes of the message.
-  static void take(Line& l, char* to, std::size_t bytes) { l.come += l.open().read(to, bytes); }
+  static void take(Line& l, char* to, std::size_t bytes) { l.come += l.stream->read(to, bytes); }
 
   std::vector<Line> lines_;  // by place
 };
@@ -263,9 +280,14 @@ GlooContext::GlooContext(const std::string& address, int place, int members,
 GlooContext::~GlooContext() = default;
 
 const std::vector<char>& GlooContext::address() const { return transport_->mesh.address(); }
+void GlooContext::expect(int place, const std::vector<char>& address, Side side) {
+  transport_->expect(place, address, side);
+}
 void GlooContext::connect(int place, const std::vector<char>& address, Side side,
                           StopSignal::TimePoint until) {
-  transport_->connect(place, address, side, until);
+  transport_->stop.check();
+  transport_->expect(place, address, side);
+  transport_->connect(place, until);
 }
 void GlooContext::abort() { transport_->stop.raise(); }
 

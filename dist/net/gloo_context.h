@@ -1,4 +1,5 @@
-// A Gloo context: Gloo's algorithms, over connections that we make (mesh.h). Private to dist/.
+// A Gloo context: Gloo's algorithms, over connections that we make (mesh.h), each when it is first
+// used: an algorithm needs few of all that are possible. Private to dist/.
 //
 // Gloo's own TCP transport ends the process where a connection is reset before its thread has taken
 // it, or where a message is longer than what it is for; and it does not wake who waits for a worker
@@ -26,7 +27,9 @@ class GlooContext final : public gloo::Context {
   ~GlooContext() override;
 
   const std::vector<char>& address() const;  // for the others' connect()
-  // Both sides call it at the same time, each as the side that it is; DistError, DistTimeout.
+  // The member at `place`, and our side of the connection to it. DistError: it is no address.
+  void expect(int place, const std::vector<char>& address, Side);
+  // The same, and connects: both sides call it at the same time; DistError, DistTimeout.
   void connect(int place, const std::vector<char>& address, Side, StopSignal::TimePoint until);
   void abort();  // any thread: all waits, now and later, throw
 

@@ -68,6 +68,8 @@ std::string run_number(const LaunchInfo&);
 // addresses where one must be named (worker 0, whose own name means the loopback, as Debian sets it
 // up, on a machine with several networks).
 std::string bind_address(const LaunchInfo&);
+// "10.0.0.1:29500", "[fd00::1]:29500".
+std::string host_and_port(const std::string& host, int port);
 // "2", or "2 (gpu07)" where the hosts are known.
 std::string worker_name(const LaunchInfo&, int rank);
 // The first host of a Slurm node list: "gpu[07-09,12],login" -> "gpu07".

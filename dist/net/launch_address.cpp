@@ -55,14 +55,23 @@ std::vector<Interface> interfaces() {
   return found;
 }
 
-std::string of_interface(const std::string& wanted) {
-  std::string known;
+// v6: which of an interface's addresses is wanted, if it has both kinds.
+std::string of_interface(const std::string& wanted, bool v6) {
+  std::string known, found;
   for (const Interface& i : interfaces()) {
-    if (i.name == wanted || i.address == wanted) return i.address;
+    if (i.address == wanted || (i.name == wanted && i.v6 == v6)) return i.address;
+    if (i.name == wanted && found.empty()) found = i.address;
     known += (known.empty() ? "" : ", ") + i.name + " " + i.address;
   }
+  if (!found.empty()) return found;
   fail<ConfigError>("network interface ", wanted,
                     ": this machine has no such interface or address; it has ", known);
+}
+
+bool is_link_local(const std::string& host) {
+  const std::string begin = host.substr(0, 4);
+  return host.find('%') != std::string::npos ||
+         (begin >= "fe80" && begin <= "febf" && host.find(':') != std::string::npos);
 }
 
 // Which of our addresses the kernel would use as the source of packets to `host`. Nothing is sent.
@@ -93,9 +102,13 @@ std::optional<std::string> route_to(const std::string& host, int port) {
 std::string bind_address(const LaunchInfo& info) {
   if (info.local)
     return is_loopback(info.host) && info.host != "localhost" ? info.host : "127.0.0.1";
+  check<ConfigError>(!is_link_local(info.host), "worker 0's address ", info.host,
+                     " is of one link only (fe80::…), and means another machine on each; give one "
+                     "that all workers reach");
   if (info.interface == "0.0.0.0") return info.interface;
-  if (!info.interface.empty()) return of_interface(info.interface);
   const auto own = route_to(info.host, info.port);
+  if (!info.interface.empty())
+    return of_interface(info.interface, own && own->find(':') != std::string::npos);
   if (own && !is_loopback(*own)) return *own;
   // Worker 0's host is this one, and its name means the loopback here. With one network there is no
   // doubt which address others use.
@@ -108,6 +121,11 @@ std::string bind_address(const LaunchInfo& info) {
                      "; name the one that leads to the other workers: GOSSAMER_INTERFACE=eth0, or "
                      "its address (in C: network); 0.0.0.0 listens on all");
   return others.front();
+}
+
+std::string host_and_port(const std::string& host, int port) {
+  const bool v6 = host.find(':') != std::string::npos;
+  return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 std::string worker_name(const LaunchInfo& info, int rank) {

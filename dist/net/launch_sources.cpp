@@ -100,8 +100,8 @@ bool is_loopback(const std::string& host) {
 void read_host_port(const std::string& name, const std::string& text, std::string& host,
                     int& port) {
   const auto colon = text.rfind(':');
-  check<ConfigError>(colon != std::string::npos && colon > 0, name, "=", text,
-                     ": must be host:port, e.g. 10.0.0.1:29500");
+  check<ConfigError>(colon != std::string::npos && colon > 0 && text.back() != ']', name, "=", text,
+                     ": must be host:port, as 10.0.0.1:29500 or [fd00::1]:29500");
   host = text.substr(0, colon);
   if (host.front() == '[' && host.back() == ']') host = host.substr(1, host.size() - 2);
   port = integer(name, text.substr(colon + 1));

@@ -28,10 +28,9 @@ Endpoint any_port(const std::string& address) {
 
 }  // namespace
 
-Mesh::Mesh(const std::string& address, int place, int size, MemberKeys keys, const StopSignal& stop)
+Mesh::Mesh(const std::string& address, int place, int size, MemberKeys keys)
     : place_(place),
       keys_(std::move(keys)),
-      stop_(stop),
       secret_(greeting::fresh()),
       acceptor_(io_),
       own_address_(secret_.begin(), secret_.end()),
@@ -48,10 +47,19 @@ Mesh::Mesh(const std::string& address, int place, int size, MemberKeys keys, con
   own_address_.insert(own_address_.end(), bytes, bytes + here.size());
 }
 
-Stream Mesh::join(int place, const std::vector<char>& address, Side side,
-                  StopSignal::TimePoint until) {
-  stop_.check();
-  Stream out = side == Side::caller ? dial(place, address, until) : wait_for(place, until);
+void Mesh::expect(int place, const std::vector<char>& address, Side side) {
+  const std::size_t of_endpoint = address.size() - std::min(address.size(), secret_.size());
+  check<DistError>(of_endpoint > 0 && of_endpoint <= Endpoint().capacity(), "its address has ",
+                   address.size(), " bytes; start the same program on all workers");
+  if (side == Side::caller) to_call_[place] = address;
+}
+
+std::optional<Stream> Mesh::join(int place) {
+  if (to_call_.contains(place)) dial(place);
+  const auto found = known_.find(place);
+  if (found == known_.end()) return std::nullopt;
+  std::optional<Stream> out(std::move(found->second));
+  known_.erase(found);
   if (--awaited_ == 0) {
     asio::error_code ignored;
     acceptor_.close(ignored);
@@ -60,11 +68,26 @@ Stream Mesh::join(int place, const std::vector<char>& address, Side side,
   return out;
 }
 
-void Mesh::wait(std::vector<pollfd> waits, StopSignal::TimePoint until) {
-  waits.push_back({acceptor_.native_handle(), POLLIN, 0});
-  for (Guest& g : guests_) waits.push_back({g.stream.descriptor(), g.stream.events(), 0});
-  stop_.poll(waits, until);
+bool Mesh::go_on() {
+  const std::size_t before = known_.size();
   let_in();
+  for (auto each = dials_.begin(); each != dials_.end();) {
+    if (is_through(each->second, each->first)) {
+      known_.insert_or_assign(each->first, std::move(*each->second.stream));
+      each = dials_.erase(each);
+    } else {
+      ++each;
+    }
+  }
+  return known_.size() > before;
+}
+
+void Mesh::add_waits(std::vector<pollfd>& waits) {
+  if (acceptor_.is_open()) waits.push_back({acceptor_.native_handle(), POLLIN, 0});
+  for (Guest& g : guests_) waits.push_back({g.stream.descriptor(), g.stream.events(), 0});
+  for (auto& [place, d] : dials_)
+    waits.push_back(d.socket ? pollfd{d.socket->native_handle(), POLLOUT, 0}
+                             : pollfd{d.stream->descriptor(), d.stream->events(), 0});
 }
 
 bool Mesh::is_member(const Stream& stream, int place) const {
@@ -73,50 +96,48 @@ bool Mesh::is_member(const Stream& stream, int place) const {
          (place >= 0 && p < keys_.of.size() && stream.peer() == keys_.of[p]);
 }
 
-template <class Act>
-void Mesh::work_until(Stream& stream, StopSignal::TimePoint until, const Act& act) {
-  while (!act()) wait({{stream.descriptor(), stream.events(), 0}}, until);
+void Mesh::Dial::failed(int why) const {
+  fail<DistError>("cannot connect to ", there.address().to_string(), ":", there.port(), ": ",
+                  std::strerror(why));
 }
 
-Stream Mesh::dial(int place, const std::vector<char>& address, StopSignal::TimePoint until) {
-  Endpoint there;
-  Bytes hello;
-  check<DistError>(
-      address.size() > secret_.size() && address.size() - secret_.size() <= there.capacity(),
-      "its address has ", address.size(), " bytes; start the same program on all workers");
-  std::copy_n(address.begin(), secret_.size(), hello.begin());
-  std::memcpy(hello.data() + secret_.size(), &place_, sizeof place_);
-  std::memcpy(there.data(), address.data() + secret_.size(), address.size() - secret_.size());
-  Socket socket(io_);
+void Mesh::dial(int place) {
+  const std::vector<char> address = std::move(to_call_.extract(place).mapped());
+  Dial& d = dials_[place];
+  std::copy_n(address.begin(), secret_.size(), d.hello.begin());
+  std::memcpy(d.hello.data() + secret_.size(), &place_, sizeof place_);
+  std::memcpy(d.there.data(), address.data() + secret_.size(), address.size() - secret_.size());
+  d.socket.emplace(io_);
   asio::error_code error;
-  socket.open(there.protocol(), error);
-  if (!error) socket.native_non_blocking(true, error);
+  d.socket->open(d.there.protocol(), error);
+  if (!error) d.socket->native_non_blocking(true, error);
   check<DistError>(!error, "no socket: ", error.message());
-  const auto failed = [&](int why) {
-    fail<DistError>("cannot connect to ", there.address().to_string(), ":", there.port(), ": ",
-                    std::strerror(why));
-  };
-  const int fd = socket.native_handle();
-  if (connect(fd, there.data(), static_cast<socklen_t>(there.size())) != 0) {
-    if (errno != EINPROGRESS && errno != EINTR) failed(errno);
-    const auto connected = [&] {
-      int why = 0;
-      socklen_t size = sizeof why;
-      getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &size);
-      if (why != 0) failed(why);
-      return socket.remote_endpoint(error).port() != 0;
-    };
-    while (!connected()) wait({{fd, POLLOUT, 0}}, until);
+  const int result =
+      connect(d.socket->native_handle(), d.there.data(), static_cast<socklen_t>(d.there.size()));
+  if (result != 0 && errno != EINPROGRESS && errno != EINTR) d.failed(errno);
+}
+
+bool Mesh::is_through(Dial& d, int place) const {
+  if (d.socket) {
+    int why = 0;
+    socklen_t size = sizeof why;
+    getsockopt(d.socket->native_handle(), SOL_SOCKET, SO_ERROR, &why, &size);
+    if (why != 0) d.failed(why);
+    asio::error_code not_yet;
+    d.socket->remote_endpoint(not_yet);
+    if (not_yet) return false;
+    d.stream.emplace(encrypted(std::move(*d.socket), Side::caller));
+    d.socket.reset();
   }
-  Stream stream = encrypted(std::move(socket), Side::caller);
-  work_until(stream, until, [&] { return stream.shake_hands(); });
-  check<DistError>(is_member(stream, place), "somebody else answers at ",
-                   there.address().to_string(), ":", there.port());
-  // Into an empty buffer: it takes so few bytes at once.
-  const iovec whole{hello.data(), hello.size()};
-  if (stream.write({&whole, 1}) != hello.size()) failed(EAGAIN);
-  work_until(stream, until, [&] { return stream.flush(); });
-  return stream;
+  if (!d.stream->shake_hands()) return false;
+  if (!std::exchange(d.said_hello, true)) {
+    check<DistError>(is_member(*d.stream, place), "somebody else answers at ",
+                     d.there.address().to_string(), ":", d.there.port());
+    // Into an empty buffer: it takes so few bytes at once.
+    const iovec whole{d.hello.data(), d.hello.size()};
+    if (d.stream->write({&whole, 1}) != d.hello.size()) d.failed(EAGAIN);
+  }
+  return d.stream->flush();
 }
 
 Stream Mesh::encrypted(Socket socket, Side side) const {
@@ -125,19 +146,8 @@ Stream Mesh::encrypted(Socket socket, Side side) const {
   return {std::move(socket), side, keys_.tls.get()};
 }
 
-Stream Mesh::wait_for(int place, StopSignal::TimePoint until) {
-  for (;;) {
-    if (const auto found = known_.find(place); found != known_.end()) {
-      Stream out = std::move(found->second);
-      known_.erase(found);
-      return out;
-    }
-    wait({}, until);
-  }
-}
-
 void Mesh::let_in() {
-  for (;;) {
+  while (acceptor_.is_open()) {
     asio::error_code error;
     Socket socket(io_);
     acceptor_.accept(socket, error);

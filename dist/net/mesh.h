@@ -1,20 +1,22 @@
 // TCP connections among the members of one Gloo context. A member listens on a port of its own,
 // tells the others the port and a secret over the control link, and takes the connections that
-// begin with the secret; of two, the one that could call the other for the control link calls. If
-// the job encrypts, both ends show the keys that they have on the control link. Private to dist/.
+// begin with the secret; of two, the one that could call the other for the control link calls. A
+// connection is made when both want it. If the job encrypts, both ends show the keys that they have
+// on the control link. Nothing waits here. Private to dist/.
 #pragma once
 
 #include <array>
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
-#include <chrono>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include <poll.h>
+
 #include "gossamer/dist/net/greeting.h"
-#include "gossamer/dist/net/stop_signal.h"
 #include "gossamer/dist/net/stream.h"
 
 namespace gossamer::dist {
@@ -23,13 +25,19 @@ class Mesh {
  public:
   using Socket = asio::ip::tcp::socket;
   // address: numeric, of ours. place: among `size` members. DistError if nobody can listen there.
-  Mesh(const std::string& address, int place, int size, MemberKeys, const StopSignal&);
-  // What the others give to their join(): at most 64 bytes.
+  Mesh(const std::string& address, int place, int size, MemberKeys);
+  // For the others' expect(): at most 64 bytes.
   const std::vector<char>& address() const { return own_address_; }
-  // A connection to the member at `place`, whose address() this is; it joins ours at the same time.
-  // side: ours; the other one is that of the other member. DistError: it can't be reached;
-  // DistTimeout at `until`.
-  Stream join(int place, const std::vector<char>& address, Side side, StopSignal::TimePoint until);
+  // Where the member at `place` is, by its address(), and our side of the connection to it.
+  void expect(int place, const std::vector<char>& address, Side);
+  // The connection to that member, which must be expected; it joins ours, too. nullopt: not yet.
+  // DistError: it can't be reached.
+  std::optional<Stream> join(int place);
+  // Goes on with all connections that are under way, also of members that only call us: they may be
+  // what somebody waits for, for whom we wait. False: nothing has come of it.
+  bool go_on();
+  // poll(): until then nothing goes on.
+  void add_waits(std::vector<pollfd>&);
 
  private:
   using Bytes = std::array<std::uint8_t, sizeof(greeting::Nonce) + sizeof(std::uint32_t)>;
@@ -39,28 +47,33 @@ class Mesh {
     Bytes hello{};
     std::size_t come = 0;
   };
-  Stream dial(int place, const std::vector<char>& address, StopSignal::TimePoint until);
-  Stream wait_for(int place, StopSignal::TimePoint until);
+  // One that we make: a socket until it is connected, then a stream.
+  struct Dial {
+    asio::ip::tcp::endpoint there;
+    Bytes hello{};
+    std::optional<Socket> socket;
+    std::optional<Stream> stream;
+    bool said_hello = false;
+    [[noreturn]] void failed(int why) const;
+  };
+  void dial(int place);
+  bool is_through(Dial&, int place) const;
   Stream encrypted(Socket, Side) const;
   void let_in();
   bool greets(Guest&);  // false: still to come
   bool is_member(const Stream&, int place) const;
-  // Goes on with `act` until it holds, and lets in meanwhile who calls: members that call each
-  // other in a ring would wait for ever.
-  template <class Act>
-  void work_until(Stream&, StopSignal::TimePoint until, const Act& act);
-  void wait(std::vector<pollfd> also, StopSignal::TimePoint until);
 
   const int place_;
   const MemberKeys keys_;
-  const StopSignal& stop_;
   const greeting::Nonce secret_;
   asio::io_context io_;
-  asio::ip::tcp::acceptor acceptor_;
+  asio::ip::tcp::acceptor acceptor_;  // open until all have joined
   std::vector<char> own_address_;
-  int awaited_;                  // members that were not joined yet
+  int awaited_;  // members that have not joined yet
+  std::map<int, std::vector<char>> to_call_;
+  std::map<int, Dial> dials_;
   std::deque<Guest> guests_;     // the oldest first
-  std::map<int, Stream> known_;  // by place: they came before they were asked for
+  std::map<int, Stream> known_;  // by place: through, and not asked for yet
 };
 
 }  // namespace gossamer::dist

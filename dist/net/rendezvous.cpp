@@ -104,7 +104,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
       text << "workers did not meet within " << options_.connect_timeout_s << " s: " << situation();
       failure_ = text.str();
     }
-    if (info_.rank == 0) tell_all(failure_);
+    tell_all(failure_);
     end();
     door_->close();
     for (auto& contact : contacts_) {
@@ -151,7 +151,7 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     for (int r = 0; r < info_.size; ++r)
       (r == info_.rank || contacts_[static_cast<std::size_t>(r)].link ? here : missing)
           .push_back(r);
-    const std::string host = info_.host + ":" + std::to_string(info_.port);
+    const std::string host = host_and_port(info_.host, info_.port);
     if (info_.rank == 0 || have_table_) {
       std::string text = "waiting for worker" + std::string(missing.size() > 1 ? "s " : " ") +
                          join_ranks(info_, missing) + " (of " + std::to_string(info_.size) +
@@ -236,7 +236,10 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     watch(rank, link);
     if (!complete()) return;
     table_[0] = {local_address_, door_->port(), own_key()};
-    for (auto& entry : table_) entry.host = seen_from_outside(entry.host, local_address_);
+    for (auto& entry : table_) {
+      entry.host = seen_from_outside(entry.host, local_address_);
+      entry.alive = true;
+    }
     const wire::Bytes table = wire::encode_table(table_);
     for (auto& contact : contacts_) {
       if (contact.link) contact.link->write(frame(Kind::table), table);
@@ -429,8 +432,8 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     call(where, static_cast<std::size_t>(rank), [this, rank, where](const Answer& answer) {
       if (answer.kind == Answer::Kind::frame) return unreached_.clear(), dial_next();
       unreached_ = "cannot reach worker " + std::to_string(rank) + " at " +
-                   where.address().to_string() + ":" + std::to_string(where.port()) + ": " +
-                   answer.error + ", and it does not call. It died, or neither can reach the " +
+                   host_and_port(where.address().to_string(), where.port()) + ": " + answer.error +
+                   ", and it does not call. It died, or neither can reach the " +
                    "other: of two workers one must have an address that the other can call";
       if (answer.kind == Answer::Kind::nobody_there && SteadyClock::now() > table_since_ + kGone) {
         failure_ = unreached_;

@@ -74,7 +74,7 @@ std::string carried_by(const std::string& source) {
            " before torchrun on each node; pods of Kubernetes take GOSSAMER_TOKEN from a "
            "Secret (apps/launch/cluster.md)";
   if (source == "gossamer") return set + " for each worker";
-  return "give all workers token_file (or the text itself as token)";
+  return "set GOSSAMER_TOKEN_FILE for all workers, or in C token_file";
 }
 
 }  // namespace
@@ -181,7 +181,8 @@ LaunchInfo with_token(LaunchInfo info, bool open) {
       "the workers may be on several machines, and this job has no secret that keeps "
       "strangers out. Make one once, ",
       kMake, ", and ", carried_by(info.source),
-      ". open=true goes without: then anybody who reaches a port can join, take "
+      ". dist.open=true, or open in C, goes without: then anybody who reaches a port can join, "
+      "take "
       "the model and ruin it");
   info.token_file = user_token_file();
   // Each job has its own, so that two jobs of one user do not meet.

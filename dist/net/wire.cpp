@@ -157,14 +157,18 @@ const char* decode(std::span<const std::uint8_t, kFrameBytes> bytes, Frame& out)
 
 Token make_token(const std::string& text) { return hmac(to_bytes(text), to_bytes("gossamer job")); }
 
+// beside the length of a host in a table
+constexpr std::uint8_t kAlive = 0x80;
+
 Bytes encode_table(const std::vector<Address>& table) {
   Bytes out(4);
   put(out.data(), static_cast<std::uint32_t>(table.size()));
   for (const Address& a : table) {
     out.push_back(static_cast<std::uint8_t>(a.port & 0xff));
     out.push_back(static_cast<std::uint8_t>(a.port >> 8));
-    out.push_back(static_cast<std::uint8_t>(std::min<std::size_t>(a.host.size(), 45)));
-    out.insert(out.end(), a.host.begin(), a.host.begin() + out.back());
+    const auto length = static_cast<std::uint8_t>(std::min<std::size_t>(a.host.size(), 45));
+    out.push_back(static_cast<std::uint8_t>(length | (a.alive ? kAlive : 0)));
+    out.insert(out.end(), a.host.begin(), a.host.begin() + length);
     out.insert(out.end(), a.key.begin(), a.key.end());
   }
   return out;
@@ -178,7 +182,8 @@ const char* decode_table(std::span<const std::uint8_t> bytes, std::vector<Addres
   std::size_t at = 4;
   for (std::uint32_t i = 0; i < count; ++i) {
     if (bytes.size() - at < 3) return "a table that is cut off";
-    const std::size_t length = bytes[at + 2];
+    const std::size_t length = bytes[at + 2] & ~kAlive;
+    const bool alive = (bytes[at + 2] & kAlive) != 0;
     const auto port = static_cast<std::uint16_t>(bytes[at] | (bytes[at + 1] << 8));
     at += 3;
     PublicKey key{};
@@ -190,7 +195,7 @@ const char* decode_table(std::span<const std::uint8_t> bytes, std::vector<Addres
     at += length;
     std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(at), key.size(), key.begin());
     at += key.size();
-    table.push_back({std::move(host), port, key});
+    table.push_back({std::move(host), port, key, alive});
   }
   if (at != bytes.size()) return "a table with stray bytes";
   out = std::move(table);

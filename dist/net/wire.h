@@ -18,7 +18,7 @@ namespace gossamer::dist::wire {
 constexpr std::size_t kFrameBytes = 64;
 // a longer one is refused before anything is allocated
 constexpr std::size_t kMaxPayload = 64 * 1024;
-constexpr std::uint8_t kVersion = 11;
+constexpr std::uint8_t kVersion = 12;
 constexpr std::uint32_t kMostRanks = 1024;  // that a frame may name; see kMaxWorkers
 
 using Bytes = std::vector<std::uint8_t>;
@@ -71,7 +71,8 @@ struct Frame {
 struct Address {
   std::string host;  // numeric
   std::uint16_t port = 0;
-  PublicKey key{};  // that it proved at the first meeting; all zero: the job does not encrypt
+  PublicKey key{};     // that it proved at the first meeting; all zero: the job does not encrypt
+  bool alive = false;  // as whoever says this sees it
 };
 
 Bytes encode(const Frame&, std::span<const std::uint8_t> payload = {});
