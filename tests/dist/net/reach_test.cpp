@@ -1,4 +1,5 @@
 // Workers that can call others and that nobody can call: behind NAT, or a firewall.
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <memory>
@@ -118,15 +119,52 @@ TEST(Reach, WorkersMeetOverIPv6) {
     EXPECT_THAT(meet({}, over_tcp(tls), "::1"), Each("")) << "tls " << tls;
 }
 
-TEST(Reach, TwoThatCannotCallEachOtherAreNamed) {
+// All are told, also those who have met everybody: nobody begins without the others.
+TEST(Reach, TwoThatCannotCallEachOtherAreNamedAndNobodyBegins) {
   JoinOptions options = over_tcp();
   options.connect_timeout_s = 5;
   const auto errors = meet({1, 2}, options);
-  EXPECT_THAT(errors[1],
-              AllOf(HasSubstr("waiting for worker 2 "), HasSubstr("cannot reach worker 2 at "),
-                    HasSubstr("of two workers one must have an address")));
-  EXPECT_THAT(errors[2],
-              AllOf(HasSubstr("waiting for worker 1 "), HasSubstr("cannot reach worker 1 at ")));
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("cannot reach worker "),
+                                 HasSubstr("of two workers one must have an address"))));
+}
+
+TEST(Reach, WhoComesLaterMustMeetAllThatLive) {
+  const int port = free_port();
+  std::atomic<bool> over = false;
+  std::vector<std::string> errors(2);
+  std::vector<std::thread> founders;
+  for (int r = 0; r < 2; ++r)
+    founders.emplace_back([&, r] {
+      LaunchInfo info = place(r, 2, port);
+      info.places = 4;
+      if (r == 1) info.listener = unreachable_door();
+      try {
+        const auto g = process_group(info, over_tcp());
+        while (!over) (void)g->control().next(Seconds(.05));
+      } catch (const std::exception& e) {
+        errors[static_cast<std::size_t>(r)] = e.what();
+      }
+    });
+  LaunchInfo with;
+  with.token = kToken;
+  const auto entry = [&] {
+    return enter(with, {host_and_port("127.0.0.1", port)}, over_tcp()).place;
+  };
+  {
+    const auto joined = process_group(entry(), over_tcp());  // worker 1 calls it
+    EXPECT_EQ(joined->alive().size(), 3u);
+  }
+  LaunchInfo behind = entry();
+  behind.listener = unreachable_door();
+  try {
+    (void)process_group(behind, over_tcp());
+    ADD_FAILURE() << "it was let in";
+  } catch (const DistError& e) {
+    EXPECT_THAT(e.what(), HasSubstr("and worker 1 cannot reach each other: of two workers one"));
+  }
+  over = true;
+  for (auto& t : founders) t.join();
+  EXPECT_THAT(errors, Each(""));
 }
 
 // Works with all at the start, and whenever somebody was gone and all are back.
