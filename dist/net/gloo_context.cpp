@@ -102,7 +102,18 @@ class GlooContext::Transport final : public gloo::transport::Context,
       if (mesh.go_on()) continue;
       std::vector<pollfd> waits;
       mesh.add_waits(waits);
+      wait(waits, until);
+    }
+  }
+
+  void wait(const std::vector<pollfd>& waits, StopSignal::TimePoint until) const {
+    try {
       stop.poll(waits, until);
+    } catch (const DistTimeout&) {
+      const std::string silent = mesh.unanswered();
+      if (silent.empty()) throw;
+      throw DistTimeout("no answer from " + silent +
+                        ", where tensors go; a firewall must let calls to all ports through");
     }
   }
 
@@ -135,7 +146,7 @@ class GlooContext::Transport final : public gloo::transport::Context,
       }
       if (moved || mesh.go_on()) continue;
       mesh.add_waits(waits);
-      stop.poll(waits, until);
+      wait(waits, until);
     }
   }
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "gossamer/core/error.h"
+#include "gossamer/dist/net/launch.h"
 #include "gossamer/dist/transport.h"
 
 namespace gossamer::dist {
@@ -90,6 +91,15 @@ void Mesh::add_waits(std::vector<pollfd>& waits) {
                              : pollfd{d.stream->descriptor(), d.stream->events(), 0});
 }
 
+std::string Mesh::unanswered() const {
+  std::string all;
+  for (const auto& [place, d] : dials_)
+    if (d.socket)
+      all +=
+          (all.empty() ? "" : ", ") + host_and_port(d.there.address().to_string(), d.there.port());
+  return all;
+}
+
 bool Mesh::is_member(const Stream& stream, int place) const {
   const auto p = static_cast<std::size_t>(place);
   return keys_.tls == nullptr ||
@@ -97,8 +107,8 @@ bool Mesh::is_member(const Stream& stream, int place) const {
 }
 
 void Mesh::Dial::failed(int why) const {
-  fail<DistError>("cannot connect to ", there.address().to_string(), ":", there.port(), ": ",
-                  std::strerror(why));
+  fail<DistError>("cannot connect to ", host_and_port(there.address().to_string(), there.port()),
+                  ": ", std::strerror(why));
 }
 
 void Mesh::dial(int place) {

@@ -38,6 +38,8 @@ class Mesh {
   bool go_on();
   // poll(): until then nothing goes on.
   void add_waits(std::vector<pollfd>&);
+  // Addresses that we call and that have not answered; empty: none.
+  std::string unanswered() const;
 
  private:
   using Bytes = std::array<std::uint8_t, sizeof(greeting::Nonce) + sizeof(std::uint32_t)>;
