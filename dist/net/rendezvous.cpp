@@ -33,6 +33,9 @@ constexpr auto kGone = 3 * kTurn;
 // When it is clear that all must end: those who call until then learn why. One who calls later
 // waits for a worker 0 that is gone.
 constexpr std::chrono::seconds kLastCalls(5);
+// Those that cannot meet say so before worker 0 gives up waiting for them; but they have some time,
+// also if the last worker registered at the last moment.
+constexpr std::chrono::seconds kEarlier(1), kLastMoment(4);
 constexpr std::size_t kMostRefused = 8;  // reasons that are kept
 
 std::string join_ranks(const LaunchInfo& info, const std::vector<int>& ranks) {
@@ -60,9 +63,12 @@ class Rendezvous : public std::enable_shared_from_this<Rendezvous> {
     const auto patience =
         std::chrono::duration_cast<SteadyClock::duration>(Seconds(options_.connect_timeout_s));
     auto deadline = [&] {
-      const auto late = start + patience +
-                        (info_.rank == 0 || !contacts_[0].link ? SteadyClock::duration(0)
-                                                               : std::chrono::seconds(2));
+      auto late = start + patience;
+      if (have_table_)
+        late = std::max(late - std::min<SteadyClock::duration>(kEarlier, patience / 5),
+                        table_since_ + kLastMoment);
+      else if (info_.rank > 0 && contacts_[0].link)
+        late += std::chrono::seconds(2);
       return hopeless() ? std::min(late, hopeless_since_ + kLastCalls) : late;
     };
     auto notice = start + std::chrono::seconds(10);
