@@ -111,7 +111,7 @@ TEST_P(CJoining, AWorkerThatJoinsTakesPart) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, CJoining, ::testing::Values("a2cid2", "diloco"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST(CJoiningRefused, SaysWhy) {
   gsm_group* group = nullptr;
