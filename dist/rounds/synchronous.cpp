@@ -369,6 +369,12 @@ void SynchronousMethod::hear_steps(int peer, double steps) {
   known = std::max(known, std::min(steps, kMostSteps));
 }
 
+std::vector<int> SynchronousMethod::members() const {
+  std::vector<int> living = members_;
+  std::erase_if(living, [&](int m) { return m != group_.rank() && !group_.control().alive(m); });
+  return living;
+}
+
 void SynchronousMethod::note_known() {
   if (heard_.empty()) return;
   heard_[static_cast<std::size_t>(group_.rank())] = static_cast<double>(shared_);

@@ -67,6 +67,8 @@ class SynchronousMethod : public Method, public Controllable, protected RoundWor
   std::optional<std::vector<double>> sum_over_workers(std::vector<double> own) final;
   FlatParams& params() final { return params_; }
   int alive() const final { return static_cast<int>(members_.size()); }
+  // Not those that are connected, and were not let in any more.
+  std::vector<int> members() const final;
   i64 restarts() const final { return restarts_; }
   const Sharing& sharing() const final { return sharing_; }
   // Of a worker that joins others (MethodOptions::rejoin), once it is made: returns when it takes
