@@ -33,7 +33,7 @@ bool AsioLink::Impl::nobody_alive() const {
 
 void AsioLink::Impl::start() {
   last_tick = Clock::now();
-  timer.expires_after(std::chrono::duration_cast<Clock::duration>(heartbeat));
+  timer.expires_after(std::chrono::seconds(0));  // silence counts from the first on
   schedule();
   thread = start_thread([this] {
     for (;;) {
