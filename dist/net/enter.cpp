@@ -39,7 +39,7 @@ class Asking : public std::enable_shared_from_this<Asking> {
   // Calls one worker. After it: told(), or why there is nothing.
   void call(const asio::ip::tcp::endpoint& where) {
     const auto until = Clock::now() + kCallTime;
-    ended_ = false;
+    ended_ = turned_away_ = false;
     dial_ = Dial::start(io_, where, greeting::kAnyone, bind_, credentials_, hello_, kCallTime,
                         [self = shared_from_this()](const Answer& a) { self->answered(a); });
     while (!ended_ && Clock::now() < until) {
@@ -50,10 +50,13 @@ class Asking : public std::enable_shared_from_this<Asking> {
     if (!ended_) end("no answer");
   }
   const std::string& why() const { return why_; }
+  // The other side ended the handshake: most likely it has another token, or encrypts otherwise.
+  bool was_turned_away() const { return turned_away_; }
   const Told& told() const { return told_; }
 
  private:
   void answered(const Answer& a) {
+    turned_away_ = a.kind == Answer::Kind::no_handshake;
     if (a.kind != Answer::Kind::frame) return end(a.error);
     link_ = a.link;
     if (a.frame.kind == Kind::reject) return end(wire::printable(a.payload));
@@ -94,7 +97,7 @@ class Asking : public std::enable_shared_from_this<Asking> {
   std::shared_ptr<Connection> link_;
   Told told_;
   std::string why_;
-  bool ended_ = false;
+  bool ended_ = false, turned_away_ = false;
 };
 
 // One of the free places, drawn at random: two that ask at once seldom draw the same.
@@ -147,6 +150,7 @@ Entry enter(const LaunchInfo& with, const std::vector<std::string>& seeds,
                                         Seconds(options.connect_timeout_s));
   auto notice = Clock::now() + std::chrono::seconds(10);
   std::string why;
+  int turned_away = 0;
   do {
     for (const auto& [host, port] : where) {
       std::vector<asio::ip::tcp::endpoint> endpoints;
@@ -159,6 +163,7 @@ Entry enter(const LaunchInfo& with, const std::vector<std::string>& seeds,
         asking->call(endpoint);
         if (asking->why().empty()) return entry_of(asking->told(), info);
         why = host_and_port(host, port) + ": " + asking->why();
+        if (asking->was_turned_away()) ++turned_away;
       }
     }
     if (Clock::now() > notice && options.on_wait) {
@@ -169,9 +174,9 @@ Entry enter(const LaunchInfo& with, const std::vector<std::string>& seeds,
       check_cancelled();
       std::this_thread::sleep_for(kLook);
     }
-  } while (Clock::now() < until);
+  } while (Clock::now() < until && turned_away < kMaxHandshakeFailures);
   fail<DistError>(
-      "no worker of the job lets this one in, after ", options.connect_timeout_s, " s (", why,
+      "no worker of the job lets this one in (", why,
       "). Does it run, is the address that of a worker, and are token and tls the same?");
 }
 

@@ -27,7 +27,6 @@ using wire::Kind;
 constexpr std::chrono::milliseconds kRetry(100), kAnswerTime(10000);
 constexpr std::chrono::milliseconds kLook(50);  // whether the caller has cancelled
 constexpr std::chrono::milliseconds kAskNamesAgain(500);
-constexpr int kMaxHandshakeFailures = 30;
 // No process listens where a worker should: it has ended, unless it calls by then.
 constexpr auto kGone = 3 * kTurn;
 // When it is clear that all must end: those who call until then learn why. One who calls later

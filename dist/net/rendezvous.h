@@ -17,6 +17,8 @@
 namespace gossamer::dist {
 
 constexpr std::chrono::seconds kTurn(3);
+// Then a wrong token is the likeliest reason.
+constexpr int kMaxHandshakeFailures = 30;
 
 // Another worker, as we know it.
 struct Contact {
