@@ -128,6 +128,7 @@ void Coded::keep_error(const Tensor& values, const Tensor& sent) {
 
 void Coded::copy_part(FlatRange part, const Tensor& to) const {
   const i64 n = part.end - part.begin;
+  if (n == 0 && to.numel() == 0) return;
   check<ShapeError>(
       part.begin % kBlock == 0 && part.end <= values_ && to.numel() == coded_bytes(coding_, n),
       "copy_part: values ", part.begin, " to ", part.end, " of ", values_, " into ", to.numel(),

@@ -206,7 +206,7 @@ TEST(DilocoCoded, MeansOfManyWorkersHaveTheBitsOfTheSumInOrder) {
       for (int k = 0; k < kValues; ++k) {
         const auto g = static_cast<float>(gradient_at(rank, 0, k));
         q.params.grads().as<float>()[k] = g;
-        own.as<float>()[k] = -kRate * g;
+        own.as<float>()[k] = -static_cast<float>(kRate) * g;
       }
       method->step(kRate);
       ended[static_cast<std::size_t>(rank)] = q.params.values().slice(0, kValues).clone();
