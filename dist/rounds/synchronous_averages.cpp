@@ -1,5 +1,6 @@
 // Synchronous methods: means and sums over all living workers.
 #include <algorithm>
+#include <utility>
 
 #include "gossamer/core/blocks.h"
 #include "gossamer/core/error.h"
@@ -177,7 +178,7 @@ bool SynchronousMethod::average_coded(const Tensor& own, FunctionRef<bool()> own
   const auto mean = [&](Collectives& all, const FiniteSum& finite, const Tensor& to) {
     mean_of_codes(all, own, decode, over, {membership_.members(), group_.rank(), finite}, to);
   };
-  if (!average_by(own_is_finite, mean, values, tag)) return false;
+  if (!average_by(own_is_finite, mean, std::move(values), tag)) return false;
   stats_.bytes_sent += (alive() - 1) * static_cast<double>(own.bytes());
   return true;
 }
