@@ -36,8 +36,8 @@ class Coded {
   // number.
   static void decode(Coding, const Tensor& codes, const Tensor& values);
   const Tensor& bytes() const { return bytes_; }  // u8 [coded_bytes()]
-  // to u8 [coded_bytes(values of the part)] <- the codes of these values alone, of those in bytes().
-  // The part begins at a multiple of kInt8Block, or is empty.
+  // to u8 [coded_bytes(values of the part)] <- the codes of these values alone, of those in
+  // bytes(). The part begins at a multiple of kInt8Block, or is empty.
   void copy_part(FlatRange part, const Tensor& to) const;
   Coding coding() const { return coding_; }
 

@@ -181,7 +181,7 @@ LaunchInfo with_token(LaunchInfo info, bool open) {
       "the workers may be on several machines, and this job has no secret that keeps "
       "strangers out. Make one once, ",
       kMake, ", and ", carried_by(info.source),
-      ". dist.open=true, or open in C, goes without: then anybody who reaches a port can join, "
+      ". open=true goes without: then anybody who reaches a port can join, "
       "take "
       "the model and ruin it");
   info.token_file = user_token_file();

@@ -104,7 +104,8 @@ TEST_P(JoinRounds, AnotherRunIsRefusedWithWhatDiffers) {
           [&] { make_method(GetParam(), q.params, q.sgd, group, make_graph("ring", 4), options); });
     };
     EXPECT_THAT(refusal(41, 8), HasSubstr("has another model"));
-    EXPECT_THAT(refusal(40, 9), HasSubstr("has another method, optimizer, setting of it or rate; "));
+    EXPECT_THAT(refusal(40, 9),
+                HasSubstr("has another method, optimizer, setting of it or rate; "));
   }
   t.cluster.kill(3);
   t.finish();
