@@ -104,10 +104,10 @@ void AsioLink::Impl::rejoin() {
   leave();
   check<PlaceTaken>(!lost_place, "place ", info.rank,
                     " was free, and another process has taken it");
-  check<DistError>(without.empty(), "worker ", info.rank, " and worker",
-                   without.size() > 1 ? "s " : " ", listed(without),
-                   " cannot reach each other: of two workers one must have an ",
-                   "address that the other can call");
+  check<DistError>(without.empty(), "this worker and worker", without.size() > 1 ? "s " : " ",
+                   listed(without),
+                   " cannot reach each other: of two workers one must have an address that the "
+                   "other can call");
   fail<DistError>("worker ", info.rank,
                   " was started again, but none of those that should go on answers at ", names,
                   " (", error.empty() ? "no answer" : error,

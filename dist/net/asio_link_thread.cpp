@@ -132,7 +132,7 @@ bool AsioLink::Impl::receive(int rank, Peer& from, const wire::Frame& f,
       if (info.rejoin || begun) {
         mark_dead(rank, "it sent a frame that does not belong here", false);
       } else {
-        end(wire::printable(payload));
+        end("worker " + std::to_string(rank) + ": " + wire::printable(payload));
       }
       return false;
     default:
