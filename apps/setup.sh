@@ -88,6 +88,8 @@ cross_root() {
     dpkg -x "$package" "$folder/sysroot.part"
     dpkg -I "$package" shlibs 2>/dev/null >> "$folder/sysroot.part/shlibs" || true
   done
+  # Where all of /lib lies in /usr/lib (Debian 13), the link between them is no package's.
+  [[ -e $folder/sysroot.part/lib ]] || ln -s usr/lib "$folder/sysroot.part/lib"
   # Links that begin with / would lead out of the folder.
   find "$folder/sysroot.part" -type l -lname '/*' | while read -r link; do
     ln -sfn "$(realpath -m --relative-to="${link%/*}" "$folder/sysroot.part$(readlink "$link")")" \
